@@ -1,0 +1,54 @@
+# Every target makes .venv and installs what it needs, once: the stamp files say what is there already.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+SOURCES := src tests benchmarks
+
+.PHONY: help install demo test check format lint types clean
+
+help:
+	@echo "make install   .venv with metasym and its command line, .venv/bin/metasym"
+	@echo "make demo      install, then run the demo"
+	@echo "make test      install with the test oracles, then run the tests"
+	@echo "make check     format, lint, strict types on src, and the tests"
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit("metasym needs Python 3.11 or newer, found " + sys.version.split()[0]) if sys.version_info < (3, 11) else 0'
+	$(PYTHON) -m venv $(VENV)
+
+# setuptools is installed first and build isolation is off: an isolated build would not see the pins.
+$(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) setuptools wheel
+	$(PIP) --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.installed-test: $(VENV)/.installed
+	$(PIP) --no-build-isolation -e '.[test]'
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed-test
+	$(PIP) --no-build-isolation -e '.[test,dev]'
+	@touch $@
+
+install: $(VENV)/.installed
+
+demo: install
+	$(BIN)/metasym demo
+
+test: $(VENV)/.installed-test
+	$(BIN)/python -m pytest
+
+format: $(VENV)/.installed-dev
+	$(BIN)/ruff format --check $(SOURCES)
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check $(SOURCES)
+
+types: $(VENV)/.installed-dev
+	$(BIN)/mypy
+
+check: format lint types test
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
