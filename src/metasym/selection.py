@@ -1,0 +1,108 @@
+"""Which layers of a model are meant: by name pattern, by type, by a callable, or all that qualify."""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+from collections.abc import Callable, Iterable, Sequence
+
+from torch import nn
+from torch.nn.parameter import UninitializedParameter
+from torch.nn.utils import parametrize
+
+from metasym.types import MetasymError
+
+Select = str | type[nn.Module] | Sequence[str | type[nn.Module]] | Callable[[str, nn.Module], bool] | None
+
+SUPPORTED: tuple[type[nn.Module], ...] = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
+
+
+def select_layers(model: nn.Module, select: Select) -> list[tuple[str, nn.Module]]:
+    """The named layers of ``model`` that ``select`` means; each is a Linear or ConvNd, or it is an error.
+
+    ``None`` means all of them. A pattern (as in a shell: ``"features.*"``) or a type must match something,
+    and whatever it matches must be supported if it holds a matrix of weights: nothing that was asked
+    for is passed over in silence. Layers without such weights (norms, activations, containers) are not
+    what a pattern like ``"*"`` asks for.
+    """
+    named = dict(model.named_modules())
+    if select is None:
+        chosen = [(n, m) for n, m in named.items() if isinstance(m, SUPPORTED)]
+        if not chosen:
+            raise MetasymError(
+                f"expected a model with Linear or ConvNd layers, found none in {type(model).__name__}"
+            )
+    elif isinstance(select, str | type):
+        chosen = _matching(named, select)
+    elif callable(select):
+        chosen = [(n, m) for n, m in named.items() if select(n, m)]
+        if not chosen:
+            raise MetasymError(
+                f"expected the selection to pick at least one of {len(named)} modules, found none"
+            )
+    else:
+        picked = {name: module for item in select for name, module in _matching(named, item)}
+        chosen = [(n, m) for n, m in named.items() if n in picked]
+        if not chosen:
+            raise MetasymError("expected at least one pattern or type to select by, found an empty list")
+    for name, module in chosen:
+        check_supported(name, module)
+    return chosen
+
+
+def _matching(named: dict[str, nn.Module], item: str | type[nn.Module]) -> list[tuple[str, nn.Module]]:
+    if isinstance(item, str):
+        hits = [(n, m) for n, m in named.items() if fnmatch.fnmatchcase(n, item)]
+        exact = item in named
+        described = f"a module whose name matches {item!r}"
+    else:
+        hits = [(n, m) for n, m in named.items() if isinstance(m, item)]
+        exact = True
+        described = f"a module of type {item.__name__}"
+    if not hits:
+        near = difflib.get_close_matches(item, [n for n in named if n]) if isinstance(item, str) else []
+        hint = f"; nearest names: {', '.join(near)}" if near else ""
+        raise MetasymError(f"expected {described}, found none among {len(named)} modules{hint}")
+    if exact:
+        return hits
+    wanted = [(n, m) for n, m in hits if isinstance(m, SUPPORTED) or _has_matrix(m)]
+    if not wanted:
+        raise MetasymError(f"expected {described} and has weights, found only {_kinds(m for _, m in hits)}")
+    return wanted
+
+
+def check_supported(name: str, module: nn.Module) -> None:
+    """Raise an error that says which module cannot be reparameterized, and why."""
+    where = f"module {name!r} ({type(module).__name__})"
+    if parametrize.is_parametrized(module, "weight"):
+        by = type(module.parametrizations["weight"][0]).__name__  # type: ignore[index]
+        raise MetasymError(
+            f"expected a plain weight in {where}, found one that is already parametrized by {by}"
+        )
+    if isinstance(module, nn.MultiheadAttention):
+        raise MetasymError(
+            f"expected Linear or ConvNd, found {where}: it packs three projections in one in_proj_weight and "
+            "reads it directly; select its out_proj, or use separate Linear layers"
+        )
+    if not isinstance(module, SUPPORTED):
+        raise MetasymError(f"expected Linear, Conv1d, Conv2d or Conv3d, found {where}")
+    if isinstance(module.weight, UninitializedParameter):
+        raise MetasymError(
+            f"expected an initialised weight, found {where}: run one batch through the model first"
+        )
+    if "weight" not in module._parameters:
+        raise MetasymError(
+            f"expected the weight of {where} to be a parameter of its own, found a tensor that another "
+            "mechanism computes (the old-style weight_norm, spectral_norm or pruning?)"
+        )
+    weight = module._parameters["weight"]
+    if weight is None or not weight.is_floating_point():
+        raise MetasymError(f"expected a real floating-point weight in {where}, found {module.weight}")
+
+
+def _has_matrix(module: nn.Module) -> bool:
+    return any(p.ndim >= 2 for p in module.parameters(recurse=False))
+
+
+def _kinds(modules: Iterable[nn.Module]) -> str:
+    return ", ".join(sorted({type(m).__name__ for m in modules}))

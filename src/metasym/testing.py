@@ -1,0 +1,81 @@
+"""Assertions for users' own tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from metasym.groups.group import Group
+from metasym.types import MetasymError
+
+Action = Group | Sequence[Callable[[Tensor], Tensor]]
+"""A group whose matrices act on the last dimension, or one callable for each element, in order."""
+
+
+def equivariance_error(
+    layer: Callable[[Tensor], Tensor], x: Tensor, action_in: Action, action_out: Action
+) -> Tensor:
+    """``|layer(g x) - g layer(x)| / |layer(x)|`` for each element g, ``[order]``; norms over all entries."""
+    moves_in, moves_out = _moves(action_in), _moves(action_out)
+    if len(moves_in) != len(moves_out):
+        raise MetasymError(
+            f"expected actions of one group on input and output, found {len(moves_in)} and "
+            f"{len(moves_out)} elements"
+        )
+    with torch.no_grad():
+        y = layer(x)
+        scale = torch.linalg.vector_norm(y).clamp_min(torch.finfo(y.dtype).tiny)
+        return torch.stack(
+            [
+                torch.linalg.vector_norm(layer(g_in(x)) - g_out(y)) / scale
+                for g_in, g_out in zip(moves_in, moves_out, strict=True)
+            ]
+        )
+
+
+def assert_equivariant(
+    layer: Callable[[Tensor], Tensor],
+    x: Tensor,
+    action_in: Action,
+    action_out: Action,
+    *,
+    tolerance: float | None = None,
+) -> None:
+    """Assert that ``layer(g x) = g layer(x)`` for every element g, at the inputs ``x``.
+
+    ``tolerance`` is relative to the output's norm: 1e-10 in float64 and 1e-5 in float32 unless given.
+    The message names the element that fails worst.
+    """
+    errors = equivariance_error(layer, x, action_in, action_out)
+    if tolerance is None:
+        tolerance = 1e-10 if errors.dtype == torch.float64 else 1e-5
+    worst = (
+        int(errors.argmax())
+        if bool(torch.isfinite(errors).all())
+        else int((~torch.isfinite(errors)).int().argmax())
+    )
+    if not errors[worst] <= tolerance:
+        raise AssertionError(
+            f"not equivariant: element {worst} of {len(errors)} has relative error {errors[worst]:.3g}, "
+            f"expected at most {tolerance:.3g}"
+        )
+
+
+def _moves(action: Action) -> list[Callable[[Tensor], Tensor]]:
+    if not isinstance(action, Group):
+        return list(action)
+
+    def along(matrix: Tensor) -> Callable[[Tensor], Tensor]:
+        def move(x: Tensor) -> Tensor:
+            if x.shape[-1] != matrix.shape[0]:
+                raise MetasymError(
+                    f"expected a last dimension of {matrix.shape[0]} for the group to act on, "
+                    f"found {x.shape[-1]}"
+                )
+            return x @ matrix.to(x).T
+
+        return move
+
+    return [along(m) for m in action.matrices]

@@ -1,0 +1,130 @@
+"""The small vocabulary that every other module imports: batches, episodes, records, scores, errors."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+Params = dict[str, Tensor]
+"""Parameters by their qualified name, as ``nn.Module.named_parameters`` gives them."""
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+"""``loss(prediction, target) -> scalar``; the mean over whatever the prediction holds."""
+
+
+class MetasymError(ValueError):
+    """Bad input: one line that says what was expected and what was found."""
+
+
+class Batch(NamedTuple):
+    """Examples of one task, ``x [examples, ...]`` and ``y [examples, ...]``.
+
+    With one more leading dimension it holds the examples of many tasks. A named tuple is a pytree,
+    so that a batch passes through ``torch.func.vmap`` unchanged.
+    """
+
+    x: Tensor
+    y: Tensor
+
+
+class OuterLoss(NamedTuple):
+    """What adapting to a batch of tasks gave, each ``[tasks]``."""
+
+    query: Tensor
+    """The query loss after adaptation; its mean is what the outer loop minimises."""
+    before: Tensor
+    """The support loss before adaptation (detached)."""
+    after: Tensor
+    """The support loss after adaptation (detached)."""
+
+
+class Episode(NamedTuple):
+    """One task's support and query set, or, with a leading dimension, those of many tasks."""
+
+    support: Batch
+    query: Batch
+    ids: Tensor
+    """``[]`` or ``[tasks]``, int64: which task this is, so that errors and resumed runs can name it."""
+
+    @property
+    def count(self) -> int:  # type: ignore[override]
+        """The number of tasks (of a batch of episodes)."""
+        return int(self.ids.shape[0])
+
+    def tasks(self, start: int, stop: int) -> Episode:
+        """The tasks ``start .. stop-1`` of a batch of episodes."""
+        s, q = self.support, self.query
+        return Episode(
+            Batch(s.x[start:stop], s.y[start:stop]),
+            Batch(q.x[start:stop], q.y[start:stop]),
+            self.ids[start:stop],
+        )
+
+    def to(self, device: torch.device | str) -> Episode:
+        """The same episodes on another device."""
+        s, q = self.support, self.query
+        return Episode(
+            Batch(s.x.to(device), s.y.to(device)),
+            Batch(q.x.to(device), q.y.to(device)),
+            self.ids.to(device),
+        )
+
+
+class Tasks(Protocol):
+    """A family of tasks. Anything with these two methods is one; write ``episode`` for one task.
+
+    A family that can make many episodes faster than one by one may also have
+    ``episodes(ids, seeds) -> Episode``, which ``metasym.tasks.sample`` then prefers.
+    """
+
+    def __len__(self) -> int:
+        """The number of tasks."""
+        ...
+
+    def episode(self, index: int, generator: torch.Generator) -> Episode:
+        """The support and query set of task ``index`` (without a leading task dimension).
+
+        Whatever is drawn (which examples are support, augmentation, fresh inputs) comes from
+        ``generator`` alone: an equal index and generator state give an equal episode.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Record:
+    """What one outer step did."""
+
+    step: int
+    outer_loss: float
+    inner_loss_before: float
+    inner_loss_after: float
+    gradient_norm: float
+    step_sizes: Mapping[str, float] = field(default_factory=dict)
+    steps_per_second: float = 0.0
+    skipped_tasks: int = 0
+    validation: float | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain types, for a line of ``metrics.jsonl``."""
+        return dataclasses.asdict(self)
+
+
+@dataclass(frozen=True)
+class Score:
+    """Per-task scores on test tasks with their mean and 95 % interval (Student t over tasks)."""
+
+    per_task: tuple[float, ...]
+    mean: float
+    ci95: float
+    median: float
+    metric: str = "loss"
+    diverged: int = 0
+    """How many tasks scored NaN or infinity; they are in ``per_task`` and make ``mean`` say so."""
+
+    def __str__(self) -> str:
+        return f"{self.metric} {self.mean:.4f} +- {self.ci95:.4f} ({len(self.per_task)} tasks)"

@@ -1,0 +1,380 @@
+"""Reparameterize and bake real models: outputs, names and ties survive; what cannot be done says so."""
+
+from __future__ import annotations
+
+import copy
+import io
+import math
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import metasym as ms
+from metasym import MetasymError
+from metasym.reparam import symmetric_lists
+
+
+class CNN(nn.Module):
+    """A multi-layer network as people write them: blocks, norms, pooling, a head."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.features = nn.Sequential(
+            nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2),
+            nn.Conv2d(8, 12, 3, bias=False), nn.GroupNorm(3, 12), nn.ReLU(), nn.AdaptiveAvgPool2d(2),
+        )  # fmt: skip
+        self.head = nn.Linear(48, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.features(x).flatten(1))
+
+
+class Tied(nn.Module):
+    """A language model's tie: the embedding is the output layer; and two linear layers share a weight."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(11, 6)
+        self.a = nn.Linear(6, 6)
+        self.b = nn.Linear(6, 6)
+        self.b.weight = self.a.weight
+        self.out = nn.Linear(6, 11, bias=False)
+        self.out.weight = self.embed.weight
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.out(self.b(self.a(self.embed(x)).tanh()))
+
+
+class Grouped(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.one = nn.Conv1d(4, 8, 3, groups=2, dilation=2)
+        self.two = nn.Conv2d(1, 6, (3, 5), stride=2, padding=(1, 2), dilation=(2, 1))
+        self.three = nn.Conv3d(6, 6, 2, groups=6, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.two(self.one(x).unsqueeze(1))
+        return self.three(y.unsqueeze(2).expand(-1, -1, 3, -1, -1))
+
+
+def encoder() -> nn.Module:
+    return nn.TransformerEncoderLayer(16, 4, 24, dropout=0.0, batch_first=True)
+
+
+MODELS: dict[str, tuple[Callable[[], nn.Module], Callable[[torch.Generator], Tensor]]] = {
+    "cnn": (CNN, lambda g: torch.randn(4, 3, 9, 9, generator=g)),
+    "tied": (Tied, lambda g: torch.randint(0, 11, (3, 5), generator=g)),
+    "grouped": (Grouped, lambda g: torch.randn(2, 4, 13, generator=g)),
+    "encoder": (encoder, lambda g: torch.randn(2, 5, 16, generator=g)),
+}
+
+
+def layout(model: nn.Module) -> list[tuple[str, tuple[int, ...], bool]]:
+    named = model.named_parameters(remove_duplicate=False)
+    return [(n, tuple(p.shape), p.requires_grad) for n, p in named] + [
+        (n, tuple(b.shape), False) for n, b in model.named_buffers()
+    ]
+
+
+@pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
+@pytest.mark.parametrize("bias", ["plain", "joint"])
+@pytest.mark.parametrize("kind", ["kronecker", "dense"])
+@pytest.mark.parametrize("name", MODELS)
+def test_reparameterize_then_bake_changes_nothing(name: str, kind: str, bias: str, training: bool) -> None:
+    torch.manual_seed(0)
+    make, draw = MODELS[name]
+    model, x = make().train(training), draw(torch.Generator().manual_seed(1))
+    before, state = layout(model), copy.deepcopy(model.state_dict())
+    classes = [type(m) for m in model.modules()]
+    with torch.no_grad():
+        expected = model(x)
+    if name == "tied" and bias == "joint":
+        with pytest.raises(
+            MetasymError, match="'a': expected a weight of its own with bias='joint', found one tied"
+        ):
+            ms.reparameterize(model, kind, bias=bias)
+        assert layout(model) == before
+        return
+    assert ms.reparameterize(model, kind, bias=bias) is model
+    with torch.no_grad():
+        torch.testing.assert_close(model(x), expected)
+    assert len(ms.symmetries(model)) > 0
+    assert ms.bake(model) is model
+    assert layout(model) == before
+    assert [type(m) for m in model.modules()] == classes
+    with torch.no_grad():
+        torch.testing.assert_close(model(x), expected)
+    model.load_state_dict(state)  # as any other model
+
+
+def test_ties_stay_tied() -> None:
+    torch.manual_seed(0)
+    model = ms.reparameterize(Tied(), "kronecker")
+    assert set(ms.symmetries(model)) == {"embed", "a", "b", "out"}
+    assert len(ms.split(model).v) == 2
+    a, b = (dict(symmetric_lists(model))[n] for n in "ab")
+    assert a.original is b.original
+    assert a[0] is b[0]
+    with torch.no_grad():
+        a.original.add_(1.0)
+        next(iter(ms.symmetries(model)["embed"].parameters())).mul_(2.0)
+    assert torch.equal(model.a.weight, model.b.weight)
+    assert torch.equal(model.embed.weight, model.out.weight)
+    ms.bake(model)
+    assert model.a.weight is model.b.weight
+    assert model.embed.weight is model.out.weight
+
+
+def test_changed_symmetry_is_baked() -> None:
+    torch.manual_seed(0)
+    model = ms.reparameterize(CNN().double(), "kronecker").eval()
+    with torch.no_grad():
+        for u in ms.split(model).U.values():
+            u.add_(0.1 * torch.randn_like(u))
+    x = torch.randn(2, 3, 9, 9, dtype=torch.float64)
+    expected = model(x)
+    oracle = {n: s.matrix() @ p.original.reshape(-1) for (n, p), s in zip(
+        symmetric_lists(model), ms.symmetries(model).values(), strict=True)}  # fmt: skip
+    ms.bake(model)
+    torch.testing.assert_close(model(x), expected)
+    for name, w in oracle.items():
+        torch.testing.assert_close(model.get_submodule(name).weight.reshape(-1), w)
+
+
+def test_baking_a_copy_leaves_the_original_alone() -> None:
+    model = ms.reparameterize(CNN(), "kronecker", bias="joint").eval()
+    x = torch.randn(1, 3, 9, 9, generator=torch.Generator().manual_seed(0))
+    expected = model(x)
+    ms.bake(copy.deepcopy(model))
+    torch.testing.assert_close(model(x), expected)
+    ms.bake(model)
+    torch.testing.assert_close(model(x), expected)
+
+
+def test_joint_bias_comes_from_the_filter() -> None:
+    """With the appended input of 1 the layer is [W b] [x; 1], and [W b] = reshape(U v)."""
+    torch.manual_seed(0)
+    layer = nn.Linear(3, 2).double()
+    U = torch.randn(8, 5, dtype=torch.float64)
+    ms.reparameterize(layer, lambda n, m: ms.DenseSymmetry((2, 4), U=U), bias="joint", filter_std=1.0)
+    parts = ms.split(layer)
+    assert list(parts.v) == ["parametrizations.weight.original"]
+    assert list(parts.U) == ["parametrizations.weight.0.symmetry.U"]
+    assert not parts.other
+    joint = (U @ next(iter(parts.v.values()))).reshape(2, 4)
+    x = torch.randn(7, 3, dtype=torch.float64)
+    torch.testing.assert_close(layer(x), torch.cat([x, torch.ones(7, 1, dtype=torch.float64)], 1) @ joint.T)
+    # functional_call must reach both, through the one name of the filter
+    v = {"parametrizations.weight.original": torch.ones(5, dtype=torch.float64)}
+    ones = torch.cat([x, torch.ones(7, 1, dtype=torch.float64)], 1) @ U.sum(1).reshape(2, 4).T
+    torch.testing.assert_close(torch.func.functional_call(layer, v, (x,)), ones)
+    copied = copy.deepcopy(layer)
+    with torch.no_grad():
+        copied.parametrizations.weight.original.zero_()
+    assert copied.bias.abs().sum() == 0
+    assert layer.bias.abs().sum() > 0
+
+
+def test_split_by_type_not_by_name() -> None:
+    class Tricky(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.original = nn.Linear(2, 3)
+            self.U = nn.Parameter(torch.ones(2))
+            self.frozen = nn.Linear(3, 2, bias=False)
+
+    model = Tricky()
+    ms.reparameterize(model, "kronecker", select="original")
+    ms.reparameterize(model, "dense", select="frozen", filter_size=4, learnable=False)
+    parts = ms.split(model)
+    assert set(parts.U) == {"original.parametrizations.weight.0.U1", "original.parametrizations.weight.0.U2"}
+    assert set(parts.v) == {
+        "original.parametrizations.weight.original",
+        "frozen.parametrizations.weight.original",
+    }
+    assert set(parts.other) == {"U", "original.bias"}
+    assert set(parts.frozen) == {"frozen.parametrizations.weight.0.U"}
+
+
+@pytest.mark.parametrize(
+    ("select", "chosen"),
+    [
+        (None, {"features.0", "features.4", "head"}),
+        ("features.*", {"features.0", "features.4"}),
+        ("*", {"features.0", "features.4", "head"}),
+        (["head", "features.0"], {"features.0", "head"}),
+        (nn.Conv2d, {"features.0", "features.4"}),
+        ([nn.Linear, "features.4"], {"features.4", "head"}),
+        (lambda name, m: isinstance(m, nn.Conv2d) and m.in_channels == 8, {"features.4"}),
+    ],
+)
+def test_selection(select: object, chosen: set[str]) -> None:
+    assert set(ms.symmetries(ms.reparameterize(CNN(), "kronecker", select=select))) == chosen
+
+
+def test_callable_kind_may_leave_layers_plain() -> None:
+    model = ms.reparameterize(
+        CNN(), lambda n, m: ms.KroneckerSymmetry(m.weight.shape) if isinstance(m, nn.Linear) else None
+    )
+    assert set(ms.symmetries(model)) == {"head"}
+
+
+def twice() -> None:
+    ms.reparameterize(ms.reparameterize(CNN()))
+
+
+def old_weight_norm() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        layer = nn.utils.weight_norm(nn.Linear(2, 2))
+    ms.reparameterize(layer)
+
+
+@pytest.mark.parametrize(
+    ("act", "message"),
+    [
+        (twice, r"module 'features.0' \(ParametrizedConv2d\).*already parametrized by KroneckerSymmetry"),
+        (lambda: ms.bake(CNN()), "expected a reparameterized model, found no symmetry in CNN"),
+        (lambda: ms.cost(CNN()), "expected a reparameterized model, found no symmetry in CNN"),
+        (
+            lambda: ms.reparameterize(CNN(), "kroneker"),
+            "one of kronecker, dense or a callable, found 'kroneker'",
+        ),
+        (lambda: ms.reparameterize(CNN(), select="feature.0"), "found none.*nearest names: features.0"),
+        (lambda: ms.reparameterize(CNN(), select="features.1"), r"found module 'features.1' \(BatchNorm2d\)"),
+        (
+            lambda: ms.reparameterize(CNN(), select="features.[12]"),
+            "has weights, found only BatchNorm2d, ReLU",
+        ),
+        (lambda: ms.reparameterize(CNN(), select=[]), "found an empty list"),
+        (
+            lambda: ms.reparameterize(CNN(), select=lambda n, m: False),
+            "pick at least one of 11 modules, found none",
+        ),
+        (lambda: ms.reparameterize(CNN(), lambda n, m: None), "found None for all 3 layers"),
+        (
+            lambda: ms.reparameterize(CNN(), lambda n, m: 3),
+            "'features.0': expected a Symmetry or None, found int",
+        ),
+        (lambda: ms.reparameterize(CNN(), bias="both"), "'plain' or 'joint', found 'both'"),
+        (lambda: ms.reparameterize(CNN(), filter_size=3), "to be a shape, found 3"),
+        (lambda: ms.reparameterize(CNN(), "dense", filter_size=(3, 3)), r"to be one number, found \(3, 3\)"),
+        (
+            lambda: ms.reparameterize(CNN(), "dense", filter_size=0),
+            "'features.0': expected a filter size.*found 0",
+        ),
+        (
+            lambda: ms.reparameterize(CNN(), lambda n, m: ms.DenseSymmetry((2, 2))),
+            r"\(8, 3, 3, 3\), found one for",
+        ),
+        (
+            lambda: ms.reparameterize(
+                nn.Linear(2, 2), lambda n, m: ms.DenseSymmetry((2, 2), dtype=torch.float64)
+            ),
+            "expected a symmetry of type torch.float32, found torch.float64",
+        ),
+        (lambda: ms.reparameterize(nn.ReLU()), "Linear or ConvNd layers, found none in ReLU"),
+        (lambda: ms.reparameterize(encoder(), select="self_attn"), "'self_attn' .*packs three projections"),
+        (lambda: ms.reparameterize(encoder(), select="*"), "'self_attn' .*packs three projections"),
+        (
+            lambda: ms.reparameterize(nn.Sequential(nn.ConvTranspose2d(2, 2, 3)), select="0"),
+            r"found module '0' \(ConvTranspose2d\)",
+        ),
+        (
+            lambda: ms.reparameterize(nn.Sequential(nn.Linear(1, 1), nn.LSTM(2, 2)), select="*"),
+            r"found module '1' \(LSTM\)",
+        ),
+        (
+            lambda: ms.reparameterize(nn.Sequential(nn.LazyLinear(3))),
+            "initialised weight.*run one batch through",
+        ),
+        (
+            lambda: ms.reparameterize(nn.utils.parametrizations.weight_norm(nn.Linear(2, 2))),
+            "parametrized by _WeightNorm",
+        ),
+        (old_weight_norm, "that another mechanism computes"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Lazy modules are a new feature")
+def test_bad_input_is_one_line(act: Callable[[], object], message: str) -> None:
+    with pytest.raises(MetasymError, match=message) as caught:
+        act()
+    assert "\n" not in str(caught.value)
+
+
+def test_an_error_leaves_the_model_as_it_was() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.LSTM(2, 2))
+    before = layout(model)
+    with pytest.raises(MetasymError):
+        ms.reparameterize(model, select="*")
+    assert layout(model) == before
+
+
+def test_cost_table() -> None:
+    model = ms.reparameterize(nn.Sequential(nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 4)))
+    found = ms.cost(model, torch.zeros(32, 32))
+    assert [r.name for r in found.layers] == ["0", "2"]
+    assert found.layers[0].cost.memory_ratio == 3.0
+    assert found.layers[0].forward_multiply_adds == 32**3
+    assert found.other_entries == 36
+    assert found.plain_entries == 1024 + 128 + 36
+    assert found.entries == sum(p.numel() for p in model.parameters())
+    table = str(found)
+    assert "3.00" in table  # Appendix A: forward + build is three times forward for m = n = batch
+    assert f"{found.entries:,} entries in all" in table
+    joint = ms.cost(ms.reparameterize(nn.Linear(3, 2), bias="joint"))
+    assert joint.other_entries == 0
+    tied = ms.cost(ms.reparameterize(Tied()))
+    assert [r.name for r in tied.layers] == ["embed", "a"]
+
+
+def baked_cnn() -> tuple[nn.Module, Tensor, Tensor]:
+    torch.manual_seed(0)
+    model = ms.reparameterize(CNN().eval(), "dense", filter_size=40)
+    x = torch.randn(2, 3, 9, 9)
+    ms.bake(model)
+    with torch.no_grad():
+        return model, x, model(x)
+
+
+def test_baked_model_exports() -> None:
+    model, x, expected = baked_cnn()
+    program = torch.export.export(model, (x,))
+    torch.testing.assert_close(program.module()(x), expected)
+    buffer = io.BytesIO()
+    torch.save(model.state_dict(), buffer)
+    buffer.seek(0)
+    fresh = CNN().eval()
+    fresh.load_state_dict(torch.load(buffer, weights_only=True))
+    torch.testing.assert_close(fresh(x), expected)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_baked_model_runs_in_onnx(tmp_path: Path) -> None:
+    pytest.importorskip("onnxscript", reason="the test extra has the ONNX exporter")
+    runtime = pytest.importorskip("onnxruntime", reason="the test extra has the ONNX runtime")
+    model, x, expected = baked_cnn()
+    path = tmp_path / "model.onnx"
+    torch.onnx.export(model, (x,), str(path), dynamo=True, verbose=False)
+    session = runtime.InferenceSession(str(path))
+    (found,) = session.run(None, {session.get_inputs()[0].name: x.numpy()})
+    torch.testing.assert_close(torch.from_numpy(found), expected, atol=1e-5, rtol=1e-4)
+
+
+def test_frozen_symmetry_trains_only_the_filter() -> None:
+    layer = nn.Linear(4, 4, bias=False)
+    U = ms.groups.symmetry_matrix(ms.groups.cyclic(4)).float()
+    ms.reparameterize(layer, lambda n, m: ms.DenseSymmetry(m.weight.shape, U=U, learnable=False))
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+    layer(torch.ones(1, 4)).square().sum().backward()
+    optimizer.step()
+    assert [n for n, _ in layer.named_parameters()] == ["parametrizations.weight.original"]
+    assert torch.equal(ms.symmetries(layer)[""].matrix(), U)
+    G = ms.groups.cyclic(4)
+    ms.testing.assert_equivariant(layer, torch.randn(3, 4), G, G.regular())
+    assert math.isclose(layer.weight[0, 0].item(), layer.weight[1, 1].item(), rel_tol=1e-6)
