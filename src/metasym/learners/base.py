@@ -1,0 +1,98 @@
+"""What every meta-learner offers: a model, a loss, a way to adapt, and the parameters it meta-learns."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from metasym.types import Batch, Episode, Loss, MetasymError, OuterLoss, Params
+
+Metric = Callable[[Tensor, Tensor], Tensor]
+"""``metric(prediction, target) -> scalar`` for one task."""
+
+
+def accuracy(prediction: Tensor, target: Tensor) -> Tensor:
+    """The fraction of rows of ``prediction [examples, classes]`` whose largest entry is ``target``."""
+    return (prediction.argmax(-1) == target).to(prediction.dtype).mean()
+
+
+class Learner(nn.Module, ABC):
+    """A meta-learner: an ``nn.Module`` whose state is all that meta-training changes.
+
+    ``model`` is the user's network (reparameterized or plain). Everything a run must keep, step
+    sizes included, is a parameter or buffer of this module, so its ``state_dict`` is the checkpoint.
+    """
+
+    model: nn.Module
+
+    def __init__(self, model: nn.Module, loss: Loss, *, chunk_size: int | None = None) -> None:
+        super().__init__()
+        if not isinstance(model, nn.Module):
+            raise MetasymError(f"expected model to be an nn.Module, found {type(model).__name__}")
+        if chunk_size is not None and chunk_size < 1:
+            raise MetasymError(f"expected chunk_size >= 1, found {chunk_size}")
+        self.model = model
+        self.loss = loss
+        self.chunk_size = chunk_size
+
+    @abstractmethod
+    def outer_parameters(self) -> Params:
+        """What the outer loop optimises, by the names they have in this module's ``state_dict``."""
+
+    @abstractmethod
+    def outer_loss(self, episodes: Episode) -> OuterLoss:
+        """Adapt to every task's support set and return the per-task losses, differentiably."""
+
+    @abstractmethod
+    def adapt(self, support: Batch, *, inner_steps: int | None = None) -> nn.Module:
+        """An ordinary ``nn.Module`` adapted to one task: no parametrizations, no link to the learner."""
+
+    @abstractmethod
+    def scores(self, episodes: Episode, metric: Metric, *, inner_steps: int | None = None) -> Tensor:
+        """``metric`` on the query set after adaptation, ``[tasks]``; keeps no graph."""
+
+    @abstractmethod
+    def predict(self, support: Batch, x: Tensor, *, inner_steps: int | None = None) -> Tensor:
+        """Adapt to one task's support set and predict at ``x [examples, ...]``; keeps no graph."""
+
+    def step_sizes(self) -> dict[str, float]:
+        """The inner step sizes, one number each (the mean where there are many); empty without any."""
+        return {}
+
+    def describe(self) -> dict[str, Any]:
+        """The choices that define this learner, in plain types, for ``config.json`` and checkpoints."""
+        return {"method": type(self).__name__, "chunk_size": self.chunk_size}
+
+    def outer_gradient(
+        self, episodes: Episode, *, total_tasks: int | None = None
+    ) -> tuple[OuterLoss, Params]:
+        """Per-task losses (detached) and the gradient of ``sum(query losses) / total_tasks``.
+
+        Tasks are worked off in chunks of ``chunk_size``, each with its own backward pass, so that
+        memory is that of one chunk. ``total_tasks`` is the number of tasks over all processes.
+        """
+        named = self.outer_parameters()
+        total = total_tasks or episodes.count
+        size = self.chunk_size or episodes.count
+        gradients: list[Tensor] | None = None
+        losses: list[OuterLoss] = []
+        for start in range(0, episodes.count, size):
+            losses_of_chunk = self.outer_loss(episodes.tasks(start, start + size))
+            parts = torch.autograd.grad(
+                losses_of_chunk.query.sum() / total, list(named.values()), allow_unused=True
+            )
+            filled = [
+                torch.zeros_like(p) if g is None else g for p, g in zip(named.values(), parts, strict=True)
+            ]
+            gradients = (
+                filled if gradients is None else [a + b for a, b in zip(gradients, filled, strict=True)]
+            )
+            losses.append(OuterLoss(*(t.detach() for t in losses_of_chunk)))
+        joined = OuterLoss(*(torch.cat(parts) for parts in zip(*losses, strict=True)))
+        if gradients is None:
+            gradients = [torch.zeros_like(p) for p in named.values()]
+        return joined, dict(zip(named, gradients, strict=True))
