@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from metasym.groups.group import Group
-from metasym.types import MetasymError
+from metasym.learners.base import Learner
+from metasym.types import Episode, MetasymError
 
 Action = Group | Sequence[Callable[[Tensor], Tensor]]
 """A group whose matrices act on the last dimension, or one callable for each element, in order."""
@@ -61,6 +62,51 @@ def assert_equivariant(
             f"not equivariant: element {worst} of {len(errors)} has relative error {errors[worst]:.3g}, "
             f"expected at most {tolerance:.3g}"
         )
+
+
+def assert_meta_gradient(
+    learner: Learner,
+    episodes: Episode,
+    *,
+    directions: int = 3,
+    step: float = 1e-5,
+    tolerance: float = 1e-6,
+    seed: int = 0,
+) -> None:
+    """Assert that ``learner.outer_gradient`` agrees with finite differences of its own outer loss.
+
+    Compares directional derivatives along random directions, tensor by tensor, relative to the gradient's
+    norm. Needs a learner and episodes in float64: central differences carry no digits in float32.
+    """
+    named = learner.outer_parameters()
+    if any(p.dtype != torch.float64 for p in named.values()):
+        raise MetasymError("expected a learner in float64 for finite differences, found another type")
+    gradients = learner.outer_gradient(episodes)[1]
+    generator = torch.Generator().manual_seed(seed)
+
+    def loss() -> float:
+        with torch.no_grad():
+            return float(learner.outer_loss(episodes).query.mean())
+
+    scale = max(float(torch.linalg.vector_norm(g)) for g in gradients.values())
+    for name, parameter in named.items():
+        for _ in range(directions):
+            direction = torch.randn(parameter.shape, generator=generator, dtype=torch.float64).to(parameter)
+            direction /= torch.linalg.vector_norm(direction)
+            start = parameter.detach().clone()
+            at = []
+            for sign in (1, -1):
+                with torch.no_grad():
+                    parameter.copy_(start + sign * step * direction)
+                at.append(loss())
+            with torch.no_grad():
+                parameter.copy_(start)
+            numeric, analytic = (at[0] - at[1]) / (2 * step), float((gradients[name] * direction).sum())
+            if not abs(numeric - analytic) <= tolerance * scale:
+                raise AssertionError(
+                    f"meta-gradient of {name!r} along a random direction is {analytic:.10g}, "
+                    f"finite differences give {numeric:.10g}"
+                )
 
 
 def _moves(action: Action) -> list[Callable[[Tensor], Tensor]]:

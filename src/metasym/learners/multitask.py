@@ -1,0 +1,155 @@
+"""MTSR, the paper's multi-task ablation: one U for all tasks, and a filter of its own for each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from metasym.functional import call, check_no_running_statistics, choose_map, map_tasks, parameters_of
+from metasym.learners.base import Learner, Metric
+from metasym.learners.gradient import with_parameters
+from metasym.reparam import split, symmetries
+from metasym.types import Batch, Episode, Loss, MetasymError, OuterLoss, Params
+
+
+class MTSR(Learner):
+    """Optimises U and every training task's own v together, on all of each task's examples.
+
+    On a new task U stays frozen and a newly drawn v is fitted to the support set by ``test_steps`` of Adam
+    at ``test_lr``. ``train_tasks`` is the number of training tasks; train with ``tasks_per_step`` at least
+    as large for the paper's full-batch updates. Filters start from N(0, filter_std^2).
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        loss: Loss = F.mse_loss,
+        *,
+        train_tasks: int,
+        test_steps: int = 500,
+        test_lr: float = 1e-3,
+        filter_std: float = 0.01,
+        seed: int = 0,
+        map: str = "auto",
+        chunk_size: int | None = None,
+    ) -> None:
+        super().__init__(model, loss, chunk_size=chunk_size)
+        if not symmetries(model):
+            raise MetasymError(
+                f"expected a reparameterized model for MTSR, found a plain {type(model).__name__}: "
+                "call metasym.reparameterize first"
+            )
+        if train_tasks < 1:
+            raise MetasymError(f"expected train_tasks >= 1, found {train_tasks}")
+        check_no_running_statistics(model)
+        learned = split(model).U
+        own = {n: p for n, p in model.named_parameters() if p.requires_grad and n not in learned}
+        self._keys = {name: name.replace(".", "/") for name in own}  # torch forbids dots in names
+        self.test_steps, self.test_lr = test_steps, test_lr
+        self.filter_std, self.seed = filter_std, seed
+        generator = torch.Generator().manual_seed(seed)
+        self.filters = nn.ParameterDict(
+            {self._keys[n]: nn.Parameter(self._draw(p, train_tasks, generator)) for n, p in own.items()}
+        )
+        self.map = choose_map(model, list(own), map)
+
+    @property
+    def train_tasks(self) -> int:
+        """How many tasks have a filter of their own."""
+        return int(next(iter(self.filters.values())).shape[0])
+
+    def outer_parameters(self) -> Params:
+        """U and the filters of all training tasks; the model's own v is only a template."""
+        found: Params = {f"model.{n}": p for n, p in split(self.model).U.items() if p.requires_grad}
+        found.update({f"filters.{n}": p for n, p in self.filters.items()})
+        return found
+
+    def outer_loss(self, episodes: Episode) -> OuterLoss:
+        """The loss of every task's own filter on all its examples, support and query."""
+        if int(episodes.ids.max()) >= self.train_tasks:
+            raise MetasymError(
+                f"expected task ids below {self.train_tasks}, found {int(episodes.ids.max())}: MTSR has a filter "
+                "for each of its training tasks only"
+            )
+        own = {name: self.filters[key][episodes.ids] for name, key in self._keys.items()}
+        everything = Batch(
+            torch.cat([episodes.support.x, episodes.query.x], dim=1),
+            torch.cat([episodes.support.y, episodes.query.y], dim=1),
+        )
+        losses = self._losses(own, everything)
+        return OuterLoss(losses, losses.detach(), losses.detach())
+
+    def fit(self, support: Batch, *, inner_steps: int | None = None) -> Params:
+        """New filters for the tasks of ``support [tasks, examples, ...]``, U frozen: ``[tasks, *filter]``."""
+        tasks = support.x.shape[0]
+        params = parameters_of(self.model)
+        generator = torch.Generator().manual_seed(self.seed + 1)
+        own = {n: self._draw(params[n], 1, generator).expand(tasks, *params[n].shape) for n in self._keys}
+        own = {n: v.clone().requires_grad_() for n, v in own.items()}
+        optimizer = torch.optim.Adam(list(own.values()), lr=self.test_lr)
+        with torch.enable_grad():
+            for _ in range(self.test_steps if inner_steps is None else inner_steps):
+                total = self._losses(own, support, frozen=True).sum()  # Adam scales each entry by itself
+                for v, g in zip(own.values(), torch.autograd.grad(total, list(own.values())), strict=True):
+                    v.grad = g
+                optimizer.step()
+        return {n: v.detach() for n, v in own.items()}
+
+    def scores(self, episodes: Episode, metric: Metric, *, inner_steps: int | None = None) -> Tensor:
+        """``metric`` on the query sets after fitting new filters, ``[tasks]``."""
+        size = self.chunk_size or episodes.count
+        parts = []
+        for start in range(0, episodes.count, size):
+            chunk = episodes.tasks(start, start + size)
+            own = self.fit(chunk.support, inner_steps=inner_steps)
+            with torch.no_grad():
+                parts.append(self._map(own, chunk.query, metric))
+        return torch.cat(parts)
+
+    def adapt(self, support: Batch, *, inner_steps: int | None = None) -> nn.Module:
+        """An ordinary ``nn.Module`` whose filter was fitted to one task's support set."""
+        return with_parameters(self.model, self._fit_one(support, inner_steps))
+
+    def predict(self, support: Batch, x: Tensor, *, inner_steps: int | None = None) -> Tensor:
+        """Fit a new filter to one task's support set and predict at ``x [examples, ...]``."""
+        params = {**parameters_of(self.model), **self._fit_one(support, inner_steps)}
+        with torch.no_grad():
+            return call(self.model, params, x)
+
+    def describe(self) -> dict[str, Any]:
+        """The choices that define this learner."""
+        return {
+            **super().describe(),
+            "train_tasks": self.train_tasks,
+            "test_steps": self.test_steps,
+            "test_lr": self.test_lr,
+            "filter_std": self.filter_std,
+            "seed": self.seed,
+            "map": self.map,
+        }
+
+    def _draw(self, like: Tensor, tasks: int, generator: torch.Generator) -> Tensor:
+        drawn = torch.randn(tasks, *like.shape, generator=generator, dtype=like.dtype)
+        return self.filter_std * drawn.to(like.device)
+
+    def _fit_one(self, support: Batch, inner_steps: int | None) -> Params:
+        batched = Batch(support.x.unsqueeze(0), support.y.unsqueeze(0))
+        return {n: v[0] for n, v in self.fit(batched, inner_steps=inner_steps).items()}
+
+    def _losses(self, own: Params, data: Batch, *, frozen: bool = False) -> Tensor:
+        return self._map(own, data, self.loss, frozen=frozen)
+
+    def _map(self, own: Params, data: Batch, score: Loss, *, frozen: bool = True) -> Tensor:
+        """``score(prediction, target)`` of each task with its own filters ``[tasks, *filter]``."""
+        shared = parameters_of(self.model)
+        if frozen:
+            shared = {n: p.detach() for n, p in shared.items()}
+
+        def task(item: tuple[Params, Batch]) -> Tensor:
+            mine, batch = item
+            return score(call(self.model, {**shared, **mine}, batch.x), batch.y)
+
+        return map_tasks(task, (own, data), mode=self.map)

@@ -1,0 +1,123 @@
+"""Prototypical networks (Snell et al. 2017): nothing adapts, classes are the means of their embeddings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from metasym.functional import call, check_no_running_statistics, choose_map, map_tasks, parameters_of
+from metasym.learners.base import Learner, Metric
+from metasym.learners.gradient import with_parameters
+from metasym.types import Batch, Episode, Loss, MetasymError, OuterLoss, Params
+
+
+class PrototypeClassifier(nn.Module):
+    """Class scores of ``x``: minus the squared Euclidean distance of its embedding to each prototype."""
+
+    prototypes: Tensor
+
+    def __init__(self, embedding: nn.Module, prototypes: Tensor) -> None:
+        super().__init__()
+        self.embedding = embedding
+        self.register_buffer("prototypes", prototypes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``x [examples, ...] -> [examples, classes]``."""
+        return closeness(self.embedding(x), self.prototypes)
+
+
+class ProtoNet(Learner):
+    """Learns an embedding in which the examples of a class lie around their mean.
+
+    The model maps ``x [examples, ...]`` to embeddings ``[examples, features]``; labels are 0 .. classes-1,
+    and every class has a support example.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        loss: Loss = F.cross_entropy,
+        *,
+        map: str = "auto",
+        chunk_size: int | None = None,
+    ) -> None:
+        super().__init__(model, loss, chunk_size=chunk_size)
+        check_no_running_statistics(model)
+        self.map = choose_map(model, [], map)
+
+    def outer_parameters(self) -> Params:
+        """Every trainable parameter of the embedding."""
+        return {f"model.{n}": p for n, p in self.model.named_parameters() if p.requires_grad}
+
+    def outer_loss(self, episodes: Episode) -> OuterLoss:
+        """The query loss of each task; nothing adapts, so both support losses are that of the prototypes."""
+        params, classes = parameters_of(self.model), _classes(episodes.support.y)
+
+        def task(episode: Episode) -> OuterLoss:
+            embedded = call(self.model, params, episode.support.x)
+            means = prototypes(embedded, episode.support.y, classes)
+            query = self.loss(closeness(call(self.model, params, episode.query.x), means), episode.query.y)
+            support = self.loss(closeness(embedded.detach(), means.detach()), episode.support.y)
+            return OuterLoss(query, support, support)
+
+        return map_tasks(task, episodes, mode=self.map)
+
+    def scores(self, episodes: Episode, metric: Metric, *, inner_steps: int | None = None) -> Tensor:
+        """``metric`` on the query sets, ``[tasks]``; ``inner_steps`` has no meaning here and is ignored."""
+        params, classes = parameters_of(self.model), _classes(episodes.support.y)
+
+        def task(episode: Episode) -> Tensor:
+            means = prototypes(call(self.model, params, episode.support.x), episode.support.y, classes)
+            return metric(closeness(call(self.model, params, episode.query.x), means), episode.query.y)
+
+        size = self.chunk_size or episodes.count
+        with torch.no_grad():
+            parts = [
+                map_tasks(task, episodes.tasks(start, start + size), mode=self.map)
+                for start in range(0, episodes.count, size)
+            ]
+        return torch.cat(parts)
+
+    def adapt(self, support: Batch, *, inner_steps: int | None = None) -> nn.Module:
+        """A classifier with this task's prototypes; ``inner_steps`` is ignored."""
+        with torch.no_grad():
+            means = prototypes(self.model(support.x), support.y, _classes(support.y))
+        return PrototypeClassifier(with_parameters(self.model, {}), means)
+
+    def predict(self, support: Batch, x: Tensor, *, inner_steps: int | None = None) -> Tensor:
+        """Class scores ``[examples, classes]`` at ``x``; keeps no graph."""
+        with torch.no_grad():
+            means = prototypes(self.model(support.x), support.y, _classes(support.y))
+            return closeness(self.model(x), means)
+
+    def describe(self) -> dict[str, Any]:
+        """The choices that define this learner."""
+        return {**super().describe(), "map": self.map}
+
+
+def prototypes(embedded: Tensor, labels: Tensor, classes: int) -> Tensor:
+    """The mean embedding of each class, ``[classes, features]``."""
+    member = F.one_hot(labels, classes).to(embedded.dtype)
+    return (member.mT @ embedded) / member.sum(0).unsqueeze(1)
+
+
+def closeness(embedded: Tensor, means: Tensor) -> Tensor:
+    """Minus the squared Euclidean distances, ``[examples, classes]``."""
+    return -(embedded.unsqueeze(1) - means.unsqueeze(0)).square().sum(-1)
+
+
+def _classes(labels: Tensor) -> int:
+    """The number of classes, after checking that each of 0 .. classes-1 has an example in every task."""
+    if labels.is_floating_point():
+        raise MetasymError(f"expected whole-number class labels for ProtoNet, found {labels.dtype}")
+    classes = int(labels.max()) + 1
+    present = F.one_hot(labels.reshape(-1, labels.shape[-1]), classes).sum(1) > 0
+    if not bool(present.all()):
+        missing = (~present).nonzero()[0]
+        raise MetasymError(
+            f"expected a support example of each of the {classes} classes, found none of class {int(missing[1])}"
+        )
+    return classes
