@@ -45,11 +45,11 @@ def from_generators(
         elements, table, used = _close_permutations(tensors, max_order)
     else:
         points = torch.eye(sizes[0], dtype=torch.float64)
-        matrices = [points[:, t.argsort()] if t.ndim == 1 else t for t in tensors]
+        matrices = [points[:, t] if t.ndim == 1 else t for t in tensors]
         for index, matrix in enumerate(matrices):
             _check_finite_order(matrix, index)
         elements, table, used = _close_matrices(matrices, max_order)
-        elements = _refined(elements, table)
+        elements = _refined(elements, table, used)
     return Group(elements, table, name=name, generators=used)
 
 
@@ -167,18 +167,17 @@ def _close(
     return torch.stack(elements), table, [column[0] for column in columns]
 
 
-def _refined(matrices: Tensor, table: Tensor) -> Tensor:
+def _refined(matrices: Tensor, table: Tensor, generators: Sequence[int]) -> Tensor:
     """Matrices ``[|G|, n, n]`` that nearly multiply as ``table`` says, made to do so up to rounding.
 
     The mean over h of ``A(g h) A(h)^-1`` is A(g) for a representation, and for an approximate one its
     error is of second order: two or three rounds reach machine precision.
     """
     for _ in range(4):
-        inverses = torch.linalg.inv(matrices)
-        better = torch.stack([(matrices[row] @ inverses).mean(0) for row in table])
-        change = float((better - matrices).abs().max())
-        matrices = better
-        if change < 1e-13:
+        errors = [(matrices @ matrices[a] - matrices[table[:, a]]).abs().max() for a in generators]
+        if float(max(errors)) < 1e-14:
             break
+        inverses = torch.linalg.inv(matrices)
+        matrices = torch.stack([(matrices[row] @ inverses).mean(0) for row in table])
     rounded = matrices.round()
     return torch.where((matrices - rounded).abs() < 1e-12, rounded, matrices)

@@ -22,7 +22,7 @@ VANISHES = 1e-6
 """An element whose root mean square over the outputs is below this on all pixels is dropped."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Irrep:
     """A real irreducible representation, and how it sits in the representation of a field."""
 
@@ -38,17 +38,15 @@ def regular_irreps(rotations: int, flips: bool) -> list[Irrep]:
     Functions ``g -> matrices[g][a, b]`` of a fixed b transform as the irrep does, which gives the copies;
     a two-dimensional irrep of C_N is complex in disguise, and its second copy is its first one again.
     """
-    turn = torch.arange(rotations, dtype=torch.float64) * (2 * math.pi / rotations)
+    mirror = torch.tensor([[1.0, 0.0], [0.0, -1.0]], dtype=torch.float64)
     irreps = []
     for frequency in range(rotations // 2 + 1):
-        cos, sin = (frequency * turn).cos(), (frequency * turn).sin()
+        turns = _turns(rotations, frequency)
         if frequency == 0 or 2 * frequency == rotations:
-            sign = cos.round()[:, None, None]
+            sign = turns[:, :1, :1].round()
             images = [torch.cat([sign, s * sign]) for s in (1, -1)] if flips else [sign]
         else:
-            rotation = torch.stack([torch.stack([cos, -sin], -1), torch.stack([sin, cos], -1)], -2)
-            mirror = torch.tensor([[1.0, 0.0], [0.0, -1.0]], dtype=torch.float64)
-            images = [torch.cat([rotation, rotation @ mirror])] if flips else [rotation]
+            images = [torch.cat([turns, turns @ mirror])] if flips else [turns]
         for matrices in images:
             order, size = matrices.shape[:2]
             columns = matrices * math.sqrt(size / order)
@@ -57,31 +55,30 @@ def regular_irreps(rotations: int, flips: bool) -> list[Irrep]:
     return irreps
 
 
+def _turns(rotations: int, frequency: int) -> Tensor:
+    """The plane turned by ``frequency`` times each of the N angles: ``[N, 2, 2]``."""
+    angle = torch.arange(rotations, dtype=torch.float64) * (2 * math.pi * frequency / rotations)
+    cos, sin = angle.cos(), angle.sin()
+    return torch.stack([cos, -sin, sin, cos], dim=1).reshape(rotations, 2, 2)
+
+
 def trivial_irreps(order: int) -> list[Irrep]:
     """The one irrep of a single channel that does not change."""
     one = torch.ones(1, 1, 1, dtype=torch.float64)
     return [Irrep(one.expand(order, 1, 1), one)]
 
 
-def rings(kernel_size: int) -> list[tuple[float, float, int]]:
+def rings(kernel_size: int) -> list[tuple[int, float, int]]:
     """(radius, width, highest frequency) of each ring: e2cnn's defaults.
 
-    The centre is a point, which only frequency 0 can occupy. The outermost ring of an odd kernel leaves
-    the grid in parts and is cut to frequency 2.
+    The centre is a point, which only frequency 0 can occupy. The outermost ring of an odd kernel is
+    cut by the grid's border and limited to frequency 2.
     """
-    count = math.ceil(kernel_size / 2)
     outermost = (kernel_size - 1) // 2
-    found = []
-    for index in range(count):
-        radius = outermost * index / max(count - 1, 1)
-        width = 0.005 if radius == 0 else 0.4 if index == count - 1 else 0.6
-        if radius == 0:
-            limit = 0.0
-        elif radius == kernel_size // 2:
-            limit = min(2 * radius, 2)
-        else:
-            limit = 2 * radius - (radius + 1) % 2
-        found.append((radius, width, math.floor(limit)))
+    found = [(0, 0.005, 0)]
+    for radius in range(1, outermost + 1):
+        highest = 2 if 2 * radius + 1 == kernel_size else 2 * radius - (radius + 1) % 2
+        found.append((radius, 0.4 if radius == outermost else 0.6, highest))
     return found
 
 
@@ -143,11 +140,9 @@ def _between(kernel_size: int, rotations: int, flips: bool, rho_in: Tensor, rho_
 
 def _invariants(rotations: int, flips: bool, frequency: int, rho_in: Tensor, rho_out: Tensor) -> Tensor:
     """Orthonormal ``[d, s_out, s_in, 2]``: coefficients of cos and sin that the whole group leaves alone."""
-    turn = torch.arange(rotations, dtype=torch.float64) * (2 * math.pi / rotations)
     # (g K)(x) = rho_out(g) K(g^-1 x) rho_in(g)^-1; r^a moves the angle by a turn and f, the left-right
     # flip, takes t to pi - t. Below: how (cos m t, sin m t)'s coefficients change, [|G|, 2, 2].
-    cos, sin = (frequency * turn).cos(), (frequency * turn).sin()
-    action = torch.stack([torch.stack([cos, -sin], -1), torch.stack([sin, cos], -1)], -2)
+    action = _turns(rotations, frequency)
     if flips:
         parity = (-1.0) ** frequency
         mirror = torch.tensor([[parity, 0.0], [0.0, -parity]], dtype=torch.float64)

@@ -17,7 +17,7 @@ from metasym.groups.images import image_rotations, image_rotations_flips
 from metasym.types import MetasymError
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class KernelBasis:
     """A basis of equivariant kernels ``[out, in, k, k]`` between stacks of equal fields.
 
@@ -150,13 +150,16 @@ def conv_basis(
     if fields_in is not None and in_channels != 1:
         raise MetasymError(f"expected either fields_in or in_channels, found {fields_in} and {in_channels}")
     group = dihedral(rotations) if flips else cyclic(rotations)
-    rep_in, rep_out = group.trivial_rep() if fields_in is None else group.regular(), group.regular()
-    count_in = positive_int(in_channels if fields_in is None else fields_in, "in_channels or fields_in")
+    rep_out, irreps_out = group.regular(), regular_irreps(rotations, flips)
+    if fields_in is None:
+        count_in = positive_int(in_channels, "in_channels")
+        rep_in, irreps_in = group.trivial_rep(), trivial_irreps(group.order)
+    else:
+        count_in = positive_int(fields_in, "fields_in")
+        rep_in, irreps_in = rep_out, irreps_out
     if method == "pixels":
         block, std = _pixel_block(kernel_size, rotations, flips, rep_in, rep_out)
     else:
-        irreps_out = regular_irreps(rotations, flips)
-        irreps_in = trivial_irreps(group.order) if fields_in is None else irreps_out
         block, std = steerable_block(kernel_size, rotations, flips, irreps_in, irreps_out)
     if not len(block):
         raise MetasymError(
