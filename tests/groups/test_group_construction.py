@@ -150,6 +150,14 @@ def test_generated_groups() -> None:
     every_product_holds(mixed)
 
 
+def test_lists_of_floats_are_read_in_double_precision() -> None:
+    cos, sin = math.cos(math.pi / 7), math.sin(math.pi / 7)
+    group = mg.from_generators([[[cos, -sin], [sin, cos]]])
+    assert group.order == 14
+    assert group.is_orthogonal
+    assert float(group.matrices[group.generators[0], 0, 0]) == pytest.approx(cos, abs=1e-15)
+
+
 def test_rounded_generators_are_refined() -> None:
     angle = 2 * math.pi / 360
     rotation = torch.tensor([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
@@ -208,7 +216,8 @@ BAD: list[tuple[str, Callable[[], object]]] = [
     (r"max_order=100 elements", lambda: mg.from_generators([[1, 2, 3, 4, 5, 0], [1, 0, 2, 3, 4, 5]], 100)),
     (r"max_order: expected a positive integer", lambda: mg.from_generators([[0]], max_order=0)),
     (r"the same number of points for all, found \[2, 3\]", lambda: mg.from_generators([[1, 0], [1, 0, 2]])),
-    (r"generator 0: .* found 'ab'", lambda: mg.from_generators(["ab"])),  # type: ignore[list-item]
+    (r"generator 0: .* found a str that is neither", lambda: mg.from_generators(["ab"])),  # type: ignore[list-item]
+    (r"generator 0: .* found a list that is neither", lambda: mg.from_generators([[[1, 2], [3]]])),
     (r"found torch\.complex64", lambda: mg.from_generators([torch.eye(2, dtype=torch.complex64)])),
     (r"table: expected a square", lambda: Group(SWAP, table([0, 1]))),
     (r"table: expected integers, found torch\.float32", lambda: Group(SWAP, C2.float())),
@@ -227,6 +236,7 @@ BAD: list[tuple[str, Callable[[], object]]] = [
         lambda: Group(torch.tensor([[[1.0]], [[3**0.5]]]), C2),
     ),
     (r"one for each of the 2 elements, found 1", lambda: Group(SWAP[:1], C2)),
+    (r"found torch\.complex64", lambda: Group(torch.ones(2, 1, 1, dtype=torch.complex64), C2)),
     (r"expected square matrices", lambda: Group(torch.ones(2, 2, 3), C2)),
     (
         r"found NaN or infinity for element 1",

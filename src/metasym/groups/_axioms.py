@@ -101,6 +101,8 @@ def checked_representation(representation: Tensor, order: int) -> Tensor:
         return _checked_permutations(representation)
     if representation.shape[1] != representation.shape[2]:
         raise MetasymError(f"representation: expected square matrices, found shape {shape}")
+    if representation.is_complex():
+        raise MetasymError(f"representation: expected real matrices, found {representation.dtype}")
     matrices = representation.detach().to(torch.float64)
     if not bool(matrices.isfinite().all()):
         g = int((~matrices.isfinite()).flatten(1).any(1).to(torch.int64).argmax())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -56,10 +57,11 @@ def from_generators(
 def _tensor(generator: object, index: int) -> Tensor:
     """A permutation as int64 ``[n]`` or a matrix as float64 ``[n, n]``."""
     where = f"generator {index}"
-    try:
-        tensor = torch.as_tensor(generator)
-    except (TypeError, ValueError, RuntimeError):
-        raise MetasymError(f"{where}: expected a permutation or a matrix, found {generator!r}") from None
+    try:  # numpy reads lists of floats in float64, torch would round them to float32
+        tensor = generator if isinstance(generator, Tensor) else torch.as_tensor(np.asarray(generator))
+    except (TypeError, ValueError):
+        found = f"a {type(generator).__name__} that is neither"
+        raise MetasymError(f"{where}: expected a permutation or a matrix, found {found}") from None
     if tensor.is_complex() or tensor.dtype == torch.bool:
         raise MetasymError(f"{where}: expected a permutation or a real matrix, found {tensor.dtype}")
     if tensor.ndim == 2 and tensor.shape[0] == tensor.shape[1] and len(tensor):

@@ -145,10 +145,10 @@ class Group:
         chosen = torch.as_tensor(elements, dtype=torch.int64)
         if chosen.ndim != 1 or not len(chosen) or bool(((chosen < 0) | (chosen >= self.order)).any()):
             raise MetasymError(
-                f"restrict: expected a list of element indices 0 to {self.order - 1}, found {elements}"
+                f"restrict: expected a list of element indices 0 to {self.order - 1}, found {chosen.tolist()}"
             )
         if len(chosen.unique()) != len(chosen):
-            raise MetasymError(f"restrict: expected distinct elements, found {elements}")
+            raise MetasymError(f"restrict: expected distinct elements, found {chosen.tolist()}")
         position = torch.full((self.order,), -1)
         position[chosen] = torch.arange(len(chosen))
         table = position[self.table[chosen][:, chosen]]
