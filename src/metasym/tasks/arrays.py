@@ -1,0 +1,82 @@
+"""Tasks held in two arrays, as a user may have them: examples of every task, split anew for each episode."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from metasym.tasks.sampling import mix
+from metasym.tasks.subset import Subset
+from metasym.types import Batch, Episode, MetasymError
+
+
+class ArrayTasks:
+    """Tasks from ``x [tasks, examples, ...]`` and ``y [tasks, examples, ...]``.
+
+    An episode of a task is a random split of its examples: ``support`` of them are the support set, all
+    others the query set.
+    """
+
+    def __init__(self, x: Tensor, y: Tensor, *, support: int) -> None:
+        if x.ndim < 2 or y.ndim < 2 or x.shape[:2] != y.shape[:2]:
+            raise MetasymError(
+                "expected x and y with the same [tasks, examples] in front, "
+                f"found {tuple(x.shape)} and {tuple(y.shape)}"
+            )
+        if x.shape[0] < 1:
+            raise MetasymError("expected at least one task, found none")
+        if not 1 <= support < x.shape[1]:
+            raise MetasymError(
+                f"expected 1 to {x.shape[1] - 1} support examples, so that one is left as query, found {support}"
+            )
+        self.x, self.y, self.support = x, y, support
+
+    def __len__(self) -> int:
+        return int(self.x.shape[0])
+
+    @property
+    def examples(self) -> int:
+        """The number of examples of each task."""
+        return int(self.x.shape[1])
+
+    def episode(self, index: int, generator: torch.Generator) -> Episode:
+        """The support and query set of task ``index``, split by ``generator``."""
+        many = self.episodes(torch.tensor([index]), draw_seed(generator))
+        return single(many)
+
+    def episodes(self, ids: Tensor, seeds: Tensor) -> Episode:
+        """The episodes of tasks ``ids [tasks]``, each split by its own of ``seeds [tasks]``."""
+        order = shuffled(seeds, self.examples)
+        rows = ids.unsqueeze(1)
+        support, query = order[:, : self.support], order[:, self.support :]
+        return Episode(
+            Batch(self.x[rows, support], self.y[rows, support]),
+            Batch(self.x[rows, query], self.y[rows, query]),
+            ids,
+        )
+
+    def subset(self, ids: Sequence[int] | Tensor) -> Subset:
+        """The tasks ``ids`` as a family of their own."""
+        return Subset(self, ids)
+
+
+def shuffled(seeds: Tensor, count: int) -> Tensor:
+    """For each of ``seeds [tasks]`` a random order of ``0 .. count-1``: ``[tasks, count]``, int64.
+
+    The order of hashed numbers instead of a generator for each task: no loop, and a task's order does not
+    depend on which other tasks are asked for.
+    """
+    return mix(seeds.unsqueeze(1), torch.arange(count)).argsort(dim=1)
+
+
+def draw_seed(generator: torch.Generator) -> Tensor:
+    """A seed ``[1]`` drawn from ``generator``."""
+    return torch.randint(2**62, (1,), generator=generator)
+
+
+def single(episodes: Episode) -> Episode:
+    """The only episode of a batch of one, without the leading dimension."""
+    s, q = episodes.support, episodes.query
+    return Episode(Batch(s.x[0], s.y[0]), Batch(q.x[0], q.y[0]), episodes.ids[0])

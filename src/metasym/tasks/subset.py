@@ -1,0 +1,59 @@
+"""Some of a family's tasks as a family of their own: for validation, and for quick runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from metasym.tasks.sampling import mix, seeded, stack
+from metasym.types import Episode, MetasymError, Tasks
+
+_HOLD_OUT = 7
+
+
+class Subset:
+    """The tasks ``ids`` of ``tasks``, numbered anew from 0: episodes carry the new numbers.
+
+    A learner that keeps something for each training task (MTSR) then sees no gaps.
+    """
+
+    def __init__(self, tasks: Tasks, ids: Sequence[int] | Tensor) -> None:
+        self.tasks = tasks
+        self.ids = torch.as_tensor(ids, dtype=torch.int64)
+        if self.ids.ndim != 1 or len(self.ids) == 0:
+            raise MetasymError(f"expected a list of at least one task, found {tuple(self.ids.shape)}")
+        low, high = int(self.ids.min()), int(self.ids.max())
+        if low < 0 or high >= len(tasks):
+            raise MetasymError(
+                f"expected tasks 0 to {len(tasks) - 1}, found {low if low < 0 else high} in the subset"
+            )
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def episode(self, index: int, generator: torch.Generator) -> Episode:
+        """The episode of the task that is number ``index`` here."""
+        found = self.tasks.episode(int(self.ids[index]), generator)
+        return found._replace(ids=torch.tensor(index))
+
+    def episodes(self, ids: Tensor, seeds: Tensor) -> Episode:
+        """The episodes of many tasks, as fast as the whole family makes them."""
+        batched = getattr(self.tasks, "episodes", None)
+        if batched is None:
+            pairs = zip(ids.tolist(), seeds.tolist(), strict=True)
+            return stack([self.episode(index, seeded(seed)) for index, seed in pairs])
+        found: Episode = batched(self.ids[ids], seeds)
+        return found._replace(ids=ids)
+
+
+def hold_out(tasks: Tasks, fraction: float, seed: int = 0) -> tuple[Subset, Subset]:
+    """Cut ``fraction`` of the tasks off for validation, at random: ``(the rest, the validation tasks)``."""
+    count = round(fraction * len(tasks))
+    if not 0 < count < len(tasks):
+        raise MetasymError(
+            f"expected a fraction that leaves tasks on both sides of {len(tasks)}, found {fraction}"
+        )
+    order = mix(seed, _HOLD_OUT, torch.arange(len(tasks))).argsort()
+    return Subset(tasks, order[count:].sort().values), Subset(tasks, order[:count].sort().values)
