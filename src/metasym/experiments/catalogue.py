@@ -1,0 +1,50 @@
+"""All experiments by name."""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+from functools import cache
+from typing import Any
+
+from metasym.experiments.best import best_changes
+from metasym.experiments.config import Experiment
+from metasym.experiments.paper import RECIPES, cells, variant
+from metasym.types import MetasymError
+
+
+@cache
+def _cells() -> dict[str, Experiment]:
+    return cells()
+
+
+def names(pattern: str | None = None) -> list[str]:
+    """The names of all experiments; of those that match ``pattern``, or contain it, where one is given."""
+    found = list(_cells())
+    if pattern is None:
+        return found
+    return [name for name in found if fnmatch.fnmatchcase(name, pattern) or pattern in name]
+
+
+def find(name: str, recipe: str = "paper", **changes: Any) -> Experiment:
+    """The experiment ``name`` with a recipe (``RECIPES``) and with some of its fields changed."""
+    if name not in _cells():
+        near = difflib.get_close_matches(name, _cells(), n=3, cutoff=0.5)
+        hint = f"did you mean {' or '.join(near)}?" if near else "see metasym list"
+        raise MetasymError(f"expected the name of an experiment, found {name!r}: {hint}")
+    if recipe not in RECIPES:
+        raise MetasymError(f"expected recipe to be one of {', '.join(RECIPES)}, found {recipe!r}")
+    experiment = _cells()[name]
+    if recipe == "best":
+        experiment = experiment.replace(**best_changes(name))
+    else:
+        experiment = variant(experiment, recipe)
+    named = Experiment(
+        experiment.name,
+        experiment.problem,
+        experiment.method,
+        experiment.network,
+        recipe,
+        experiment.recipe,
+    )
+    return named.replace(**changes)

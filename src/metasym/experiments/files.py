@@ -1,0 +1,108 @@
+"""The JSON files of runs and results: written atomically, checked when they are read."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from metasym.checkpoint import write_atomically
+from metasym.experiments.config import Experiment
+from metasym.types import MetasymError
+
+CONFIG, RESULT = "config.json", "result.json"
+REQUIRED = {
+    "experiment": str,
+    "recipe": str,
+    "method": str,
+    "metric": str,
+    "per_task": list,
+    "outer_steps": int,
+    "inner_lrs": dict,
+    "seed": int,
+    "diverged": int,
+}
+_FREE = ("device", "threads", "checkpoint_every")
+"""Fields of a recipe that do not say what is computed: a run may be resumed with others."""
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write ``value`` atomically; NaN and infinity, which JSON does not know, as null."""
+    make_folder(path.parent)
+    text = json.dumps(_finite(value), indent=1, allow_nan=False)
+    write_atomically(path, (_on_one_line(text) + "\n").encode(), what="a JSON file")
+
+
+def read_json(path: Path, what: str) -> dict[str, Any]:
+    """The object in the file, or one line that says why not."""
+    try:
+        found = json.loads(path.read_bytes())
+    except OSError as error:
+        raise MetasymError(f"{path}: expected {what}, found {error.strerror}") from None
+    except ValueError:
+        raise MetasymError(
+            f"{path}: expected {what}, found a truncated or corrupted file; move it away to run again"
+        ) from None
+    if not isinstance(found, dict):
+        raise MetasymError(f"{path}: expected {what}, found a {type(found).__name__}")
+    return found
+
+
+def read_result(path: Path) -> dict[str, Any]:
+    """A run's result; numbers that were not finite come back as NaN."""
+    found = read_json(path, "a result of metasym run")
+    for key, kind in REQUIRED.items():
+        if not isinstance(found.get(key), kind):
+            raise MetasymError(
+                f"{path}: expected a result of metasym run with {key} ({kind.__name__}), "
+                f"found {type(found[key]).__name__ if key in found else 'none'}; move it away to run again"
+            )
+    found["per_task"] = [math.nan if value is None else float(value) for value in found["per_task"]]
+    for key in ("mean", "ci95", "median"):
+        found[key] = math.nan if found.get(key) is None else float(found[key])
+    return found
+
+
+def same_run(stored: dict[str, Any], experiment: Experiment, path: Path) -> None:
+    """Refuse a folder whose ``config.json`` is not that of ``experiment``, naming the first difference."""
+    wanted = json.loads(json.dumps(experiment.as_dict()))
+    ours, theirs = dict(wanted.pop("recipe")), stored.get("recipe")
+    theirs = dict(theirs) if isinstance(theirs, dict) else {}
+    pairs = [(key, wanted[key], stored.get(key)) for key in wanted]
+    pairs += [(key, ours[key], theirs.get(key)) for key in ours if key not in _FREE]
+    for key, expected, found in pairs:
+        if expected != found:
+            raise MetasymError(
+                f"{path.parent}: expected an empty folder or a run with {key} {expected!r}, "
+                f"found one with {found!r}"
+            )
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it, or say in one line why not."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise MetasymError(f"{folder}: expected a folder to write to, found {error.strerror}") from None
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _on_one_line(text: str) -> str:
+    """Lists of numbers, which ``indent`` spreads over as many lines, on one line each."""
+    lines: list[str] = []
+    inside = False
+    for line in text.splitlines():
+        if inside:
+            lines[-1] += line.strip() + ("" if line.strip().startswith("]") else " ")
+        else:
+            lines.append(line)
+        inside = line.endswith("[") or (inside and not line.strip().startswith("]"))
+    return "\n".join(lines).replace(", ]", "]").replace(" ]", "]")

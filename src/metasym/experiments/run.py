@@ -1,0 +1,282 @@
+"""One experiment from beginning to end: train, test, write the result. Resumable at any point."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import platform
+import resource
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LambdaLR
+
+import metasym
+from metasym.checkpoint import CURRENT, load
+from metasym.evaluation import evaluate
+from metasym.experiments.build import build_learner, build_problem
+from metasym.experiments.catalogue import find
+from metasym.experiments.config import Experiment, Recipe, experiment_from
+from metasym.experiments.files import (
+    CONFIG,
+    RESULT,
+    make_folder,
+    read_json,
+    read_result,
+    same_run,
+    write_json,
+)
+from metasym.learners import Learner
+from metasym.outer import OptimizerFactory, SchedulerFactory
+from metasym.progress import ProgressChoice
+from metasym.reparam import split
+from metasym.tasks.sampling import mix, sample
+from metasym.tasks.subset import hold_out
+from metasym.tasks.synthetic import Problem
+from metasym.training import train
+from metasym.types import MetasymError, Score, Tasks
+
+_TEST_EPISODES = 13
+_DIVERGED = 10.0
+"""A task whose error is this many times the mean square of the targets has diverged, finite or not."""
+
+
+def run(
+    experiment: Experiment,
+    out: str | os.PathLike[str],
+    *,
+    resume: bool = False,
+    progress: ProgressChoice = "auto",
+) -> dict[str, Any]:
+    """Meta-train and test ``experiment``; its files go into the folder ``out``, its result is returned.
+
+    A folder with the finished result of this very experiment is not run again; with ``resume`` an unfinished
+    run goes on from its last checkpoint. The folder of another experiment is refused.
+    """
+    folder = Path(out)
+    make_folder(folder)
+    if (folder / CONFIG).exists():
+        same_run(read_json(folder / CONFIG, "the config of a run"), experiment, folder / CONFIG)
+    if (folder / RESULT).exists():
+        found = read_result(folder / RESULT)
+        same_run(found.get("config", {}), experiment, folder / RESULT)
+        return found
+    with _one_line(folder), _threads(experiment.recipe.threads):
+        return _run(experiment, folder, resume, progress)
+
+
+def load_run(folder: str | os.PathLike[str]) -> tuple[Experiment, Problem, Learner]:
+    """The experiment in a run's folder, its problem, and its learner as trained."""
+    path = Path(folder)
+    experiment = experiment_from(read_json(path / CONFIG, "the config of a run"))
+    problem = build_problem(experiment)
+    tasks, _ = _training_tasks(experiment, problem)
+    learner = build_learner(experiment, problem, len(tasks))
+    return experiment, problem, load(path / CURRENT, learner)
+
+
+def test_score(experiment: Experiment, problem: Problem, learner: Learner) -> Score:
+    """The score on all test tasks, always with the same episodes."""
+    return evaluate(
+        learner,
+        problem.test,
+        seed=int(mix(experiment.data_seed, _TEST_EPISODES)),
+        tasks_per_chunk=256 if experiment.problem.startswith("translation/") else 32,
+    )
+
+
+def command(experiment: Experiment) -> str:
+    """The command line that runs ``experiment``."""
+    parts = ["metasym", "run", experiment.name, "--out", "DIR"]
+    if experiment.recipe_name != "paper":
+        parts += ["--recipe", experiment.recipe_name]
+    usual = find(experiment.name, experiment.recipe_name).recipe
+    for field in fields(Recipe):
+        value = getattr(experiment.recipe, field.name)
+        if value != getattr(usual, field.name):
+            flag = field.name.replace("_", "-")
+            if isinstance(value, bool):
+                parts.append(f"--{flag}" if value else f"--no-{flag}")
+            else:
+                parts += [f"--{flag}", "none" if value is None else str(value)]
+    return shlex.join(parts)
+
+
+def _run(experiment: Experiment, folder: Path, resume: bool, progress: ProgressChoice) -> dict[str, Any]:
+    began = time.perf_counter()
+    recipe = experiment.recipe
+    problem = build_problem(experiment)
+    tasks, held_out = _training_tasks(experiment, problem)
+    learner = build_learner(experiment, problem, len(tasks))
+    records = train(
+        learner,
+        tasks,
+        outer_steps=recipe.outer_steps,
+        tasks_per_step=recipe.tasks_per_step,
+        outer_lr=recipe.outer_lr,
+        optimizer=_optimizer(recipe),
+        scheduler=_schedule(recipe),
+        clip_norm=recipe.clip_norm,
+        validation=held_out,
+        validate_every=recipe.validate_every,
+        seed=recipe.seed,
+        out=folder,
+        checkpoint_every=recipe.checkpoint_every,
+        resume=resume,
+        on_nonfinite="skip" if recipe.on_nonfinite == "skip" else "stop",
+        progress=progress,
+        device=recipe.device,
+    )
+    if not (folder / CURRENT).exists():  # a folder of another run is refused by train, and stays as it was
+        write_json(folder / CONFIG, experiment.as_dict())
+    rate, skipped = None, 0
+    for record in records:
+        rate, skipped = record.steps_per_second, skipped + record.skipped_tasks
+    trained = time.perf_counter()
+    score = test_score(experiment, problem, learner)
+    square = _target_square(problem.test)
+    per_task = np.asarray(score.per_task)
+    result = {
+        "experiment": experiment.name,
+        "recipe": experiment.recipe_name,
+        "method": experiment.method,
+        "metric": "mse",
+        "mean": score.mean,
+        "ci95": score.ci95,
+        "median": score.median,
+        "diverged": int((~(per_task <= _DIVERGED * square)).sum()),
+        "target_mean_square": square,
+        "outer_steps": recipe.outer_steps,
+        "outer_steps_per_second": rate,
+        "skipped_tasks": skipped,
+        "inner_lrs": _inner_lrs(learner),
+        "seed": recipe.seed,
+        "parameters": sum(p.numel() for p in learner.outer_parameters().values()),
+        "seconds": time.perf_counter() - began,
+        "test_seconds": time.perf_counter() - trained,
+        "peak_memory_mb": _peak_memory(),
+        "problem": problem.description,
+        "command": command(experiment),
+        "commit": _commit(),
+        "versions": {
+            "metasym": metasym.__version__,
+            "torch": torch.__version__,
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+        },
+        "threads": torch.get_num_threads(),
+        "config": experiment.as_dict(),
+        "per_task": list(score.per_task),
+    }
+    write_json(folder / RESULT, result)
+    return read_result(folder / RESULT)
+
+
+def _training_tasks(experiment: Experiment, problem: Problem) -> tuple[Tasks, Tasks | None]:
+    """The tasks to train on, and those held out for validation."""
+    fraction = experiment.recipe.validation_fraction
+    if fraction == 0:
+        return problem.train, None
+    return hold_out(problem.train, fraction, experiment.data_seed)
+
+
+def _optimizer(recipe: Recipe) -> OptimizerFactory | None:
+    if recipe.optimizer == "adam" and recipe.weight_decay == 0:
+        return None  # train's own, fused where possible
+    kinds: dict[str, Any] = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}
+
+    def make(parameters: Any) -> Optimizer:
+        made: Optimizer = kinds[recipe.optimizer](
+            parameters, lr=recipe.outer_lr, weight_decay=recipe.weight_decay
+        )
+        return made
+
+    return make
+
+
+def _schedule(recipe: Recipe) -> SchedulerFactory | None:
+    if recipe.schedule == "constant" and recipe.warmup_steps == 0:
+        return None
+
+    def factor(step: int) -> float:
+        if step < recipe.warmup_steps:
+            return (step + 1) / (recipe.warmup_steps + 1)
+        done = min(step / recipe.outer_steps, 1.0)
+        return {
+            "constant": 1.0,
+            "linear": 1.0 - done,
+            "cosine": 0.5 * (1 + math.cos(math.pi * done)),
+        }[recipe.schedule]
+
+    return lambda optimizer: LambdaLR(optimizer, factor)
+
+
+def _inner_lrs(learner: Learner) -> dict[str, float]:
+    """The step sizes by the paper's names, U and v (W where nothing is reparameterized)."""
+    parts = split(learner.model)
+    label = {**dict.fromkeys(parts.U, "U"), **dict.fromkeys(parts.v, "v")}
+    sizes = learner.step_sizes()
+    wanted = [label.get(name, "W") for name in sizes]
+    return {
+        part if wanted.count(part) == 1 else f"{part}:{name}": size
+        for part, (name, size) in zip(wanted, sizes.items(), strict=True)
+    }
+
+
+def _target_square(tasks: Tasks, most: int = 256) -> float:
+    """The mean square of the test tasks' targets (of the first ``most``): the error of predicting zero."""
+    total, count = 0.0, min(len(tasks), most)
+    for start in range(0, count, 32):
+        ids = torch.arange(start, min(start + 32, count))
+        total += float(sample(tasks, ids, 0).query.y.double().square().mean()) * len(ids)
+    return total / count
+
+
+def _commit() -> str | None:
+    """The commit of the code, where it is run from a git checkout."""
+    try:
+        found = subprocess.run(
+            ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return found.stdout.strip() or None
+
+
+def _peak_memory() -> float:
+    """The most memory that this process has held, in MiB."""
+    unit = 1 if sys.platform == "darwin" else 1024  # bytes there, KiB elsewhere
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
+
+
+@contextlib.contextmanager
+def _threads(count: int | None) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(count or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextlib.contextmanager
+def _one_line(folder: Path) -> Iterator[None]:
+    """A full disk or an unwritable folder as one line; what was written before stays."""
+    try:
+        yield
+    except OSError as error:
+        raise MetasymError(f"{folder}: expected to write results, found {error.strerror}") from None
