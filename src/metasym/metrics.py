@@ -1,0 +1,100 @@
+"""``metrics.jsonl``: one Record a line, in the order of the steps."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from metasym.types import MetasymError, Record
+
+NAME = "metrics.jsonl"
+_FLUSH_SECONDS = 1.0
+
+
+def _finite(value: Any) -> Any:
+    """``value`` with numbers that JSON does not know as null."""
+    if isinstance(value, dict):
+        return {k: _finite(v) for k, v in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def cut_back(path: Path, step: int) -> None:
+    """Drop the lines after that of ``step``, a half-written last one included; a missing file stays missing.
+
+    The lines up to a checkpoint's step were on the disk before the checkpoint: a bad one there means that
+    something else changed the file, which is refused rather than cut.
+    """
+    if not path.exists():
+        return
+    end, last = 0, 0
+    found: int | None = step + 1
+    with path.open("rb") as file:
+        for line in file:
+            found = _step(line)
+            if found is None or found > step:
+                break
+            end, last = end + len(line), found
+    begins_later = last == 0 and found is not None
+    if last != step and not begins_later:
+        raise MetasymError(
+            f"{path}: expected the records up to step {step}, found good ones up to {last}; "
+            "move the file away to resume without it"
+        )
+    with path.open("r+b") as file:
+        file.truncate(end)
+
+
+def _step(line: bytes) -> int | None:
+    """The step of a whole line; ``None`` for a damaged one."""
+    try:
+        step = json.loads(line)["step"] if line.endswith(b"\n") else None
+    except (ValueError, KeyError, TypeError):
+        return None
+    return step if isinstance(step, int) else None
+
+
+class MetricsFile:
+    """Appends Records; on the disk after :meth:`sync`, visible to other programs after a second at most."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with self._writing():
+            self._file = path.open("a", encoding="utf-8", buffering=1 << 16)
+        self._flushed = time.monotonic()
+
+    def write(self, record: Record) -> None:
+        """Append one line."""
+        values = record.as_dict()
+        try:
+            line = json.dumps(values, allow_nan=False)
+        except ValueError:
+            line = json.dumps(_finite(values))
+        with self._writing():
+            self._file.write(line + "\n")
+            if time.monotonic() - self._flushed >= _FLUSH_SECONDS:
+                self._file.flush()
+                self._flushed = time.monotonic()
+
+    def sync(self) -> None:
+        """Bring all lines to the disk."""
+        with self._writing():
+            self._file.flush()
+            os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        """Write what is left and close the file."""
+        with self._writing():
+            self._file.close()
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise MetasymError(f"{self._path}: expected to write records, found {error.strerror}") from None

@@ -1,0 +1,124 @@
+"""Showing a run: a progress bar on a terminal, plain lines in a pipe, curves in TensorBoard."""
+
+from __future__ import annotations
+
+import sys
+import time
+from datetime import timedelta
+from pathlib import Path
+from typing import Literal, Protocol
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from metasym.types import MetasymError, Record
+
+ProgressChoice = Literal["auto", "plain", "silent"]
+_LINE_SECONDS = 5.0
+_DRAW_SECONDS = 0.1
+
+
+class Display(Protocol):
+    """Something that is told every Record of a run."""
+
+    def show(self, record: Record) -> None:
+        """Take notice of one step."""
+        ...
+
+    def close(self) -> None:
+        """Finish: the run has ended, however it did."""
+        ...
+
+
+def displays(choice: ProgressChoice, *, total: int, done: int, tensorboard: Path | None) -> list[Display]:
+    """What shows a run of ``total`` steps of which ``done`` are done; all text goes to standard error."""
+    found: list[Display] = []
+    if choice == "plain" or (choice == "auto" and not sys.stderr.isatty()):
+        found.append(_Lines(total))
+    elif choice == "auto":
+        found.append(_Bar(total, done))
+    if tensorboard is not None:
+        found.append(_TensorBoard(tensorboard, done))
+    return found
+
+
+def _summary(record: Record) -> str:
+    text = f"loss {record.outer_loss:.4g}"
+    return text if record.validation is None else f"{text}  validation {record.validation:.4g}"
+
+
+class _Lines:
+    """The first and the last step, every validation, and otherwise one line in five seconds."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._next = 0.0
+
+    def show(self, record: Record) -> None:
+        now = time.monotonic()
+        if now < self._next and record.step != self._total and record.validation is None:
+            return
+        self._next = now + _LINE_SECONDS
+        rate = record.steps_per_second
+        left = timedelta(seconds=round((self._total - record.step) / rate)) if rate > 0 else "?"
+        line = f"step {record.step}/{self._total}  {_summary(record)}  {rate:.1f} steps/s  {left} left\n"
+        sys.stderr.write(line)
+        sys.stderr.flush()
+
+    def close(self) -> None:
+        pass
+
+
+class _Bar:
+    """A bar with the rate and the time left, drawn at most ten times a second."""
+
+    def __init__(self, total: int, done: int) -> None:
+        self._bar = Progress(
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[rate]:.1f} steps/s"),
+            TimeRemainingColumn(),
+            TextColumn("{task.description}"),
+            console=Console(stderr=True),
+            refresh_per_second=4,
+        )
+        self._task = self._bar.add_task("", total=total, completed=done, rate=0.0)
+        self._total = total
+        self._next = 0.0
+        self._bar.start()
+
+    def show(self, record: Record) -> None:
+        now = time.monotonic()
+        if now < self._next and record.step != self._total:
+            return
+        self._next = now + _DRAW_SECONDS
+        self._bar.update(
+            self._task, completed=record.step, description=_summary(record), rate=record.steps_per_second
+        )
+
+    def close(self) -> None:
+        self._bar.stop()
+
+
+class _TensorBoard:
+    """Every number of every Record; what a killed run wrote after the checkpoint is hidden on resuming."""
+
+    def __init__(self, folder: Path, done: int) -> None:
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            raise MetasymError(
+                "expected the package tensorboard for tensorboard=True, found none: pip install tensorboard"
+            ) from None
+        self._writer = SummaryWriter(str(folder), purge_step=done + 1)
+
+    def show(self, record: Record) -> None:
+        values = record.as_dict()
+        step, sizes = values.pop("step"), values.pop("step_sizes")
+        values.update({f"step_sizes/{name}": size for name, size in sizes.items()})
+        for name, value in values.items():
+            if value is not None:
+                self._writer.add_scalar(name, value, step)
+
+    def close(self) -> None:
+        self._writer.close()

@@ -1,0 +1,249 @@
+"""Checkpoint files: what they hold, and what happens to damaged or foreign ones."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import random
+from collections import Counter
+
+import pytest
+import safetensors.torch
+import torch
+from torch import nn
+from toy_learner import Lines, ToyMAML, bits, learner
+
+from metasym.checkpoint import CURRENT, PREVIOUS, load, save
+from metasym.serialization import CheckpointError, pack, unpack
+from metasym.training import train
+from metasym.types import MetasymError
+
+OPTIONS = {"tasks_per_step": 2, "checkpoint_every": 2, "progress": "silent"}
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A folder with a run of four steps: checkpoints of step 4 and, before it, step 2."""
+    for _ in train(learner(), Lines(), outer_steps=4, out=tmp_path, **OPTIONS):
+        pass
+    return tmp_path
+
+
+def resume(folder, made=None, tasks=None, **changes):
+    options = {"outer_steps": 8, "out": folder, "resume": True, **OPTIONS, **changes}
+    return list(train(made or learner(), tasks or Lines(), **options))
+
+
+def refused(folder, *expected, **changes):
+    """Resuming is refused in one line that holds ``expected``, and no file is touched."""
+    before = {p.name: p.read_bytes() for p in folder.iterdir()}
+    with pytest.raises(MetasymError) as caught:
+        resume(folder, **changes)
+    message = str(caught.value)
+    assert "\n" not in message
+    for text in expected:
+        assert text in message
+    assert {p.name: p.read_bytes() for p in folder.iterdir()} == before
+    return message
+
+
+def test_nested_state_comes_back_as_it_was():
+    strided = torch.arange(12.0).view(3, 4).t()
+    shared = torch.ones(3)
+    state = {
+        "none": None,
+        "float": [0.1, float("inf"), 1e-300],
+        "tuple": (1, (True, "text"), []),
+        "keys": {0: {"exp_avg": torch.ones(2)}, 1: {}},
+        "$odd": {"$tensor": 1},
+        "counter": Counter([2, 2, 5]),
+        "tensors": {
+            "a": shared,
+            "alias": shared,
+            "view": shared[1:],
+            "strided": strided,
+            "scalar": torch.tensor(3),
+            "empty": torch.zeros(0, 2),
+            "half": torch.tensor([1.5], dtype=torch.bfloat16),
+            "bool": torch.tensor([True]),
+            "nan": torch.tensor([float("nan")]),
+        },
+    }
+    back = unpack(pack(state), "x")
+    tensors, expected = back.pop("tensors"), state.pop("tensors")
+    assert back.pop("keys")[0]["exp_avg"].tolist() == state.pop("keys")[0]["exp_avg"].tolist()
+    assert back == state
+    assert type(back["counter"]) is Counter
+    for name, tensor in expected.items():
+        assert tensors[name].dtype == tensor.dtype
+        assert torch.equal(tensors[name].nan_to_num(7), tensor.nan_to_num(7)), name
+
+
+def test_state_that_cannot_be_stored_is_named():
+    with pytest.raises(MetasymError, match="found function"):
+        pack({"scheduler": {"lr": lambda step: step}})
+
+
+def test_the_file_is_ordinary_safetensors_with_readable_names(run):
+    stored = safetensors.torch.load_file(run / CURRENT)
+    assert stored["learner/model.0.weight"].shape == (1, 3)
+    assert "optimizer/state/0/exp_avg" in stored
+
+
+def test_truncation_at_any_length_is_found(run):
+    whole = (run / CURRENT).read_bytes()
+    header = int.from_bytes(whole[:8], "little")
+    lengths = {0, 1, 7, 8, 9, header, header + 8, header + 9, len(whole) - 1}
+    lengths |= {random.Random(0).randrange(len(whole)) for _ in range(40)}
+    for length in sorted(lengths):
+        (run / CURRENT).write_bytes(whole[:length])
+        refused(run, CURRENT, "expected", "found", PREVIOUS, "step 2")
+
+
+def test_flipped_bytes_are_found_wherever_they_are(run):
+    whole = (run / CURRENT).read_bytes()
+    header = int.from_bytes(whole[:8], "little")
+    draw = random.Random(1)
+    offsets = [*range(12), *range(header, header + 16), len(whole) - 1]
+    offsets += [draw.randrange(len(whole)) for _ in range(300)]
+    for offset in offsets:
+        damaged = bytearray(whole)
+        damaged[offset] ^= draw.randrange(1, 256)
+        with pytest.raises(CheckpointError):
+            unpack(bytes(damaged), "x")
+    (run / CURRENT).write_bytes(bytes(damaged))
+    refused(run, CURRENT, "corrupted", PREVIOUS, "step 2")
+
+
+def test_the_older_checkpoint_can_be_used_as_the_error_says(run):
+    (run / CURRENT).write_bytes(b"")
+    refused(run, "empty", PREVIOUS)
+    (run / PREVIOUS).rename(run / CURRENT)
+    assert resume(run)[0].step == 3
+
+
+def test_a_pickle_in_its_place_is_refused_and_not_executed(run, tmp_path):
+    class Bomb:
+        def __reduce__(self):
+            return (pytest.fail, ("a checkpoint was unpickled",))
+
+    (run / CURRENT).write_bytes(pickle.dumps(Bomb()))
+    refused(run, CURRENT, "expected a metasym checkpoint", PREVIOUS)
+    torch.save({"a": torch.ones(2)}, run / CURRENT)
+    refused(run, CURRENT, "expected a metasym checkpoint", PREVIOUS)
+
+
+def test_where_both_are_damaged_no_good_one_is_named(run):
+    (run / CURRENT).write_bytes(b"x")
+    (run / PREVIOUS).write_bytes((run / PREVIOUS).read_bytes()[:-1])
+    assert PREVIOUS not in refused(run, CURRENT)
+
+
+def test_damaged_metrics_are_refused_and_a_torn_last_line_is_cut(run):
+    path = run / "metrics.jsonl"
+    good = path.read_bytes()
+    path.write_bytes(good + b'{"step": 5, "outer_lo')
+    resume(run, outer_steps=5)
+    assert [json.loads(line)["step"] for line in path.read_text().splitlines()] == [1, 2, 3, 4, 5]
+    for damaged in (good[:-3], good[:10], b"\x80rubbish\n" + good, good.replace(b'"step": 3', b'"step": x')):
+        path.write_bytes(damaged)
+        refused(run, "metrics.jsonl", "expected the records up to step 5")
+    path.unlink()
+    assert resume(run)[0].step == 6
+    assert json.loads(path.read_text().splitlines()[0])["step"] == 6
+
+
+def test_checkpoints_of_other_files_learners_models_and_runs_are_refused(run):
+    class Other(ToyMAML):
+        pass
+
+    refused(run, "method 'Other'", "'ToyMAML'", made=Other(nn.Sequential(nn.Linear(3, 1))))
+    refused(run, "model.0.weight", "float32 [1, 2]", "[1, 3]", made=ToyMAML(nn.Sequential(nn.Linear(2, 1))))
+    refused(run, "float64 []", made=learner().double())
+    refused(
+        run,
+        "a tensor model.1.weight, found none",
+        made=ToyMAML(nn.Sequential(nn.Linear(3, 1), nn.Linear(1, 1))),
+    )
+    refused(run, "chunk_size 1", made=learner(chunk_size=1))
+    refused(run, "optimizer.lr 0.5", "0.001", outer_lr=0.5)
+    refused(run, "seed 7", "found 0", seed=7)
+    refused(run, "tasks_per_step 3", tasks_per_step=3)
+    refused(run, "tasks 41", tasks=Lines(41))
+    refused(run, "clip_norm", clip_norm=1.0)
+    refused(run, "optimizer.name 'SGD'", optimizer=lambda p: torch.optim.SGD(p, lr=1e-3))
+    refused(run, "scheduler", scheduler=lambda o: torch.optim.lr_scheduler.StepLR(o, 2))
+    refused(run, "validation", validation=Lines(2), validate_every=2)
+    safetensors.torch.save_file({"a": torch.ones(2)}, run / CURRENT)
+    refused(run, "expected a metasym checkpoint", PREVIOUS, "step 2")
+    save(learner(), run / CURRENT)
+    refused(run, "expected a training checkpoint", PREVIOUS)
+
+
+def test_a_newer_format_is_named(run, monkeypatch):
+    monkeypatch.setattr("metasym.serialization.VERSION", 2)
+    newer = pack({"learner": {}})
+    monkeypatch.undo()
+    (run / CURRENT).write_bytes(newer)
+    refused(run, "expected format metasym version 1, found metasym version 2")
+
+
+def test_a_folder_with_a_run_is_not_overwritten(run):
+    refused(run, "resume", "checkpoint.safetensors", resume=False)
+    (run / CURRENT).unlink()
+    refused(run, "checkpoint.previous.safetensors", resume=False)
+    (run / PREVIOUS).unlink()
+    refused(run, "metrics.jsonl", resume=False)
+
+
+def test_a_full_disk_keeps_the_checkpoint_that_is_there(run, monkeypatch):
+    before = (run / CURRENT).read_bytes()
+
+    def full(_fd):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("metasym.checkpoint.os.fsync", full)
+        with pytest.raises(MetasymError, match="No space left on device"):
+            save(learner(), run / CURRENT)
+    assert (run / CURRENT).read_bytes() == before
+    assert not list(run.glob("*.tmp"))
+
+
+def test_save_and_load_of_tied_and_strided_parameters(tmp_path):
+    def tied():
+        made = learner(dropout=0.1)
+        made.model.extra = nn.Linear(3, 4)
+        made.model.extra.weight = made.model[0].weight
+        made.model.view = nn.Parameter(torch.arange(6.0).view(2, 3).t())
+        made.register_buffer("rows", made.model[0].weight.detach()[:2])
+        return made
+
+    source, target = tied(), tied()
+    with torch.no_grad():
+        for parameter in source.parameters():
+            parameter.normal_()
+    save(source, tmp_path / "a.safetensors")
+    assert load(tmp_path / "a.safetensors", target) is target
+    assert bits(target) == bits(source)
+    assert target.model.extra.weight is target.model[0].weight
+
+
+def test_load_takes_the_best_of_a_run_and_says_what_does_not_fit(run, tmp_path):
+    folder = tmp_path / "validated"
+    made = learner()
+    options = {**OPTIONS, "optimizer": lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9)}
+    steps = list(
+        train(made, Lines(), outer_steps=8, validation=Lines(3), validate_every=1, out=folder, **options)
+    )
+    scores = [r.validation for r in steps]
+    assert min(scores) < scores[-1], "the run has to get worse again for this test"
+    assert bits(load(folder / CURRENT, learner(seed=1))) == bits(made)
+    assert bits(load(folder / CURRENT, learner(seed=1), best=False)) != bits(made)
+    assert bits(load(folder / CURRENT, learner(chunk_size=1))) == bits(made)
+    with pytest.raises(CheckpointError, match="another model"):
+        load(folder / CURRENT, ToyMAML(nn.Sequential(nn.Linear(2, 1))))
+    with pytest.raises(CheckpointError, match="No such file"):
+        load(tmp_path / "missing", made)
+    with pytest.raises(MetasymError, match="No such file"):
+        save(made, tmp_path / "missing" / "a")

@@ -1,0 +1,78 @@
+"""Scores over test tasks."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from toy_learner import Lines, bits, learner
+
+from metasym.evaluation import evaluate, summarise
+from metasym.types import MetasymError
+
+
+def test_the_interval_is_student_t_over_tasks():
+    values = np.random.default_rng(0).normal(size=30)
+    score = summarise(values)
+    low, high = stats.t.interval(0.95, 29, loc=values.mean(), scale=stats.sem(values))
+    assert score.mean - score.ci95 == pytest.approx(low)
+    assert score.mean + score.ci95 == pytest.approx(high)
+    assert score.median == np.median(values)
+    assert score.per_task == tuple(values)
+    assert score.diverged == 0
+
+
+def test_one_task_has_no_interval():
+    score = summarise(np.array([2.0]))
+    assert (score.mean, score.median) == (2.0, 2.0)
+    assert math.isnan(score.ci95)
+
+
+def test_diverged_tasks_are_counted_and_the_median_stands():
+    score = summarise(np.array([1.0, 2.0, np.nan, np.inf, 3.0]))
+    assert score.diverged == 2
+    assert score.median == 3.0
+    assert not math.isfinite(score.mean)
+
+
+def test_scores_do_not_depend_on_chunks_and_follow_seed_ids_and_steps():
+    made = learner()
+    before = bits(made)
+    whole = evaluate(made, Lines(10), tasks_per_chunk=100)
+    assert len(whole.per_task) == 10
+    assert evaluate(made, Lines(10), tasks_per_chunk=3).per_task == whole.per_task
+    assert evaluate(made, Lines(10), ids=[7, 2]).per_task == (whole.per_task[7], whole.per_task[2])
+    assert evaluate(made, Lines(10), seed=1).per_task != whole.per_task
+    assert (
+        evaluate(made, Lines(10), inner_steps=5).mean
+        < whole.mean
+        < evaluate(made, Lines(10), inner_steps=0).mean
+    )
+    assert bits(made) == before
+    assert all(p.grad is None for p in made.parameters())
+
+
+def test_metrics_by_name_and_by_function():
+    made = learner()
+
+    def largest_error(prediction, target):
+        return (prediction - target).abs().max()
+
+    assert evaluate(made, Lines(3)).metric == "loss"
+    assert evaluate(made, Lines(3), metric=largest_error).metric == "largest_error"
+    assert evaluate(made, Lines(3), metric="accuracy").metric == "accuracy"
+    for options in ({"metric": "f1"}, {"ids": []}, {"tasks_per_chunk": 0}):
+        with pytest.raises(MetasymError, match="expected"):
+            evaluate(made, Lines(3), **options)
+
+
+def test_evaluation_is_without_dropout_and_restores_every_mode():
+    made = learner(dropout=0.9)
+    made.model[0].eval()
+    state = torch.random.get_rng_state()
+    assert evaluate(made, Lines(4)).per_task == evaluate(made, Lines(4)).per_task
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert [m.training for m in made.model] == [False, True, True]

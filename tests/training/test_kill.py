@@ -1,0 +1,151 @@
+"""Runs that end badly: killed, interrupted, crashed between two system calls."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from toy_learner import Lines, bits, learner, reproducible
+
+from metasym.checkpoint import load
+from metasym.training import train
+
+HERE = Path(__file__).parent
+OPTIONS = {"outer_steps": 12, "tasks_per_step": 2, "checkpoint_every": 4, "progress": "silent"}
+
+
+def records_of(folder: Path) -> list[dict]:
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [{k: v for k, v in line.items() if k != "steps_per_second"} for line in lines]
+
+
+def test_twenty_random_kills_leave_no_trace(tmp_path):
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(HERE / "kill_driver.py"), str(tmp_path), "20"],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["kills"] == 20, done.stdout
+    folders = [tmp_path / "undisturbed", tmp_path / "killed"]
+    for best in (False, True):
+        name = "checkpoint.safetensors"
+        left, right = (bits(load(f / name, learner(dropout=0.3), best=best)) for f in folders)
+        assert left == right
+    assert records_of(folders[0]) == records_of(folders[1])
+    assert len(records_of(folders[1])) == 300
+    assert not list(folders[1].glob("*.tmp"))
+
+
+class Crash(BaseException):
+    """Stands for the machine going away at one system call."""
+
+
+def test_a_crash_at_any_system_call_of_a_checkpoint_can_be_resumed(tmp_path, monkeypatch):
+    whole = learner()
+    expected = [reproducible(r) for r in train(whole, Lines(), out=tmp_path / "whole", **OPTIONS)]
+    calls = {"left": -1}
+
+    def crashing(function):
+        def wrapped(*args, **kwargs):
+            calls["left"] -= 1
+            if calls["left"] == 0:
+                raise Crash
+            return function(*args, **kwargs)
+
+        return wrapped
+
+    def broken_run(folder, at):
+        for record in train(learner(), Lines(), out=folder, **OPTIONS):
+            if record.step == 7:
+                calls["left"] = at  # counts through the checkpoint of step 8
+
+    system_calls = 5  # fsync of the metrics, of the file, two renames, fsync of the folder
+    for at in range(1, system_calls + 1):
+        folder = tmp_path / str(at)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", crashing(os.fsync))
+            patch.setattr(Path, "replace", crashing(Path.replace))
+            with pytest.raises(Crash):
+                broken_run(folder, at)
+        resumed = learner(seed=5)
+        rest = [reproducible(r) for r in train(resumed, Lines(), out=folder, resume=True, **OPTIONS)]
+        assert rest == expected[8 if at == system_calls else 4 :]
+        assert records_of(folder) == expected
+        assert bits(resumed) == bits(whole)
+        assert not list(folder.glob("*.tmp"))
+
+
+def test_signals_stop_at_the_end_of_a_step_with_a_checkpoint(tmp_path):
+    whole = learner()
+    expected = [reproducible(r) for r in train(whole, Lines(), out=tmp_path / "a", **OPTIONS)]
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    for number, error in ((signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)):
+        folder = tmp_path / error.__name__
+        found = []
+
+        def interrupted(folder=folder, number=number, found=found):
+            for record in train(learner(), Lines(), out=folder, **OPTIONS):
+                found.append(reproducible(record))
+                if record.step == 5:
+                    os.kill(os.getpid(), number)
+
+        with pytest.raises(error) as caught:
+            interrupted()
+        if error is SystemExit:
+            assert caught.value.code == 143
+        assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+        assert [r["step"] for r in found] == [1, 2, 3, 4, 5, 6]
+        resumed = learner(seed=9)
+        found += [reproducible(r) for r in train(resumed, Lines(), out=folder, resume=True, **OPTIONS)]
+        assert found == expected == records_of(folder)
+        assert bits(resumed) == bits(whole)
+
+
+def test_a_second_interrupt_stops_at_once():
+    def impatient():
+        for record in train(learner(), Lines(), **OPTIONS):
+            seen.append(record.step)
+            if record.step == 5:
+                os.kill(os.getpid(), signal.SIGINT)
+                os.kill(os.getpid(), signal.SIGINT)
+
+    seen: list[int] = []
+    with pytest.raises(KeyboardInterrupt):
+        impatient()
+    assert seen[-1] == 5
+
+
+def test_training_in_another_thread_leaves_signals_alone(tmp_path):
+    before = signal.getsignal(signal.SIGINT)
+    steps = []
+    thread = threading.Thread(target=lambda: steps.extend(train(learner(), Lines(), out=tmp_path, **OPTIONS)))
+    thread.start()
+    thread.join()
+    assert len(steps) == 12
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_closing_the_generator_early_loses_nothing(tmp_path):
+    whole = learner()
+    expected = [reproducible(r) for r in train(whole, Lines(), out=tmp_path / "a", **OPTIONS)]
+    before = signal.getsignal(signal.SIGTERM)
+    for record in train(learner(), Lines(), out=tmp_path / "b", **OPTIONS):
+        if record.step == 6:
+            break
+    assert signal.getsignal(signal.SIGTERM) is before
+    assert len(records_of(tmp_path / "b")) == 6
+    resumed = learner(seed=3)
+    rest = [reproducible(r) for r in train(resumed, Lines(), out=tmp_path / "b", resume=True, **OPTIONS)]
+    assert rest == expected[4:]
+    assert records_of(tmp_path / "b") == expected
+    assert bits(resumed) == bits(whole)

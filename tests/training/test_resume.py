@@ -1,0 +1,138 @@
+"""Resumed runs equal undisturbed ones, bit for bit, whatever the optimizer, scheduler or randomness."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+import torch
+from torch.optim import SGD, Adam, AdamW, RMSprop, lr_scheduler
+from toy_learner import Lines, bits, learner, reproducible
+
+from metasym.training import train
+from metasym.types import MetasymError
+
+OPTIONS = {"tasks_per_step": 3, "checkpoint_every": 3, "progress": "silent"}
+
+OPTIMIZERS = {
+    "default": None,
+    "adam": lambda p: Adam(p, lr=0.01, amsgrad=True),
+    "adam-tensor-lr": lambda p: Adam(p, lr=torch.tensor(0.01)),
+    "momentum": lambda p: SGD(p, lr=0.01, momentum=0.9, nesterov=True),
+    "adamw": lambda p: AdamW(p, lr=0.01, fused=True),
+    "rmsprop": lambda p: RMSprop(p, lr=0.01, centered=True, momentum=0.5),
+    "groups": lambda p: SGD([{"params": [q], "lr": 0.01 * (i + 1)} for i, q in enumerate(p)]),
+}
+SCHEDULERS = {
+    "lambda": lambda o: lr_scheduler.LambdaLR(o, lambda step: 0.9**step),
+    "plateau": lambda o: lr_scheduler.ReduceLROnPlateau(o, patience=1, factor=0.5),
+    "multistep": lambda o: lr_scheduler.MultiStepLR(o, [2, 5, 7]),
+    "sequential": lambda o: lr_scheduler.SequentialLR(
+        o, [lr_scheduler.LinearLR(o, total_iters=4), lr_scheduler.CosineAnnealingLR(o, 6)], milestones=[4]
+    ),
+    "onecycle": lambda o: lr_scheduler.OneCycleLR(o, max_lr=0.1, total_steps=12),
+    "chained": lambda o: lr_scheduler.ChainedScheduler(
+        [lr_scheduler.ConstantLR(o, total_iters=4), lr_scheduler.ExponentialLR(o, 0.9)]
+    ),
+}
+
+
+def compare(tmp_path, made=learner, stop=7, steps=10, **changes):
+    """Ten steps at once, and ten steps by a process that went away after ``stop``, give the same bits."""
+    options = {"outer_steps": steps, **OPTIONS, **changes}
+    whole, broken, resumed = made(), made(), made(seed=1)
+    torch.manual_seed(5)
+    random.seed(5)
+    np.random.seed(5)  # noqa: NPY002
+    expected = list(train(whole, Lines(), out=tmp_path / "a", **options))
+    torch.manual_seed(5)
+    random.seed(5)
+    np.random.seed(5)  # noqa: NPY002
+    for record in train(broken, Lines(), out=tmp_path / "b", **options):
+        if record.step == stop:
+            break
+    torch.manual_seed(6)
+    rest = list(train(resumed, Lines(), out=tmp_path / "b", resume=True, **options))
+    assert rest[0].step == 1 + stop - stop % 3
+    assert list(map(reproducible, rest)) == list(map(reproducible, expected[-len(rest) :]))
+    assert bits(resumed) == bits(whole)
+    return expected
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_every_optimizer(tmp_path, name):
+    compare(tmp_path, optimizer=OPTIMIZERS[name])
+
+
+@pytest.mark.parametrize("name", SCHEDULERS)
+def test_every_scheduler(tmp_path, name):
+    optimizers = []
+
+    def watched(optimizer):
+        made = SCHEDULERS[name](optimizer)
+        optimizers.append(optimizer)
+        return made
+
+    compare(tmp_path, optimizer=lambda p: SGD(p, lr=0.05, momentum=0.5), scheduler=watched)
+    first, _, resumed = (o.param_groups[0]["lr"] for o in optimizers)
+    assert first == resumed != 0.05
+
+
+def test_a_plateau_follows_the_validation_score(tmp_path):
+    compare(tmp_path, scheduler=SCHEDULERS["plateau"], validation=Lines(3), validate_every=2)
+
+
+class Noisy(Lines):
+    """Tasks that, against the rules, draw from the global generators."""
+
+    def episode(self, index, generator):
+        found = super().episode(index, generator)
+        shift = random.random() + float(np.random.rand())  # noqa: NPY002
+        return found._replace(support=found.support._replace(x=found.support.x + 0.1 * shift))
+
+
+def test_all_global_random_state(tmp_path, monkeypatch):
+    monkeypatch.setattr("test_resume.Lines", Noisy)
+    expected = compare(tmp_path, made=lambda seed=0: learner(seed=seed, dropout=0.5))
+    assert len({r.outer_loss for r in expected}) == len(expected)
+
+
+def test_a_parameter_in_another_memory_layout(tmp_path):
+    def strided(seed=0):
+        made = learner(seed=seed, dropout=0.1)
+        weight = made.model[0].weight
+        weight.data = weight.data.t().contiguous().t()
+        assert not weight.is_contiguous()
+        return made
+
+    compare(tmp_path / "default", made=strided)
+    compare(tmp_path / "fused", made=strided, optimizer=lambda p: Adam(p, lr=0.01, fused=True))
+
+
+def test_resuming_a_finished_run_goes_on_to_more_steps(tmp_path):
+    whole, short = learner(), learner()
+    options = {**OPTIONS, "validation": Lines(3), "validate_every": 4}
+    expected = list(train(whole, Lines(), outer_steps=10, out=tmp_path / "a", **options))
+    list(train(short, Lines(), outer_steps=5, out=tmp_path / "b", **options))
+    assert (
+        list(train(learner(seed=2), Lines(), outer_steps=5, out=tmp_path / "b", resume=True, **options)) == []
+    )
+    longer = learner(seed=2)
+    rest = list(train(longer, Lines(), outer_steps=10, out=tmp_path / "b", resume=True, **options))
+    assert list(map(reproducible, rest)) == list(map(reproducible, expected[5:]))
+    assert bits(longer) == bits(whole)
+
+
+def test_resume_without_a_checkpoint_starts_afresh(tmp_path):
+    (tmp_path / "metrics.jsonl").write_text("left by a run killed before its first checkpoint")
+    (tmp_path / "checkpoint.safetensors.tmp").write_text("half of a")
+    found = list(train(learner(), Lines(), outer_steps=2, out=tmp_path, resume=True, **OPTIONS))
+    assert [r.step for r in found] == [1, 2]
+    assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 2
+    assert not (tmp_path / "checkpoint.safetensors.tmp").exists()
+
+
+def test_an_optimizer_that_needs_a_closure_is_refused():
+    with pytest.raises(MetasymError, match="LBFGS"):
+        train(learner(), Lines(), outer_steps=2, optimizer=torch.optim.LBFGS, **OPTIONS)

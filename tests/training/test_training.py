@@ -1,0 +1,158 @@
+"""The outer step: what is drawn, descended, validated and recorded."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from toy_learner import Lines, ToyMAML, bits, flat, learner, reproducible
+
+from metasym.randomness import step_seeds, task_ids
+from metasym.tasks.sampling import sample
+from metasym.training import train
+from metasym.types import MetasymError
+
+SILENT = {"progress": "silent"}
+
+
+def test_a_step_is_adam_on_the_mean_query_loss_of_the_drawn_tasks():
+    made, oracle = learner(), learner()
+    records = list(train(made, Lines(), outer_steps=5, tasks_per_step=4, outer_lr=0.01, seed=3, **SILENT))
+    optimizer = torch.optim.Adam(oracle.parameters(), lr=0.01)
+    for record in records:
+        of_ids, of_episodes = step_seeds(3, record.step)
+        losses = oracle.outer_loss(sample(Lines(), task_ids(of_ids, 40, 4), of_episodes))
+        optimizer.zero_grad()
+        losses.query.mean().backward()
+        optimizer.step()
+        norm = torch.cat([p.grad.reshape(-1) for p in oracle.parameters()]).norm()
+        assert record.outer_loss == pytest.approx(losses.query.mean().item(), rel=1e-6)
+        assert record.inner_loss_before == pytest.approx(losses.before.mean().item(), rel=1e-6)
+        assert record.inner_loss_after == pytest.approx(losses.after.mean().item(), rel=1e-6)
+        assert record.gradient_norm == pytest.approx(norm.item(), rel=1e-6)
+        assert record.step_sizes == {"model": pytest.approx(oracle.inner_lr.item())}
+        assert record.steps_per_second > 0
+    torch.testing.assert_close(flat(made), flat(oracle), rtol=0, atol=1e-6)
+
+
+def test_it_learns():
+    records = list(train(learner(), Lines(), outer_steps=200, tasks_per_step=8, outer_lr=0.03, **SILENT))
+    assert records[-1].outer_loss < 0.3 * records[0].outer_loss
+
+
+def test_draws_are_distinct_cover_the_tasks_and_depend_on_seed_and_step_alone():
+    drawn = [task_ids(step_seeds(0, step)[0], 10, 4) for step in range(50)]
+    assert all(len(set(ids.tolist())) == 4 for ids in drawn)
+    assert {int(i) for ids in drawn for i in ids} == set(range(10))
+    assert torch.equal(drawn[7], task_ids(step_seeds(0, 7)[0], 10, 4))
+    assert not torch.equal(drawn[7], task_ids(step_seeds(1, 7)[0], 10, 4))
+    assert task_ids(1, 10, 10).tolist() == task_ids(1, 10, 32).tolist() == list(range(10))
+    assert task_ids(1, 2**40, 3).unique().numel() == 3
+
+
+def test_equal_seeds_give_equal_bits_and_chunks_equal_values():
+    runs = []
+    for options in ({}, {}, {"chunk_size": 2}):
+        made = learner(**options)
+        records = list(train(made, Lines(), outer_steps=6, tasks_per_step=5, **SILENT))
+        runs.append((made, list(map(reproducible, records))))
+    assert bits(runs[0][0]) == bits(runs[1][0])
+    assert runs[0][1] == runs[1][1]
+    torch.testing.assert_close(flat(runs[0][0]), flat(runs[2][0]), rtol=0, atol=1e-6)
+
+
+def test_clipping_bounds_the_step_and_records_the_norm_before():
+    made = learner()
+    start = flat(made)
+    options = {"optimizer": lambda p: torch.optim.SGD(p, lr=1.0), "clip_norm": 0.01}
+    (record,) = train(made, Lines(), outer_steps=1, **options, **SILENT)
+    assert record.gradient_norm > 0.1
+    assert (flat(made) - start).norm().item() == pytest.approx(0.01, rel=1e-3)
+
+
+class Expanded(ToyMAML):
+    """Gives both parameters of its layer one expanded gradient, as autograd may."""
+
+    def outer_gradient(self, episodes, *, total_tasks=None):
+        losses, gradient = super().outer_gradient(episodes, total_tasks=total_tasks)
+        return losses, {k: torch.full((1,), 2.0).expand(g.numel()).view(g.shape) for k, g in gradient.items()}
+
+
+@pytest.mark.parametrize("clip_norm", [None, 0.1])
+def test_an_expanded_gradient_is_applied_as_what_it_says(clip_norm):
+    made = Expanded(nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 1)))
+    start = flat(made)
+    list(train(made, Lines(), outer_steps=3, outer_lr=0.01, clip_norm=clip_norm, **SILENT))
+    torch.testing.assert_close(start - flat(made), torch.full_like(start, 0.03))
+
+
+def test_validation_keeps_the_best_and_goes_by_the_goal():
+    def score(prediction, target):
+        return (prediction - target).square().mean()
+
+    for goal, pick in (("min", min), ("max", max)):
+        made = learner()
+        options = {"optimizer": lambda p: torch.optim.Adam(p, lr=0.3), "validation_goal": goal}
+        options |= {"validation": Lines(3), "validate_every": 2, "validation_metric": score}
+        seen = {}
+        for record in train(made, Lines(), outer_steps=12, tasks_per_step=2, **options, **SILENT):
+            if record.validation is not None:
+                seen[record.step] = (record.validation, bits(made))
+        assert list(seen) == [2, 4, 6, 8, 10, 12]
+        best = pick(seen.values(), key=lambda entry: entry[0])
+        assert best[1] == bits(made)
+        last = learner()
+        list(train(last, Lines(), outer_steps=12, tasks_per_step=2, keep_best=False, **options, **SILENT))
+        assert bits(last) == seen[12][1]
+
+
+def test_validation_can_use_fewer_tasks():
+    options = {"validation": Lines(50), "validate_every": 1, **SILENT}
+    few = [
+        next(iter(train(learner(), Lines(), outer_steps=1, validation_tasks=n, **options))).validation
+        for n in (2, 2, 50, None)
+    ]
+    assert few[0] == few[1] != few[2] == few[3]
+
+
+def test_bfloat16_autocast_trains_near_full_precision():
+    full, mixed = learner(), learner()
+    a = list(train(full, Lines(), outer_steps=5, **SILENT))
+    b = list(train(mixed, Lines(), outer_steps=5, autocast="bfloat16", **SILENT))
+    assert a[0].outer_loss != b[0].outer_loss
+    assert a[0].outer_loss == pytest.approx(b[0].outer_loss, rel=0.05)
+    assert all(p.dtype == torch.float32 for p in mixed.parameters())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"outer_steps": 0}, "outer_steps"),
+        ({"tasks_per_step": 0}, "tasks_per_step"),
+        ({"checkpoint_every": 0}, "checkpoint_every"),
+        ({"outer_lr": -1.0}, "outer_lr"),
+        ({"clip_norm": 0.0}, "clip_norm"),
+        ({"on_nonfinite": "ignore"}, "on_nonfinite"),
+        ({"progress": "loud"}, "progress"),
+        ({"autocast": "float16"}, "autocast"),
+        ({"validation_goal": "up"}, "validation_goal"),
+        ({"validation": Lines(2)}, "validate_every"),
+        ({"validate_every": 3}, "validation"),
+        ({"validation": Lines(2), "validate_every": 1, "validation_metric": "f1"}, "f1"),
+        ({"validation": Lines(2), "validate_every": 1, "validation_tasks": 0}, "validation_tasks"),
+        ({"tensorboard": True}, "out="),
+        ({"device": "abacus"}, "abacus"),
+    ],
+)
+def test_bad_arguments_are_refused_at_the_call(options, message):
+    with pytest.raises(MetasymError, match=message) as caught:
+        train(learner(), Lines(), **{"outer_steps": 1, **options})
+    assert "\n" not in str(caught.value)
+
+
+def test_no_tasks_and_no_gpu_are_refused():
+    with pytest.raises(MetasymError, match="at least one task"):
+        train(learner(), Lines(0), outer_steps=1)
+    if not torch.cuda.is_available():
+        with pytest.raises(MetasymError, match="CUDA"):
+            train(learner(), Lines(), outer_steps=1, device="cuda")
