@@ -97,9 +97,12 @@ def test_score(experiment: Experiment, problem: Problem, learner: Learner) -> Sc
 
 def command(experiment: Experiment) -> str:
     """The command line that runs ``experiment``."""
-    parts = ["metasym", "run", experiment.name, "--out", "DIR"]
-    if experiment.recipe_name != "paper":
-        parts += ["--recipe", experiment.recipe_name]
+    return shlex.join(["metasym", "run", experiment.name, "--out", "DIR", *flags(experiment)])
+
+
+def flags(experiment: Experiment) -> list[str]:
+    """The command line's flags for what is not usual about ``experiment``."""
+    parts = [] if experiment.recipe_name == "paper" else ["--recipe", experiment.recipe_name]
     usual = find(experiment.name, experiment.recipe_name).recipe
     for field in fields(Recipe):
         value = getattr(experiment.recipe, field.name)
@@ -109,7 +112,7 @@ def command(experiment: Experiment) -> str:
                 parts.append(f"--{flag}" if value else f"--no-{flag}")
             else:
                 parts += [f"--{flag}", "none" if value is None else str(value)]
-    return shlex.join(parts)
+    return parts
 
 
 def _run(experiment: Experiment, folder: Path, resume: bool, progress: ProgressChoice) -> dict[str, Any]:

@@ -1,0 +1,191 @@
+"""A whole table: run every cell that has not been run yet, and collect the results into small files."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any
+
+from metasym.experiments.catalogue import find, names
+from metasym.experiments.config import Experiment
+from metasym.experiments.files import RESULT, make_folder, read_result, write_json
+from metasym.experiments.run import flags, run
+from metasym.progress import ProgressChoice
+from metasym.types import MetasymError
+
+TABLES: dict[str, tuple[str, ...]] = {
+    "table1": ("translation/*",),
+    "table2": ("rotation/*",),
+    "lrs": ("translation/*/msr-joint-fc",),
+    "figures": ("translation/rank1/large/msr-fc", "rotation/*/msr-conv"),
+}
+"""Patterns of the names of each table's experiments."""
+
+QUICK: dict[str, dict[str, Any]] = {
+    "translation": {"outer_steps": 50, "train_tasks": 64, "test_tasks": 20},
+    "rotation": {"outer_steps": 20, "train_tasks": 64, "test_tasks": 16, "image_size": 8},
+}
+"""What ``--quick`` changes: a taste of every cell, not its number."""
+
+Note = Callable[[str], None]
+
+
+def reproduce(
+    table: str,
+    out: str | os.PathLike[str],
+    *,
+    results: str | os.PathLike[str] | None = None,
+    jobs: int = 1,
+    quick: bool = False,
+    seeds: Sequence[int] = (0, 1, 2),
+    recipes: Sequence[str] = ("paper",),
+    only: str | None = None,
+    progress: ProgressChoice = "auto",
+    note: Note = lambda _: None,
+) -> list[Path]:
+    """Run what is missing of ``table`` and return the small result files, one for each cell and seed.
+
+    Run folders are ``out/recipe/experiment/seed``; the small files go to ``results/table/recipe`` (default
+    ``results``, and ``out/results`` with ``quick``). ``only`` is a pattern of experiments' names. With
+    ``jobs`` above 1, cells run side by side in processes of one thread each. A cell that fails does not
+    stop the others; they are named in one error at the end. ``note`` is told what happens.
+    """
+    wanted = plan(table, quick=quick, seeds=seeds, recipes=recipes, only=only)
+    if jobs < 1:
+        raise MetasymError(f"expected jobs >= 1, found {jobs}")
+    base = Path(out)
+    target = Path(results) if results is not None else base / "results" if quick else Path("results")
+    make_folder(base)
+    folders = {run_folder(base, experiment, quick=quick): experiment for experiment in wanted}
+    missing = {folder: e for folder, e in folders.items() if not (folder / RESULT).exists()}
+    note(f"{table}: {len(folders)} runs, {len(folders) - len(missing)} of them finished before")
+    failed = _run_here(missing, progress, note) if jobs == 1 else _run_beside(missing, jobs, note)
+    written = []
+    for folder, experiment in folders.items():
+        if folder not in failed:
+            written.append(_collect(folder, experiment, target / table))
+    if failed:
+        first = next(iter(failed))
+        raise MetasymError(
+            f"expected {len(folders)} results, found {len(failed)} runs that failed, first {first}: {failed[first]}"
+        )
+    return written
+
+
+def plan(
+    table: str,
+    *,
+    quick: bool = False,
+    seeds: Sequence[int] = (0, 1, 2),
+    recipes: Sequence[str] = ("paper",),
+    only: str | None = None,
+) -> list[Experiment]:
+    """The experiments of ``table``, one for each cell, recipe and seed."""
+    if table not in TABLES:
+        raise MetasymError(f"expected one of {', '.join(TABLES)}, found {table!r}")
+    chosen = [name for pattern in TABLES[table] for name in names(pattern)]
+    if only is not None:
+        matching = set(names(only))
+        chosen = [name for name in chosen if name in matching]
+    if not chosen:
+        raise MetasymError(f"expected a pattern that matches experiments of {table}, found {only!r}")
+    found = []
+    for recipe in recipes:
+        for name in chosen:
+            changes = dict(QUICK[name.partition("/")[0]]) if quick else {}
+            if quick and name.endswith("/mtsr-fc"):
+                changes["test_inner_steps"] = changes["outer_steps"]
+            found += [find(name, recipe, **changes, seed=seed) for seed in seeds]
+    return found
+
+
+def run_folder(base: Path, experiment: Experiment, *, quick: bool = False) -> Path:
+    """The folder of one run below ``base``."""
+    recipe = f"{experiment.recipe_name}-quick" if quick else experiment.recipe_name
+    return base / recipe / experiment.name / f"seed{experiment.recipe.seed}"
+
+
+def _run_here(missing: dict[Path, Experiment], progress: ProgressChoice, note: Note) -> dict[Path, str]:
+    failed = {}
+    for number, (folder, experiment) in enumerate(missing.items(), start=1):
+        note(f"[{number}/{len(missing)}] {experiment.name} ({_label(experiment)})")
+        try:
+            found = run(experiment, folder, resume=True, progress=progress)
+            note(_summary(found))
+        except MetasymError as error:
+            failed[folder] = str(error)
+            note(f"  failed: {error}")
+    return failed
+
+
+def _run_beside(missing: dict[Path, Experiment], jobs: int, note: Note) -> dict[Path, str]:
+    failed: dict[Path, str] = {}
+    running: set[subprocess.Popen[str]] = set()
+
+    def work(folder: Path, experiment: Experiment) -> str | None:
+        process = subprocess.Popen(
+            _command(folder, experiment),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
+        running.add(process)
+        _, text = process.communicate()
+        running.discard(process)
+        lines = text.strip().splitlines()
+        return None if process.returncode == 0 else lines[-1] if lines else f"exit {process.returncode}"
+
+    pool = ThreadPoolExecutor(jobs)
+    try:
+        futures = {pool.submit(work, f, e): (f, e) for f, e in missing.items()}
+        for number, future in enumerate(as_completed(futures), start=1):
+            folder, experiment = futures[future]
+            error = future.result()
+            note(f"[{number}/{len(missing)}] {experiment.name} ({_label(experiment)})")
+            if error is None:
+                note(_summary(read_result(folder / RESULT)))
+            else:
+                failed[folder] = error
+                note(f"  failed: {error}")
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in list(running):  # each finishes its step and writes a checkpoint
+            process.send_signal(signal.SIGTERM)
+        raise
+    finally:
+        pool.shutdown(wait=True)
+    return failed
+
+
+def _command(folder: Path, experiment: Experiment) -> list[str]:
+    head = [sys.executable, "-m", "metasym", "run", experiment.name, "--out", str(folder), "--resume"]
+    return [*head, *flags(experiment), "--threads", "1", "--progress", "silent"]
+
+
+def _collect(folder: Path, experiment: Experiment, target: Path) -> Path:
+    """Copy a run's result, its per-task scores rounded, into the folder of small files."""
+    found = read_result(folder / RESULT)
+    found["per_task"] = [float(f"{value:.6g}") for value in found["per_task"]]
+    name = f"{experiment.name.replace('/', '-')}-seed{experiment.recipe.seed}.json"
+    path = target / experiment.recipe_name / name
+    write_json(path, found)
+    return path
+
+
+def _label(experiment: Experiment) -> str:
+    return f"recipe {experiment.recipe_name}, seed {experiment.recipe.seed}"
+
+
+def _summary(found: dict[str, Any]) -> str:
+    rate = found.get("outer_steps_per_second")
+    speed = "" if rate is None else f", {rate:.1f} steps/s"
+    return (
+        f"  mse {found['mean']:.4f} ± {found['ci95']:.4f}, median {found['median']:.4f}, "
+        f"{found['diverged']} diverged, {found['seconds']:.0f} s{speed}"
+    )

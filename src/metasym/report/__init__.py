@@ -1,0 +1,1 @@
+"""Results as tables and figures; reads the files that runs wrote."""

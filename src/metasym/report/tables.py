@@ -1,0 +1,211 @@
+"""Our results beside the paper's: read from result files, rendered for a terminal or as Markdown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from metasym.evaluation import summarise
+from metasym.experiments.catalogue import names
+from metasym.experiments.files import read_result
+from metasym.experiments.paper import STEP_SIZES, TABLE1, TABLE2, Printed
+from metasym.types import MetasymError
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+
+
+@dataclass(frozen=True)
+class Cell:
+    """All seeds of one experiment with one recipe."""
+
+    name: str
+    recipe: str
+    seeds: tuple[int, ...]
+    mean: float
+    """Over all test tasks of all seeds."""
+    ci95: float
+    """Of that mean, over the tasks of all seeds."""
+    lowest: float
+    """Of the seeds' means."""
+    highest: float
+    """Of the seeds' means."""
+    median: float
+    diverged: int
+    tasks: int
+    outer_steps: int
+    inner_lrs: dict[str, float]
+    """The mean over the seeds."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table as text: a title, a header and rows of cells, and remarks below it."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    remarks: tuple[str, ...] = ()
+
+    def markdown(self) -> str:
+        """The table in Markdown."""
+        lines = [f"**{self.title}**", "", _line(self.header), _line(["---"] * len(self.header))]
+        lines += [_line(row) for row in self.rows]
+        return "\n".join([*lines, "", *(f"{remark}  " for remark in self.remarks)]).rstrip() + "\n"
+
+    def terminal(self) -> RichTable:
+        """The table for ``rich``."""
+        from rich.table import Table as RichTable
+
+        table = RichTable(title=self.title, caption="\n".join(self.remarks), title_justify="left")
+        for number, name in enumerate(self.header):
+            table.add_column(name, justify="left" if number < 2 else "right", overflow="fold")
+        for row in self.rows:
+            colour = {"worse": "red", "better": "green", "inside": "green"}.get(row[-1].split(",")[0], "")
+            table.add_row(*row, style=colour)
+        return table
+
+
+def load_cells(folder: Path) -> list[Cell]:
+    """The cells in a folder of small result files (and below it), in the order of the catalogue."""
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for path in sorted(folder.rglob("*.json")):
+        found = read_result(path)
+        groups.setdefault((found["recipe"], found["experiment"]), []).append(found)
+    if not groups:
+        raise MetasymError(f"{folder}: expected result files, found none")
+    order = {name: i for i, name in enumerate(names())}
+    keys = sorted(groups, key=lambda key: (key[0] != "paper", key[0], order.get(key[1], len(order))))
+    return [pool(groups[key]) for key in keys]
+
+
+def pool(results: Sequence[dict[str, Any]]) -> Cell:
+    """One cell from the results of its seeds."""
+    first = results[0]
+    tasks = np.concatenate([np.asarray(r["per_task"], dtype=np.float64) for r in results])
+    means = [float(np.mean(r["per_task"])) for r in results]
+    score = summarise(tasks)
+    rates = {
+        key: float(np.mean([r["inner_lrs"][key] for r in results if r["inner_lrs"].get(key) is not None]))
+        for key in first["inner_lrs"]
+    }
+    return Cell(
+        name=first["experiment"],
+        recipe=first["recipe"],
+        seeds=tuple(sorted(r["seed"] for r in results)),
+        mean=score.mean,
+        ci95=score.ci95,
+        lowest=min(means),
+        highest=max(means),
+        median=score.median,
+        diverged=sum(r["diverged"] for r in results),
+        tasks=len(tasks),
+        outer_steps=first["outer_steps"],
+        inner_lrs=rates,
+    )
+
+
+def verdict(mean: float, ci95: float, printed: Printed | None) -> str:
+    """How a mean with its interval compares with the paper's number.
+
+    ``inside`` the paper's interval, else ``overlaps`` (the two intervals), ``better`` or ``worse``; a number
+    without an interval is compared by its ratio. The paper's rounding is allowed for: .00 is < .005.
+    """
+    if printed is None:
+        return "-"
+    if printed.interval is None:
+        low = printed.mean - printed.rounding
+        ratio = f"{mean / printed.mean:.2f} x"
+        if not mean <= printed.mean + printed.rounding:
+            return f"worse, {ratio}"
+        return f"better, {ratio}" if mean < low else f"equal, {ratio}"
+    reach = printed.interval + 2 * printed.rounding
+    if abs(mean - printed.mean) <= reach:
+        return "inside"
+    if mean < printed.mean:
+        return "better"
+    return "overlaps" if mean - ci95 <= printed.mean + reach else "worse"
+
+
+def comparison(table: str, cells: Sequence[Cell]) -> Table:
+    """Table 1 or Table 2: ours beside the paper's."""
+    paper, title = {
+        "table1": (TABLE1, "Table 1: (partial) translation symmetry, MSE on test tasks"),
+        "table2": (TABLE2, "Table 2: rotations and flips, MSE on test tasks"),
+    }[table]
+    several = len({cell.recipe for cell in cells}) > 1
+    rows = []
+    for cell in cells:
+        problem, _, method = cell.name.rpartition("/")
+        printed = paper.get(cell.name)
+        rows.append(
+            (
+                problem,
+                f"{method} ({cell.recipe})" if several else method,
+                f"{_number(cell.mean)} ± {_number(cell.ci95)}",
+                f"{_number(cell.lowest)} .. {_number(cell.highest)}",
+                _number(cell.median),
+                f"{cell.diverged} / {cell.tasks}",
+                str(printed) if printed else "-",
+                verdict(cell.mean, cell.ci95, printed),
+            )
+        )
+    header = ("problem", "method", "ours", "over seeds", "median", "diverged", "paper", "verdict")
+    return Table(title, header, tuple(rows), _remarks(cells))
+
+
+def step_sizes(cells: Sequence[Cell]) -> Table:
+    """The step sizes that MSR-Joint learned for U and v, beside the paper's."""
+    rows = []
+    for cell in cells:
+        printed = STEP_SIZES.get(cell.name)
+        if printed is None:
+            continue
+        u, v = cell.inner_lrs.get("U", math.nan), cell.inner_lrs.get("v", math.nan)
+        rows.append(
+            (
+                cell.name.rpartition("/")[0],
+                f"{u:+.3f}",
+                f"{printed['U'].mean:+.3f}",
+                f"{v:+.3f}",
+                f"{printed['v'].mean:+.3f}",
+                f"{v / printed['v'].mean:.2f} x",
+                f"{abs(v / u):.0f} x" if u else "-",
+            )
+        )
+    if not rows:
+        raise MetasymError("expected results of msr-joint-fc, found none")
+    header = ("problem", "U", "U, paper", "v", "v, paper", "v / paper's", "v / |U|")
+    return Table("Step sizes that MSR-Joint-FC learns", header, tuple(rows), _remarks(cells)[:1])
+
+
+def render(table: str, folder: Path) -> Table:
+    """The table of a folder of small result files."""
+    cells = load_cells(folder)
+    return step_sizes(cells) if table == "lrs" else comparison(table, cells)
+
+
+def _remarks(cells: Sequence[Cell]) -> tuple[str, ...]:
+    seeds = sorted({seed for cell in cells for seed in cell.seeds})
+    plural = "seeds" if len(seeds) > 1 else "seed"
+    return (
+        f"Ours: mean over the test tasks of {plural} {', '.join(map(str, seeds))}, with the 95 % interval.",
+        "Over seeds: the lowest and the highest of the seeds' means; each seed draws its own data and start.",
+        "Diverged: tasks with an error of NaN, infinity, or more than 10 times that of predicting 0.",
+        "Verdict: inside the paper's interval; else overlaps with it, better or worse. The paper's .00 is < .005.",
+    )
+
+
+def _number(value: float) -> str:
+    if not math.isfinite(value):
+        return str(value)
+    return f"{value:.4f}" if abs(value) < 1 else f"{value:.2f}" if abs(value) < 1000 else f"{value:.1e}"
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
