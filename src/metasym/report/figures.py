@@ -1,0 +1,182 @@
+"""The paper's pictures of what was learned, as PNG and SVG; readable in print and by the colour-blind."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from metasym import groups
+from metasym.experiments.config import Experiment
+from metasym.experiments.files import make_folder
+from metasym.experiments.run import load_run
+from metasym.learners import Learner
+from metasym.reparam import symmetries
+from metasym.report.gauge import diagonal_spread, effective_filter_size, readable
+from metasym.tasks.sampling import sample
+from metasym.tasks.synthetic import FIELDS, WIDTH, Problem
+from metasym.types import MetasymError
+
+SIGNED, SIZE = "PuOr", "cividis"
+SHOWN_BLOCKS, SHOWN_ROWS = 20, 22
+"""The paper shows the first 20 of 68 submatrices, cropped to 22 of 70 rows."""
+
+
+def draw_runs(folders: Sequence[Path], out: str | os.PathLike[str]) -> list[Path]:
+    """All figures of the given runs (folders of MSR-FC and MSR-Conv runs), and the theoretical U of C_4."""
+    target = Path(out)
+    make_folder(target)
+    drawn = theoretical_figure(target / "theoretical-U-C4")
+    for folder in folders:
+        experiment, problem, learner = load_run(folder)
+        drawn += draw_learner(experiment, problem, learner, target)
+    return drawn
+
+
+def draw_learner(experiment: Experiment, problem: Problem, learner: Learner, out: Path) -> list[Path]:
+    """The figures of one trained learner: what weight it produces for a test task, and U where it is dense."""
+    name = experiment.name.replace("/", "-")
+    episodes = sample(problem.test, torch.tensor([0]), 0)
+    support = type(episodes.support)(episodes.support.x[0], episodes.support.y[0])
+    weight = learner.adapt(support).weight
+    assert isinstance(weight, Tensor)
+    W = weight.detach()
+    if experiment.problem.startswith("rotation/"):
+        return filters_figure(W, problem, out / f"filters-{name}")
+    drawn = weight_figure(W, out / f"weight-{name}")
+    for symmetry in symmetries(learner.model).values():
+        drawn += submatrices_figure(symmetry.matrix(), W.shape[1], out / f"U-{name}")
+    return drawn
+
+
+def weight_figure(W: Tensor, path: Path, width: int = WIDTH) -> list[Path]:
+    """A weight matrix ``[m, n]``, and the entries along each of its diagonals."""
+    with _figure(path, 9.6, 4.4) as (figure, files):
+        left, right = figure.subplots(1, 2, width_ratios=[1.1, 1])
+        limit = float(W.abs().max())
+        image = left.imshow(W, cmap=SIGNED, vmin=-limit, vmax=limit, interpolation="nearest")
+        left.set(title="Learned weight W of one test task", xlabel="input", ylabel="output")
+        figure.colorbar(image, ax=left, shrink=0.82)
+        offsets = range(-5, width + 6)
+        means, lows, highs = zip(*(_quartiles(W.diagonal(o)) for o in offsets), strict=True)
+        errors = [
+            [m - low for m, low in zip(means, lows, strict=True)],
+            [h - m for m, h in zip(means, highs, strict=True)],
+        ]
+        right.axhline(0, color="0.6", linewidth=0.8)
+        right.errorbar(offsets, means, yerr=errors, fmt="o", color="#1b3a6b", capsize=3)
+        right.set(
+            title=f"Along the diagonals: {diagonal_spread(W, width):.1%} from a convolution",
+            xlabel="diagonal (input − output)",
+            ylabel="mean, and 5 to 95 % of the entries",
+        )
+    return files
+
+
+def submatrices_figure(U: Tensor, inputs: int, path: Path) -> list[Path]:
+    """The first submatrices pi(i) of U ``[m * n, k]`` in a readable gauge, by absolute value."""
+    turned = readable(U, inputs).abs()
+    blocks = turned.reshape(-1, inputs, turned.shape[1])
+    shown = blocks[:SHOWN_BLOCKS, :SHOWN_ROWS]
+    with _figure(path, 10, 3.6) as (figure, files):
+        axes = figure.subplots(1, len(shown), sharey=True, squeeze=False)[0]
+        for number, (axis, block) in enumerate(zip(axes, shown, strict=True)):
+            image = axis.imshow(
+                block, cmap=SIZE, vmin=0, vmax=float(shown.max()), interpolation="nearest", aspect="auto"
+            )
+            axis.set_title(f"π({number})", fontsize=8)
+            axis.set_xticks([])
+            axis.set_yticks(range(0, len(block), 5))
+            axis.tick_params(length=2, labelsize=8)
+        axes[0].set_ylabel("input")
+        figure.colorbar(image, ax=list(axes), shrink=0.82, label="absolute value", pad=0.01)
+        figure.suptitle(
+            f"Learned U: the first {len(shown)} of {len(blocks)} submatrices, {len(shown[0])} of {inputs} rows; "
+            f"{effective_filter_size(U)} of {U.shape[1]} filter entries are used",
+            fontsize=11,
+        )
+    return files
+
+
+def filters_figure(W: Tensor, problem: Problem, path: Path) -> list[Path]:
+    """The filters of a bank ``[channels, 1, k, k]``, one row for each regular field, rotated copies side by side."""
+    order = W.shape[0] // FIELDS
+    kind = problem.name.partition("/")[2]
+    turns = order // 2 if kind.endswith("-flip") else order
+    fields = W.reshape(FIELDS, order, *W.shape[-2:])
+    w, basis = W.double().flatten(), problem.true_basis
+    away = float(torch.linalg.vector_norm(w - basis @ (basis.T @ w)) / torch.linalg.vector_norm(w))
+    with _figure(path, 1.6 + 0.62 * order, 3.2) as (figure, files):
+        axes = figure.subplots(FIELDS, order, squeeze=False)
+        limit = float(W.abs().max())
+        for row in range(FIELDS):
+            for column in range(order):
+                axis = axes[row, column]
+                image = axis.imshow(
+                    fields[row, column], cmap=SIGNED, vmin=-limit, vmax=limit, interpolation="nearest"
+                )
+                axis.set_xticks([])
+                axis.set_yticks([])
+                if row == 0:
+                    angle = f"{360 * (column % turns) // turns}°"
+                    axis.set_title(angle if column < turns else f"{angle}\nflipped", fontsize=8)
+            axes[row, 0].set_ylabel(f"field {row + 1}", fontsize=8)
+        figure.colorbar(image, ax=axes.ravel().tolist(), shrink=0.82, pad=0.02)
+        short = {"rot90": "90°", "rot45": "45°", "rot45-flip": "45° and flips"}[kind]
+        title = f"Learned filters of one test task, {short}" if order > 4 else f"Learned filters, {short}"
+        figure.suptitle(f"{title}: {away:.1%} from equivariant", fontsize=10)
+    return files
+
+
+def theoretical_figure(path: Path) -> list[Path]:
+    """U of Proposition 1 for the rotations by 90 degrees of 3 x 3 images: the blocks pi(g), side by side."""
+    group = groups.image_rotations(3, order=4)
+    blocks = groups.symmetry_matrix(group).reshape(group.order, 9, 9)
+    with _figure(path, 8.4, 2.8) as (figure, files):
+        axes = figure.subplots(1, len(blocks))
+        for number, (axis, block) in enumerate(zip(axes, blocks, strict=True)):
+            axis.imshow(block, cmap="Greys", vmin=0, vmax=1, interpolation="nearest")
+            axis.set_xticks(range(9))
+            axis.set_yticks(range(9))
+            axis.tick_params(length=0, labelsize=7)
+            axis.set_title(f"π(rotation by {90 * number}°)", fontsize=9)
+            axis.set_xlabel("entry of the filter", fontsize=8)
+        axes[0].set_ylabel("pixel", fontsize=8)
+        figure.suptitle("The symmetry matrix of C₄ on 3 × 3 pixels (Proposition 1)", fontsize=11)
+    return files
+
+
+def _quartiles(values: Tensor) -> tuple[float, float, float]:
+    ends = torch.quantile(values, torch.tensor([0.05, 0.95]))
+    mean = float(values.mean())
+    return mean, min(mean, float(ends[0])), max(mean, float(ends[1]))
+
+
+@contextmanager
+def _figure(path: Path, width: float, height: float) -> Iterator[tuple[Any, list[Path]]]:
+    """A figure that is written as ``path.png`` and ``path.svg`` when it is done, the same bytes every time."""
+    import matplotlib
+
+    with matplotlib.rc_context({"svg.hashsalt": "metasym", "font.size": 9, "figure.dpi": 150}):
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(width, height), layout="constrained")
+        FigureCanvasAgg(figure)  # Agg, whatever the user's backend is
+        files: list[Path] = []
+        yield figure, files
+        for kind in ("png", "svg"):
+            file = path.with_name(f"{path.name}.{kind}")
+            temporary = file.with_name(file.name + ".tmp")
+            try:
+                figure.savefig(temporary, format=kind, metadata={"Date": None} if kind == "svg" else None)
+                temporary.replace(file)
+            except OSError as error:
+                temporary.unlink(missing_ok=True)
+                raise MetasymError(f"{file}: expected to write a figure, found {error.strerror}") from None
+            files.append(file)
