@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -13,9 +13,6 @@ from torch.utils import _pytree as pytree
 
 from metasym.types import Batch, Episode, Loss, MetasymError, OuterLoss, Params
 
-Predict = Callable[[Params, Tensor], Tensor]
-"""``predict(inner, x) -> prediction`` with everything but the inner parameters bound."""
-
 D = TypeVar("D")
 T = TypeVar("T")
 
@@ -24,14 +21,58 @@ LOOP_FROM_CHANNELS = 64
 
 
 class Adapted(NamedTuple):
-    """What the inner loop gives: the adapted parameters, and the support loss before it."""
+    """What the inner loop gives: the adapted parameters, and the support loss before and after."""
 
     inner: Params
     before: Tensor
+    after: Callable[[], Tensor]
+    """Evaluated only where it is asked for: it takes one more prediction."""
 
 
-Solver = Callable[[Predict, Params, Batch, int], Adapted]
+class Predictor(Protocol):
+    """A model as a function of its inner parameters, everything else bound."""
+
+    def __call__(self, inner: Params, x: Tensor) -> Tensor:
+        """The prediction at ``x [examples, ...]``."""
+        ...
+
+    def at(self, x: Tensor, *, evaluations: int) -> Callable[[Params], Tensor]:
+        """The prediction at fixed inputs, to be evaluated so many times: work that ``x`` allows is done once."""
+        ...
+
+    def jacobian(self, inner: Params, x: Tensor) -> Tensor:
+        """``[entries of the prediction, entries of inner]``, for a model that is affine in ``inner``."""
+        ...
+
+
+Solver = Callable[[Predictor, Params, Batch, int], Adapted]
 """``solver(predict, inner, support, steps)``: adapt the inner parameters to one task's support set."""
+
+
+class ModelPredictor:
+    """Any ``nn.Module`` as a predictor, through ``functional_call``."""
+
+    def __init__(self, model: nn.Module, params: Params) -> None:
+        self.model, self.params = model, params
+
+    def __call__(self, inner: Params, x: Tensor) -> Tensor:
+        """The prediction at ``x [examples, ...]``."""
+        return call(self.model, {**self.params, **inner}, x)
+
+    def at(self, x: Tensor, *, evaluations: int) -> Callable[[Params], Tensor]:
+        """The prediction at ``x``; nothing can be done ahead for a model that is not known."""
+        return lambda inner: self(inner, x)
+
+    def jacobian(self, inner: Params, x: Tensor) -> Tensor:
+        """The values at the unit vectors less that at zero: the model is affine, so no derivative is taken."""
+        entries = sum(p.numel() for p in inner.values())
+        like = next(iter(inner.values()))
+
+        def prediction(flat: Tensor) -> Tensor:
+            return self(unflatten(inner, flat), x).reshape(-1)
+
+        units = torch.eye(entries, dtype=like.dtype, device=like.device)
+        return (vmap(prediction)(units) - prediction(torch.zeros_like(units[0]))).mT
 
 
 def call(model: nn.Module, params: Params, x: Tensor) -> Tensor:
@@ -41,13 +82,24 @@ def call(model: nn.Module, params: Params, x: Tensor) -> Tensor:
     return output
 
 
+def flatten(params: Params) -> Tensor:
+    """All entries in one vector."""
+    return torch.cat([p.reshape(-1) for p in params.values()])
+
+
+def unflatten(like: Params, flat: Tensor) -> Params:
+    """The vector ``flat [entries]`` cut into tensors of the names and shapes of ``like``."""
+    parts = flat.split([p.numel() for p in like.values()])
+    return {name: c.reshape(p.shape) for (name, p), c in zip(like.items(), parts, strict=True)}
+
+
 def parameters_of(model: nn.Module) -> Params:
     """The model's parameters by name, tied ones once."""
     return {name: parameter for name, parameter in model.named_parameters()}  # noqa: C416 (Tensor, not Parameter)
 
 
 def sgd(
-    predict: Predict,
+    predict: Predictor,
     loss: Loss,
     inner: Params,
     support: Batch,
@@ -61,9 +113,10 @@ def sgd(
     ``first_order`` takes the inner gradients as constants: the outer gradient then needs no second
     derivatives.
     """
+    prediction = predict.at(support.x, evaluations=steps)
 
     def support_loss(parameters: Params) -> Tensor:
-        return loss(predict(parameters, support.x), support.y)
+        return loss(prediction(parameters), support.y)
 
     before: Tensor | None = None
     for step in range(steps):
@@ -73,20 +126,20 @@ def sgd(
         if first_order:
             gradients = {name: g.detach() for name, g in gradients.items()}
         inner = {name: p - rate[name] * gradients[name] for name, p in inner.items()}
-    if before is None:
-        before = support_loss(inner).detach()
-    return Adapted(inner, before)
+
+    def after() -> Tensor:
+        return support_loss({name: p.detach() for name, p in inner.items()}).detach()
+
+    return Adapted(inner, after() if before is None else before, after)
 
 
 def query_loss(
-    predict: Predict, loss: Loss, inner: Params, episode: Episode, *, solver: Solver, steps: int
+    predict: Predictor, loss: Loss, inner: Params, episode: Episode, *, solver: Solver, steps: int
 ) -> OuterLoss:
     """Adapt to one task's support set and score its query set: what the outer loop differentiates."""
     adapted = solver(predict, inner, episode.support, steps)
-    query = loss(predict(adapted.inner, episode.query.x), episode.query.y)
-    fixed = {name: p.detach() for name, p in adapted.inner.items()}
-    after = loss(predict(fixed, episode.support.x), episode.support.y).detach()
-    return OuterLoss(query, adapted.before, after)
+    prediction = predict.at(episode.query.x, evaluations=1)(adapted.inner)
+    return OuterLoss(loss(prediction, episode.query.y), adapted.before, adapted.after())
 
 
 def map_tasks(task: Callable[[D], T], data: D, *, mode: str) -> T:

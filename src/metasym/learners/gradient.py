@@ -11,10 +11,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from metasym.contraction import layer_predictor
 from metasym.functional import (
     Adapted,
-    Predict,
-    call,
+    ModelPredictor,
+    Predictor,
     check_no_running_statistics,
     choose_map,
     map_tasks,
@@ -164,23 +165,19 @@ class GradientLearner(Learner):
             "map": self.map,
         }
 
-    def _bind(self) -> tuple[Predict, Params]:
-        """``predict(inner, x)`` with all other parameters bound, and the inner parameters' start."""
+    def _bind(self) -> tuple[Predictor, Params]:
+        """The model as a function of its inner parameters, and their start."""
         params = parameters_of(self.model)
-        inner = {name: params[name] for name in self._inner}
+        predict = layer_predictor(self.model, params, self._inner) or ModelPredictor(self.model, params)
+        return predict, {name: params[name] for name in self._inner}
 
-        def predict(adapted: Params, x: Tensor) -> Tensor:
-            return call(self.model, {**params, **adapted}, x)
-
-        return predict, inner
-
-    def _check_linear(self, predict: Predict, inner: Params, x: Tensor) -> None:
+    def _check_linear(self, predict: Predictor, inner: Params, x: Tensor) -> None:
         """Once, before an exact solve: an error unless the model is linear in what adapts."""
         if not self._checked_linear:
             check_linear(predict, inner, x)
             self._checked_linear = True
 
-    def _solve(self, predict: Predict, inner: Params, support: Batch, steps: int) -> Adapted:
+    def _solve(self, predict: Predictor, inner: Params, support: Batch, steps: int) -> Adapted:
         if self.solver == "sgd":
             return sgd(
                 predict,

@@ -1,0 +1,96 @@
+"""A reparameterized linear layer, contracted with its inputs before its filter.
+
+With ``vec(W) = U v`` a layer predicts ``y[m] = sum_{n,k} x[n] U[m,n,k] v[k]``. Building W first costs one
+product with U for every new v. In the inner loop v changes at each step and x does not: contracting U with
+the inputs first, ``A = x U [examples, outputs, k]``, costs one product for all steps, after which a step
+costs next to nothing. Which is cheaper depends on the sizes alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch import Tensor, nn
+from torch.nn.utils import parametrize
+
+from metasym.functional import ModelPredictor, call
+from metasym.symmetry import DenseSymmetry
+from metasym.types import Params
+
+_SUFFIX = "parametrizations.weight.original"
+
+
+class LayerPredictor(ModelPredictor):
+    """A model whose last layer is a dense reparameterized Linear, and whose filter is all that adapts."""
+
+    def __init__(self, model: nn.Module, params: Params, layer: str, head: nn.Module | None) -> None:
+        super().__init__(model, params)
+        prefix = f"{layer}." if layer else ""
+        self.name = prefix + _SUFFIX
+        self.bias = params.get(f"{prefix}bias")
+        self.head = head
+        module = model.get_submodule(layer)
+        weight = module.weight
+        assert isinstance(weight, Tensor)
+        self.outputs, self.inputs = weight.shape
+        self.U = params.get(f"{prefix}parametrizations.weight.0.U")
+        if self.U is None:  # frozen: a buffer
+            self.U = model.get_buffer(f"{prefix}parametrizations.weight.0.U")
+        self.k = self.U.shape[1]
+        # Input-major, so that one product of matrices serves the examples of all tasks.
+        self.by_input = self.U.reshape(self.outputs, self.inputs, -1).transpose(0, 1).reshape(self.inputs, -1)
+
+    def at(self, x: Tensor, *, evaluations: int) -> Callable[[Params], Tensor]:
+        """The prediction at ``x``, contracted with U first where that is less work."""
+        if x.ndim != 2 or not input_first(x.shape[0], evaluations):
+            return super().at(x, evaluations=evaluations)
+        A = self._contract(x)
+
+        def prediction(inner: Params) -> Tensor:
+            y = A @ inner[self.name]
+            return y if self.bias is None else y + self.bias
+
+        return prediction
+
+    def jacobian(self, inner: Params, x: Tensor) -> Tensor:
+        """The contraction itself: ``[examples * outputs, k]``."""
+        if x.ndim != 2:
+            return super().jacobian(inner, x)
+        return self._contract(x).reshape(-1, self.k)
+
+    def _contract(self, x: Tensor) -> Tensor:
+        if self.head is not None:
+            names = {name for name, _ in self.head.named_parameters()}
+            x = call(self.head, {n: p for n, p in self.params.items() if n in names}, x)
+        return (x @ self.by_input).reshape(-1, self.outputs, self.k)
+
+
+def input_first(examples: int, evaluations: int) -> bool:
+    """Whether contracting U with the inputs first is less work, forward and backward, counted in products.
+
+    One contraction costs ``examples`` products with U, and as many for U's gradient. Building W costs one
+    product for each evaluation, one for U's gradient and one for v's.
+    """
+    return 2 * examples < 3 * evaluations
+
+
+def layer_predictor(model: nn.Module, params: Params, inner: list[str]) -> LayerPredictor | None:
+    """A predictor that knows the structure, if ``model`` ends in the one dense layer whose filter adapts."""
+    if len(inner) != 1 or not inner[0].endswith(_SUFFIX):
+        return None
+    name = inner[0].removesuffix(_SUFFIX).removesuffix(".")
+    layer = model.get_submodule(name)
+    if not isinstance(layer, nn.Linear) or layer._forward_hooks or layer._forward_pre_hooks:
+        return None
+    plist = layer.parametrizations["weight"]  # type: ignore[index]
+    if not isinstance(plist, parametrize.ParametrizationList) or not isinstance(plist[0], DenseSymmetry):
+        return None
+    if len(plist) != 1:
+        return None
+    if layer is model:
+        return LayerPredictor(model, params, name, None)
+    if type(model) is nn.Sequential and name == str(len(model) - 1) and not model._forward_hooks:
+        return LayerPredictor(
+            model, params, name, nn.Sequential(*list(model)[:-1]) if len(model) > 1 else None
+        )
+    return None

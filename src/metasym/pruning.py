@@ -1,0 +1,96 @@
+"""Finding how few filter entries a family of tasks needs: an optimizer that prunes U, and dropping what it pruned.
+
+The inner problem only sees U up to a rotation of the filter, ``(U R, R^T v)``, so sparsity of U's columns
+means nothing by itself. What does is the rank of U. The nuclear norm, the sum of U's singular values, does not
+change under the rotation, and its proximal step sets small singular values to exactly 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any, overload
+
+import torch
+from torch import Tensor, nn
+
+from metasym.reparam import symmetric_lists
+from metasym.symmetry import DenseSymmetry
+from metasym.types import MetasymError
+
+
+class NuclearAdam(torch.optim.Adam):
+    """Adam, followed by a proximal step of the nuclear norm on every parameter group with ``nuclear > 0``.
+
+    Each step lowers the singular values of a matrix ``[rows, k]`` by ``lr * nuclear * sqrt(rows)``, not below
+    0: ``sqrt(rows)`` because Adam moves each entry by about ``lr``, so that ``nuclear`` is the strength
+    relative to what Adam adds to a column in one step, whatever the size.
+    """
+
+    def __init__(
+        self, params: Iterable[Any], lr: float = 1e-3, *, nuclear: float = 0.0, **options: Any
+    ) -> None:
+        if nuclear < 0:
+            raise MetasymError(f"expected nuclear >= 0, found {nuclear}")
+        super().__init__(params, lr=lr, **options)
+        for group in self.param_groups:
+            group.setdefault("nuclear", nuclear)
+
+    @overload
+    def step(self, closure: None = None) -> None: ...
+    @overload
+    def step(self, closure: Callable[[], float]) -> float: ...
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:
+        """One step of Adam, then the proximal step."""
+        loss: float | None = super().step(closure)
+        for group in self.param_groups:
+            for parameter in group["params"] if group["nuclear"] > 0 else []:
+                if parameter.ndim == 2 and parameter.grad is not None:
+                    shrink_singular_values(
+                        parameter, group["lr"] * group["nuclear"] * math.sqrt(parameter.shape[0])
+                    )
+        return loss
+
+
+@torch.no_grad()
+def shrink_singular_values(U: Tensor, by: float) -> None:
+    """Lower every singular value of ``U [rows, k]`` by ``by``, in place, not below 0."""
+    squared, V = torch.linalg.eigh((U.mT @ U).double())  # k x k: far cheaper than a decomposition of U
+    values = squared.clamp_min(0).sqrt()
+    kept = (1 - by / values.clamp_min(torch.finfo(values.dtype).tiny)).clamp_min(0)
+    U.copy_(U @ ((V * kept) @ V.mT).to(U.dtype))
+
+
+@torch.no_grad()
+def compress(model: nn.Module, *, tolerance: float = 1e-3) -> dict[str, int]:
+    """Drop, in place, the filter entries that each dense symmetry of ``model`` does not use.
+
+    U is rotated to its principal directions and those with a singular value below ``tolerance`` times the
+    largest are dropped; v is rotated along. Returns the filter size that is left, by layer. Make a new learner
+    and optimizer afterwards: the parameters' shapes have changed.
+    """
+    if tolerance < 0:
+        raise MetasymError(f"expected tolerance >= 0, found {tolerance}")
+    left: dict[str, int] = {}
+    for name, plist in symmetric_lists(model):
+        symmetry = plist[0]
+        if not isinstance(symmetry, DenseSymmetry) or plist.original.numel() != symmetry.filter_shape[0]:
+            continue
+        principal, values, V = torch.linalg.svd(symmetry.U.double(), full_matrices=False)
+        kept = int((values > tolerance * values[0]).sum())
+        if kept == 0:
+            raise MetasymError(
+                f"expected a U that is not all zero in layer {name!r}, found every entry pruned"
+            )
+        v = (V[:kept] @ plist.original.double()).to(plist.original.dtype)
+        smaller = DenseSymmetry(
+            symmetry.weight_shape,
+            U=(principal[:, :kept] * values[:kept]).to(symmetry.U.dtype),
+            learnable=symmetry.learnable,
+        )
+        plist[0] = smaller
+        plist.original = nn.Parameter(v, requires_grad=plist.original.requires_grad)
+        left[name] = kept
+    if not left:
+        raise MetasymError(f"expected a model with dense symmetries, found none in {type(model).__name__}")
+    return left

@@ -1,0 +1,103 @@
+"""The contraction of U with the inputs equals the plain path: predictions, scores and meta-gradients."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import metasym as ms
+from metasym.contraction import LayerPredictor, input_first, layer_predictor
+from metasym.functional import ModelPredictor, parameters_of
+from metasym.learners import MSR
+from metasym.types import Batch, Episode
+
+
+class Opaque(nn.Module):
+    """Hides a model's structure, so that the plain path is taken."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.model(x)
+
+
+def network(kind: str) -> nn.Module:
+    torch.manual_seed(0)
+    if kind == "layer":
+        model: nn.Module = nn.Linear(5, 4, bias=False)
+    elif kind == "bias":
+        model = nn.Linear(5, 4)
+    else:
+        model = nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 4))
+    last = "2" if kind == "network" else ""
+    model = model.double()
+    frozen = kind == "bias"
+    ms.reparameterize(
+        model,
+        "dense",
+        select=lambda n, _: n == last,
+        filter_size=6,
+        std=0.5,
+        filter_std=0.5,
+        learnable=not frozen,
+    )
+    return model
+
+
+def episodes(inputs: int, support: int, query: int) -> Episode:
+    g = torch.Generator().manual_seed(1)
+
+    def batch(n: int) -> Batch:
+        return Batch(*(torch.randn(3, n, w, generator=g, dtype=torch.float64) for w in (inputs, 4)))
+
+    return Episode(batch(support), batch(query), torch.arange(3))
+
+
+@pytest.mark.parametrize("solver", ["sgd", "ridge", "cg"])
+@pytest.mark.parametrize(("support", "query"), [(1, 1), (1, 6), (7, 1)])
+@pytest.mark.parametrize("kind", ["layer", "bias", "network"])
+def test_fast_path_is_the_plain_path(kind: str, support: int, query: int, solver: str) -> None:
+    options = {"inner_steps": 3, "inner_lr": 0.1, "solver": solver, "penalty": 1e-2}
+    fast = MSR(network(kind), F.mse_loss, adapt_only="*.original", **options)
+    plain = MSR(Opaque(network(kind)), F.mse_loss, adapt_only="*.original", **options)
+    assert isinstance(fast._bind()[0], LayerPredictor)
+    assert type(plain._bind()[0]) is ModelPredictor
+    data = episodes(3 if kind == "network" else 5, support, query)
+    (losses, gradients), (losses2, gradients2) = fast.outer_gradient(data), plain.outer_gradient(data)
+    for found, expected in zip(losses, losses2, strict=True):
+        torch.testing.assert_close(found, expected, atol=1e-9, rtol=1e-9)
+    for name, found in gradients.items():
+        expected = gradients2[name.replace("model.", "model.model.").replace("rates.", "rates.model/")]
+        torch.testing.assert_close(found, expected, atol=1e-9, rtol=1e-9, msg=name)
+    torch.testing.assert_close(
+        fast.scores(data, F.mse_loss), plain.scores(data, F.mse_loss), atol=1e-9, rtol=1e-9
+    )
+
+
+def test_structure_that_is_not_known_is_left_alone() -> None:
+    def predictor(model: nn.Module, inner: list[str]) -> object:
+        return layer_predictor(model, parameters_of(model), inner)
+
+    v = "parametrizations.weight.original"
+    assert predictor(network("layer"), [v]) is not None
+    assert predictor(network("bias"), [v, "bias"]) is None  # the bias adapts too
+    assert predictor(ms.reparameterize(nn.Linear(2, 2, bias=False)), [v]) is None  # Kronecker
+    hooked = network("layer")
+    hooked.register_forward_hook(lambda m, i, o: 2 * o)
+    assert predictor(hooked, [v]) is None
+    assert predictor(network("network"), [f"2.{v}"]) is not None
+    tied = nn.Sequential(nn.Linear(4, 4, bias=False), nn.Tanh(), nn.Linear(4, 4, bias=False))
+    tied[2].weight = tied[0].weight
+    ms.reparameterize(tied, "dense", filter_size=3)
+    assert predictor(tied, [f"0.{v}"]) is None
+
+
+def test_the_rule_counts_products() -> None:
+    assert input_first(1, 3)  # one support example, three steps
+    assert input_first(1, 1)  # one query example
+    assert not input_first(19, 1)
+    assert not input_first(5, 3)
