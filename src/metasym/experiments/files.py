@@ -27,11 +27,13 @@ _FREE = ("device", "threads", "checkpoint_every")
 """Fields of a recipe that do not say what is computed: a run may be resumed with others."""
 
 
-def write_json(path: Path, value: Any) -> None:
-    """Write ``value`` atomically; NaN and infinity, which JSON does not know, as null."""
+def write_json(path: Path, value: dict[str, Any]) -> None:
+    """Write ``value`` atomically, a line for each key; NaN and infinity, which JSON does not know, as null."""
     make_folder(path.parent)
-    text = json.dumps(_finite(value), indent=1, allow_nan=False)
-    write_atomically(path, (_on_one_line(text) + "\n").encode(), what="a JSON file")
+    lines = [
+        f" {json.dumps(key)}: {json.dumps(_finite(item), allow_nan=False)}" for key, item in value.items()
+    ]
+    write_atomically(path, ("{\n" + ",\n".join(lines) + "\n}\n").encode(), what="a JSON file")
 
 
 def read_json(path: Path, what: str) -> dict[str, Any]:
@@ -93,16 +95,3 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_finite(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _on_one_line(text: str) -> str:
-    """Lists of numbers, which ``indent`` spreads over as many lines, on one line each."""
-    lines: list[str] = []
-    inside = False
-    for line in text.splitlines():
-        if inside:
-            lines[-1] += line.strip() + ("" if line.strip().startswith("]") else " ")
-        else:
-            lines.append(line)
-        inside = line.endswith("[") or (inside and not line.strip().startswith("]"))
-    return "\n".join(lines).replace(", ]", "]").replace(" ]", "]")

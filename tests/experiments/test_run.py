@@ -1,0 +1,233 @@
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from metasym.experiments import find, run
+from metasym.experiments.files import read_result, write_json
+from metasym.experiments.reproduce import reproduce
+from metasym.experiments.run import command, flags, load_run
+from metasym.tasks.sampling import sample
+from metasym.training import train
+from metasym.types import Batch, MetasymError
+
+QUICK = {"outer_steps": 4, "train_tasks": 8, "test_tasks": 5, "checkpoint_every": 2, "tasks_per_step": 4}
+NAME = "translation/rank1/small/msr-fc"
+REQUIRED = [
+    "experiment",
+    "recipe",
+    "method",
+    "metric",
+    "mean",
+    "ci95",
+    "per_task",
+    "outer_steps",
+    "outer_steps_per_second",
+    "inner_lrs",
+    "seed",
+    "versions",
+    "median",
+    "diverged",
+    "command",
+    "commit",
+    "seconds",
+    "peak_memory_mb",
+    "parameters",
+]
+
+
+def quick(name: str = NAME, **changes):
+    return find(name, **{**QUICK, **changes})
+
+
+def test_a_run_writes_its_files_and_the_result_has_every_field(tmp_path):
+    found = run(quick(), tmp_path, progress="silent")
+    files = {path.name for path in tmp_path.iterdir()}
+    assert {"config.json", "metrics.jsonl", "checkpoint.safetensors", "result.json"} <= files
+    assert not [name for name in files if name.endswith(".tmp")]
+    stored = json.loads((tmp_path / "result.json").read_text())
+    assert not [key for key in REQUIRED if key not in stored]
+    assert stored["experiment"] == NAME
+    assert len(stored["per_task"]) == 5
+    assert stored["mean"] == pytest.approx(np.mean(stored["per_task"]))
+    assert set(stored["inner_lrs"]) == {"v"}
+    assert stored["parameters"] == 4760 * 70 + 70 + 1
+    assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 4
+    assert found["per_task"] == stored["per_task"]
+    assert stored["config"] == json.loads((tmp_path / "config.json").read_text())
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        NAME,
+        "translation/rank2/large/maml-lc",
+        "translation/rank1/small/mtsr-fc",
+        "rotation/rot90/msr-conv",
+    ],
+)
+def test_two_runs_are_bit_identical(tmp_path, name):
+    experiment = quick(name, outer_steps=3, image_size=6, test_inner_steps=2)
+    runs = [run(experiment, tmp_path / str(i), progress="silent") for i in range(2)]
+    assert runs[0]["per_task"] == runs[1]["per_task"]
+    assert runs[0]["inner_lrs"] == runs[1]["inner_lrs"]
+    other = run(experiment.replace(seed=1), tmp_path / "other", progress="silent")
+    assert other["per_task"] != runs[0]["per_task"]
+
+
+def test_an_interrupted_run_goes_on_bit_for_bit(tmp_path, monkeypatch):
+    whole = run(quick(), tmp_path / "whole", progress="silent")
+    module = __import__("metasym.experiments.run", fromlist=["train"])
+
+    def dying(*arguments, **options):
+        for record in train(*arguments, **options):
+            if record.step == 3:
+                raise KeyboardInterrupt
+            yield record
+
+    monkeypatch.setattr(module, "train", dying)
+    with pytest.raises(KeyboardInterrupt):
+        run(quick(), tmp_path / "cut", progress="silent")
+    monkeypatch.undo()
+    assert not (tmp_path / "cut" / "result.json").exists()
+    with pytest.raises(MetasymError, match="resume that run"):
+        run(quick(), tmp_path / "cut", progress="silent")
+    resumed = run(quick(), tmp_path / "cut", resume=True, progress="silent")
+    assert resumed["per_task"] == whole["per_task"]
+
+
+def test_a_finished_run_is_not_run_again(tmp_path, monkeypatch):
+    first = run(quick(), tmp_path, progress="silent")
+    monkeypatch.setattr(
+        __import__("metasym.experiments.run", fromlist=["train"]), "train", lambda *a, **k: pytest.fail("ran")
+    )
+    assert run(quick(), tmp_path, progress="silent") == first
+    assert run(quick(threads=1), tmp_path, resume=True) == first
+
+
+def test_the_folder_of_another_experiment_is_refused_and_stays_as_it_was(tmp_path):
+    run(quick(), tmp_path, progress="silent")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    for other, what in (
+        (quick("translation/rank2/small/msr-fc"), "name"),
+        (quick(seed=4), "seed 4, found one with 0"),
+        (quick(outer_lr=0.1), "outer_lr 0.1"),
+    ):
+        for resume in (False, True):
+            with pytest.raises(MetasymError, match=what):
+                run(other, tmp_path, resume=resume)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"experiment": "x"}', '{"per_task": 3}'])
+def test_a_corrupt_result_is_named_and_kept(tmp_path, content):
+    run(quick(outer_steps=1), tmp_path, progress="silent")
+    (tmp_path / "result.json").write_text(content)
+    with pytest.raises(MetasymError, match=r"result\.json: expected a result") as caught:
+        run(quick(outer_steps=1), tmp_path, resume=True)
+    assert "\n" not in str(caught.value)
+    assert (tmp_path / "result.json").read_text() == content
+
+
+def test_unwritable_places_are_one_line(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(MetasymError, match="expected a folder to write to, found Not a directory"):
+        run(quick(), tmp_path / "file" / "run")
+    with pytest.raises(MetasymError, match="expected a folder to write to"):
+        run(quick(), tmp_path / "file")
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_validation_keeps_the_best_and_uses_training_tasks_only(tmp_path):
+    experiment = quick(
+        validation_fraction=0.25, validate_every=2, schedule="cosine", warmup_steps=1, optimizer="adamw"
+    )
+    run(experiment, tmp_path, progress="silent")
+    records = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert [r["validation"] is not None for r in records] == [False, True, False, True]
+
+
+def test_a_run_can_be_loaded(tmp_path):
+    found = run(quick(), tmp_path, progress="silent")
+    experiment, problem, learner = load_run(tmp_path)
+    assert experiment == quick()
+    episodes = sample(problem.test, torch.tensor([0]), 0)
+    model = learner.adapt(Batch(episodes.support.x[0], episodes.support.y[0]))
+    assert model(episodes.query.x[0]).shape == (19, 68)
+    assert list(learner.step_sizes().values()) == list(found["inner_lrs"].values())
+
+
+def test_diverged_tasks_are_counted(tmp_path):
+    found = run(
+        quick(step_sizes="fixed", inner_lr=1e30, outer_steps=1, inner_steps=0), tmp_path, progress="silent"
+    )
+    assert found["diverged"] == 5
+    assert math.isnan(found["mean"])
+    assert "NaN" not in (tmp_path / "result.json").read_text()
+
+
+def test_the_command_of_a_result_is_the_command_that_makes_it():
+    assert command(find(NAME)) == f"metasym run {NAME} --out DIR"
+    changed = find(NAME, "best", learn_start=False, filter_std=None, seed=3)
+    assert flags(changed) == ["--recipe", "best", "--no-learn-start", "--filter-std", "none", "--seed", "3"]
+
+
+def test_json_files_have_a_line_for_each_key(tmp_path):
+    value = {"a": [1.5, float("nan"), 3], "b": {"c": []}, "d": "x, ]"}
+    write_json(tmp_path / "x.json", value)
+    text = (tmp_path / "x.json").read_text()
+    assert json.loads(text) == {"a": [1.5, None, 3], "b": {"c": []}, "d": "x, ]"}
+    assert len(text.splitlines()) == 5
+
+
+def test_reproduce_runs_what_is_missing_and_writes_small_files(tmp_path):
+    notes: list[str] = []
+    options = {"quick": True, "seeds": (0, 1), "only": "rank1/small/maml", "progress": "silent"}
+    written = reproduce("table1", tmp_path, note=notes.append, **options)
+    assert len(written) == 6
+    assert notes[0] == "table1: 6 runs, 0 of them finished before"
+    small = read_result(written[0])
+    whole = read_result(tmp_path / "paper-quick" / small["experiment"] / "seed0" / "result.json")
+    assert small["per_task"] == pytest.approx(whole["per_task"], rel=1e-5)
+    assert written[0].parts[-4:-1] == ("results", "table1", "paper")
+    notes.clear()
+    again = reproduce("table1", tmp_path, note=notes.append, **options)
+    assert again == written
+    assert notes == ["table1: 6 runs, 6 of them finished before"]
+
+
+def test_reproduce_goes_on_after_a_run_that_failed(tmp_path):
+    bad = tmp_path / "paper-quick" / "translation/rank1/small/maml-fc" / "seed0"
+    bad.mkdir(parents=True)
+    (bad / "config.json").write_text("{}")
+    notes: list[str] = []
+    with pytest.raises(MetasymError, match="found 1 runs that failed, first .*maml-fc/seed0"):
+        reproduce(
+            "table1",
+            tmp_path,
+            quick=True,
+            seeds=(0,),
+            only="rank1/small/maml",
+            progress="silent",
+            note=notes.append,
+        )
+    assert len(list((tmp_path / "results" / "table1" / "paper").iterdir())) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"table": "table9"}, "expected one of table1"),
+        ({"table": "table1", "only": "zzz"}, "matches experiments of table1, found 'zzz'"),
+        ({"table": "table1", "jobs": 0}, "expected jobs >= 1, found 0"),
+        ({"table": "table1", "recipes": ["paper-1e-3"]}, "expected a rotation experiment"),
+    ],
+)
+def test_reproduce_refuses_bad_input(tmp_path, options, message):
+    with pytest.raises(MetasymError, match=message):
+        reproduce(out=tmp_path / "new", **options)
+    assert not (tmp_path / "new").exists()
