@@ -63,8 +63,8 @@ def guarded_gradient(
         if math.isfinite(query) and not math.isfinite(norm) and _finite(gradient):
             norm = float(_norm({name: g.double() for name, g in gradient.items()}))
         if math.isfinite(query) and math.isfinite(norm):
-            signals = tuple(bool(v) for v in raised.tolist())
-            return StepGradient(gradient, query, before, after, norm, len(ids) - len(kept), signals)
+            any_rank = tuple(bool(v) for v in raised.tolist())
+            return StepGradient(gradient, query, before, after, norm, len(ids) - len(kept), any_rank)
         finite, what = torch.isfinite(losses[0]).tolist(), "loss"
         if all(finite):
             finite, what = _finite_gradients(learner, episodes, kept, len(ids), ranks), "gradient"
@@ -131,4 +131,6 @@ def _finite(gradient: Params) -> bool:
 
 def _norm(gradient: Params) -> Tensor:
     """The Euclidean norm over all entries, ``[]``, float64."""
-    return torch.nn.utils.get_total_norm(list(gradient.values())).double()
+    norms = [torch.linalg.vector_norm(g).double() for g in gradient.values()]
+    norm: Tensor = torch.linalg.vector_norm(torch.stack(norms))
+    return norm

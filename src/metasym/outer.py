@@ -20,7 +20,7 @@ from metasym.distributed import Ranks
 from metasym.evaluation import MetricChoice, evaluate
 from metasym.guard import NonFiniteError, guarded_gradient
 from metasym.learners.base import Learner
-from metasym.randomness import random_state, restore_random_state, step_seeds, task_ids, validation_seed
+from metasym.randomness import random_state, restore_random_state, step_seed, task_ids, validation_seed
 from metasym.tasks.sampling import sample
 from metasym.types import MetasymError, Params, Record, Tasks
 
@@ -92,9 +92,11 @@ class OuterLoop:
     step: int = 0
     best: Best | None = None
     _parameters: Params = field(init=False)
+    _settings: dict[str, Any] = field(init=False)
 
     def __post_init__(self) -> None:
         self._parameters = self.learner.outer_parameters()
+        self._settings = self._describe_run()
 
     def advance(self, received: int, began: float, first: int) -> tuple[Record, int]:
         """Do one outer step; its Record, and the signal (or 0) on which all ranks agree to stop after it.
@@ -102,10 +104,10 @@ class OuterLoop:
         ``received`` is the signal that this process got; the rate counts from step ``first``, time ``began``.
         """
         step = self.step + 1
-        ids_seed, episodes_seed = step_seeds(self.seed, step)
-        ids = task_ids(ids_seed, len(self.tasks), self.tasks_per_step)
+        seed = step_seed(self.seed, step)
+        ids = task_ids(seed, len(self.tasks), self.tasks_per_step)
         mine = ids[self.ranks.share(len(ids))]
-        episodes = sample(self.tasks, mine, episodes_seed).to(self.device)
+        episodes = sample(self.tasks, mine, seed).to(self.device)
         with self._precision():
             result = guarded_gradient(
                 self.learner,
@@ -143,7 +145,7 @@ class OuterLoop:
         return {
             "step": self.step,
             "describe": self.learner.describe(),
-            "run": self._run(),
+            "run": self._settings,
             "learner": self.learner.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "scheduler": None if self.scheduler is None else self.scheduler.state_dict(),
@@ -154,7 +156,7 @@ class OuterLoop:
     def check(self, state: dict[str, Any], name: str) -> None:
         """Refuse the state of another learner, model or run; ``name`` is what errors call the file."""
         check_learner(self.learner, state, name)
-        check_equal(plain(self._run()), plain(state["run"]), name)
+        check_equal(plain(self._settings), plain(state["run"]), name)
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go back to a state of :meth:`state`. Ranks that it does not know keep their own random state."""
@@ -182,8 +184,11 @@ class OuterLoop:
                     step=self.step,
                 )
 
-    def _run(self) -> dict[str, Any]:
-        """What must be equal for a resumed run to be the same run, in plain types."""
+    def _describe_run(self) -> dict[str, Any]:
+        """What must be equal for a resumed run to be the same run, in plain types.
+
+        Taken once, at the start: a rate that is a tensor is changed in place by schedulers.
+        """
         defaults = {
             key: float(v) if isinstance(v, Tensor) else v for key, v in self.optimizer.defaults.items()
         }

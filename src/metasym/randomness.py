@@ -11,14 +11,12 @@ from torch import Tensor
 
 from metasym.tasks.sampling import mix
 
-_STEP = torch.tensor([1, 2])
-_VALIDATION = 3
+_STEP, _VALIDATION = 1, 2
 
 
-def step_seeds(seed: int, step: int) -> tuple[int, int]:
-    """Two seeds for one step: of the choice of its tasks, and of all that their episodes draw."""
-    ids, episodes = mix(seed, _STEP, step).tolist()
-    return ids, episodes
+def step_seed(seed: int, step: int) -> int:
+    """The seed of one step: of the choice of its tasks, and of all that their episodes draw."""
+    return int(mix(seed, _STEP, step))
 
 
 def task_ids(seed: int, available: int, wanted: int) -> Tensor:

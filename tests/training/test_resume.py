@@ -79,6 +79,10 @@ def test_every_scheduler(tmp_path, name):
     assert first == resumed != 0.05
 
 
+def test_a_scheduled_rate_that_is_a_tensor(tmp_path):
+    compare(tmp_path, optimizer=OPTIMIZERS["adam-tensor-lr"], scheduler=SCHEDULERS["lambda"])
+
+
 def test_a_plateau_follows_the_validation_score(tmp_path):
     compare(tmp_path, scheduler=SCHEDULERS["plateau"], validation=Lines(3), validate_every=2)
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from toy_learner import Lines, ToyMAML, bits, flat, learner, reproducible
 
-from metasym.randomness import step_seeds, task_ids
+from metasym.randomness import step_seed, task_ids
 from metasym.tasks.sampling import sample
 from metasym.training import train
 from metasym.types import MetasymError
@@ -20,8 +20,8 @@ def test_a_step_is_adam_on_the_mean_query_loss_of_the_drawn_tasks():
     records = list(train(made, Lines(), outer_steps=5, tasks_per_step=4, outer_lr=0.01, seed=3, **SILENT))
     optimizer = torch.optim.Adam(oracle.parameters(), lr=0.01)
     for record in records:
-        of_ids, of_episodes = step_seeds(3, record.step)
-        losses = oracle.outer_loss(sample(Lines(), task_ids(of_ids, 40, 4), of_episodes))
+        seed = step_seed(3, record.step)
+        losses = oracle.outer_loss(sample(Lines(), task_ids(seed, 40, 4), seed))
         optimizer.zero_grad()
         losses.query.mean().backward()
         optimizer.step()
@@ -41,11 +41,11 @@ def test_it_learns():
 
 
 def test_draws_are_distinct_cover_the_tasks_and_depend_on_seed_and_step_alone():
-    drawn = [task_ids(step_seeds(0, step)[0], 10, 4) for step in range(50)]
+    drawn = [task_ids(step_seed(0, step), 10, 4) for step in range(50)]
     assert all(len(set(ids.tolist())) == 4 for ids in drawn)
     assert {int(i) for ids in drawn for i in ids} == set(range(10))
-    assert torch.equal(drawn[7], task_ids(step_seeds(0, 7)[0], 10, 4))
-    assert not torch.equal(drawn[7], task_ids(step_seeds(1, 7)[0], 10, 4))
+    assert torch.equal(drawn[7], task_ids(step_seed(0, 7), 10, 4))
+    assert not torch.equal(drawn[7], task_ids(step_seed(1, 7), 10, 4))
     assert task_ids(1, 10, 10).tolist() == task_ids(1, 10, 32).tolist() == list(range(10))
     assert task_ids(1, 2**40, 3).unique().numel() == 3
 
