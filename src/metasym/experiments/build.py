@@ -62,10 +62,15 @@ def build_model(experiment: Experiment, problem: Problem) -> nn.Module:
     )
 
 
-def build_learner(experiment: Experiment, problem: Problem, train_tasks: int) -> Learner:
-    """The learner of an experiment, at its start; ``train_tasks`` is how many tasks it trains on."""
+def build_learner(
+    experiment: Experiment, problem: Problem, train_tasks: int, model: nn.Module | None = None
+) -> Learner:
+    """The learner of an experiment, at its start; ``train_tasks`` is how many tasks it trains on.
+
+    ``model`` is given where an earlier stage has made it.
+    """
     recipe = experiment.recipe
-    model = build_model(experiment, problem)
+    model = build_model(experiment, problem) if model is None else model
     if experiment.method == "mtsr":
         return MTSR(
             model,

@@ -50,6 +50,14 @@ class Recipe:
     filter_std: float | None = _option(
         None, "standard deviation of v's start (none: fitted to the layer's)", least=0
     )
+    find_steps: int = _option(
+        0,
+        "outer steps of a first stage that finds how few filter entries are needed (0: no such stage)",
+        least=0,
+    )
+    find_lr: float = _option(2e-3, "learning rate of that stage", least=0)
+    find_penalty: float = _option(0.1, "penalty of the inner solver in that stage", least=0)
+    nuclear: float = _option(0.1, "strength of the nuclear norm on U in that stage", least=0)
     validation_fraction: float = _option(0.0, "part of the training tasks held out for validation", least=0)
     validate_every: int = _option(0, "outer steps between validations", least=0)
     on_nonfinite: str = _option("stop", "what a task with an infinite or NaN loss does", ("stop", "skip"))
@@ -66,6 +74,8 @@ class Recipe:
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             _check(field.name, getattr(self, field.name), field.metadata["choices"], field.metadata["least"])
+        if self.find_steps and self.symmetry != "dense":
+            raise MetasymError(f"expected a dense symmetry with find_steps, found {self.symmetry!r}")
         if (self.validation_fraction > 0) != (self.validate_every > 0) or self.validation_fraction >= 1:
             raise MetasymError(
                 "expected a validation_fraction below 1 together with validate_every, "

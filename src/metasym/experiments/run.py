@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
@@ -39,14 +40,17 @@ from metasym.experiments.files import (
 from metasym.learners import Learner
 from metasym.outer import OptimizerFactory, SchedulerFactory
 from metasym.progress import ProgressChoice
-from metasym.reparam import split
+from metasym.pruning import NuclearAdam, compress
+from metasym.reparam import split, symmetries
 from metasym.tasks.sampling import mix, sample
 from metasym.tasks.subset import hold_out
 from metasym.tasks.synthetic import Problem
 from metasym.training import train
 from metasym.types import MetasymError, Score, Tasks
 
-_TEST_EPISODES = 13
+_TEST_EPISODES, _FIND = 13, 17
+FIND = "find"
+"""The folder, in a run's, of its first stage."""
 _DIVERGED = 10.0
 """A task whose error is this many times the mean square of the targets has diverged, finite or not."""
 
@@ -81,7 +85,7 @@ def load_run(folder: str | os.PathLike[str]) -> tuple[Experiment, Problem, Learn
     experiment = experiment_from(read_json(path / CONFIG, "the config of a run"))
     problem = build_problem(experiment)
     tasks, _ = _training_tasks(experiment, problem)
-    learner = build_learner(experiment, problem, len(tasks))
+    learner = build_learner(experiment, problem, len(tasks), _found_model(experiment, problem, tasks, path))
     return experiment, problem, load(path / CURRENT, learner)
 
 
@@ -120,7 +124,8 @@ def _run(experiment: Experiment, folder: Path, resume: bool, progress: ProgressC
     recipe = experiment.recipe
     problem = build_problem(experiment)
     tasks, held_out = _training_tasks(experiment, problem)
-    learner = build_learner(experiment, problem, len(tasks))
+    found = _find(experiment, problem, tasks, folder, resume, progress) if recipe.find_steps else None
+    learner = build_learner(experiment, problem, len(tasks), found)
     records = train(
         learner,
         tasks,
@@ -159,10 +164,11 @@ def _run(experiment: Experiment, folder: Path, resume: bool, progress: ProgressC
         "median": score.median,
         "diverged": int((~(per_task <= _DIVERGED * square)).sum()),
         "target_mean_square": square,
-        "outer_steps": recipe.outer_steps,
+        "outer_steps": recipe.find_steps + recipe.outer_steps,
         "outer_steps_per_second": rate,
         "skipped_tasks": skipped,
         "inner_lrs": _inner_lrs(learner),
+        "filter_sizes": [s.filter_shape.numel() for s in symmetries(learner.model).values()],
         "seed": recipe.seed,
         "parameters": sum(p.numel() for p in learner.outer_parameters().values()),
         "seconds": time.perf_counter() - began,
@@ -183,6 +189,53 @@ def _run(experiment: Experiment, folder: Path, resume: bool, progress: ProgressC
     }
     write_json(folder / RESULT, result)
     return read_result(folder / RESULT)
+
+
+def _find(
+    experiment: Experiment,
+    problem: Problem,
+    tasks: Tasks,
+    folder: Path,
+    resume: bool,
+    progress: ProgressChoice,
+) -> nn.Module:
+    """The first stage of a recipe with ``find_steps``: learn U under a nuclear norm, drop what it prunes.
+
+    Its own folder inside the run's holds its checkpoints. An inner problem with a firm penalty and a U that
+    starts small keep directions off until they earn their place; the norm then sets the others to 0.
+    """
+    recipe = experiment.recipe
+    learner = _finder(experiment, problem, tasks)
+    records = train(
+        learner,
+        tasks,
+        outer_steps=recipe.find_steps,
+        tasks_per_step=recipe.tasks_per_step,
+        optimizer=lambda parameters: NuclearAdam(parameters, lr=recipe.find_lr, nuclear=recipe.nuclear),
+        seed=int(mix(recipe.seed, _FIND)),
+        out=folder / FIND,
+        checkpoint_every=recipe.checkpoint_every,
+        resume=resume,
+        progress=progress,
+        device=recipe.device,
+    )
+    for _ in records:
+        pass
+    compress(learner.model)
+    return learner.model
+
+
+def _finder(experiment: Experiment, problem: Problem, tasks: Tasks) -> Learner:
+    return build_learner(experiment.replace(penalty=experiment.recipe.find_penalty), problem, len(tasks))
+
+
+def _found_model(experiment: Experiment, problem: Problem, tasks: Tasks, folder: Path) -> nn.Module | None:
+    """The model that a finished first stage has left; None for a recipe without one."""
+    if not experiment.recipe.find_steps:
+        return None
+    learner = load(folder / FIND / CURRENT, _finder(experiment, problem, tasks))
+    compress(learner.model)
+    return learner.model
 
 
 def _training_tasks(experiment: Experiment, problem: Problem) -> tuple[Tasks, Tasks | None]:
