@@ -59,7 +59,7 @@ def weight_figure(W: Tensor, path: Path, width: int = WIDTH) -> list[Path]:
     with _figure(path, 9.6, 4.4) as (figure, files):
         left, right = figure.subplots(1, 2, width_ratios=[1.1, 1])
         limit = float(W.abs().max())
-        image = left.imshow(W, cmap=SIGNED, vmin=-limit, vmax=limit, interpolation="nearest")
+        image = left.imshow(W.numpy(), cmap=SIGNED, vmin=-limit, vmax=limit, interpolation="nearest")
         left.set(title="Learned weight W of one test task", xlabel="input", ylabel="output")
         figure.colorbar(image, ax=left, shrink=0.82)
         offsets = range(-5, width + 6)
@@ -87,7 +87,12 @@ def submatrices_figure(U: Tensor, inputs: int, path: Path) -> list[Path]:
         axes = figure.subplots(1, len(shown), sharey=True, squeeze=False)[0]
         for number, (axis, block) in enumerate(zip(axes, shown, strict=True)):
             image = axis.imshow(
-                block, cmap=SIZE, vmin=0, vmax=float(shown.max()), interpolation="nearest", aspect="auto"
+                block.numpy(),
+                cmap=SIZE,
+                vmin=0,
+                vmax=float(shown.max()),
+                interpolation="nearest",
+                aspect="auto",
             )
             axis.set_title(f"π({number})", fontsize=8)
             axis.set_xticks([])
@@ -118,7 +123,7 @@ def filters_figure(W: Tensor, problem: Problem, path: Path) -> list[Path]:
             for column in range(order):
                 axis = axes[row, column]
                 image = axis.imshow(
-                    fields[row, column], cmap=SIGNED, vmin=-limit, vmax=limit, interpolation="nearest"
+                    fields[row, column].numpy(), cmap=SIGNED, vmin=-limit, vmax=limit, interpolation="nearest"
                 )
                 axis.set_xticks([])
                 axis.set_yticks([])
@@ -140,7 +145,7 @@ def theoretical_figure(path: Path) -> list[Path]:
     with _figure(path, 8.4, 2.8) as (figure, files):
         axes = figure.subplots(1, len(blocks))
         for number, (axis, block) in enumerate(zip(axes, blocks, strict=True)):
-            axis.imshow(block, cmap="Greys", vmin=0, vmax=1, interpolation="nearest")
+            axis.imshow(block.numpy(), cmap="Greys", vmin=0, vmax=1, interpolation="nearest")
             axis.set_xticks(range(9))
             axis.set_yticks(range(9))
             axis.tick_params(length=0, labelsize=7)
