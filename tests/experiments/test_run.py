@@ -156,8 +156,9 @@ def test_diverged_tasks_are_counted(tmp_path):
 
 def test_the_command_of_a_result_is_the_command_that_makes_it():
     assert command(find(NAME)) == f"metasym run {NAME} --out DIR"
-    changed = find(NAME, "best", learn_start=False, filter_std=None, seed=3)
-    assert flags(changed) == ["--recipe", "best", "--no-learn-start", "--filter-std", "none", "--seed", "3"]
+    changed = find(NAME, learn_start=False, filter_std=None, seed=3)
+    assert flags(changed) == ["--no-learn-start", "--filter-std", "none", "--seed", "3"]
+    assert flags(find(NAME, "best")) == ["--recipe", "best"]
 
 
 def test_json_files_have_a_line_for_each_key(tmp_path):
@@ -215,3 +216,22 @@ def test_reproduce_refuses_bad_input(tmp_path, options, message):
     with pytest.raises(MetasymError, match=message):
         reproduce(out=tmp_path / "new", **options)
     assert not (tmp_path / "new").exists()
+
+
+def test_reproduce_refuses_a_finished_run_of_other_settings(tmp_path):
+    options = {"quick": True, "seeds": (0,), "only": "rank1/small/maml-conv", "progress": "silent"}
+    reproduce("table1", tmp_path, **options)
+    path = tmp_path / "paper-quick" / "translation/rank1/small/maml-conv" / "seed0" / "result.json"
+    path.write_text(path.read_text().replace('"outer_lr": 0.0005', '"outer_lr": 0.5'))
+    with pytest.raises(MetasymError, match="outer_lr 0.0005, found one with 0.5"):
+        reproduce("table1", tmp_path, **options)
+
+
+def test_results_from_before_a_field_existed_are_still_good(tmp_path):
+    first = run(quick(), tmp_path, progress="silent")
+    for name in ("config.json", "result.json"):
+        path = tmp_path / name
+        path.write_text(path.read_text().replace('"warmup_steps": 0, ', ""))
+    assert run(quick(), tmp_path)["per_task"] == first["per_task"]
+    with pytest.raises(MetasymError, match="warmup_steps 3, found one with 0"):
+        run(quick(warmup_steps=3), tmp_path)

@@ -37,6 +37,14 @@ def test_the_readable_gauge_undoes_a_random_rotation(generator):
         assert others.abs().max() < 0.02
 
 
+def test_the_effective_size_of_a_u_without_a_gap_is_all_of_it(generator):
+    exact = translation_basis(mixing_weights(1, 0))
+    assert effective_filter_size(exact) == 3
+    assert effective_filter_size(exact[:, :1]) == 1
+    assert effective_filter_size(torch.randn(300, 5, generator=generator)) == 5
+    assert effective_filter_size(torch.cat([exact, torch.zeros_like(exact)], dim=1)) == 3
+
+
 def test_the_readable_gauge_keeps_what_u_u_transposed_says(generator):
     U = torch.randn(12, 4, generator=generator, dtype=torch.float64)
     turned = readable(U, 6, size=4)

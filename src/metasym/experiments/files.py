@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from pathlib import Path
 from typing import Any
 
 from metasym.checkpoint import write_atomically
-from metasym.experiments.config import Experiment
+from metasym.experiments.config import Experiment, Recipe
 from metasym.types import MetasymError
 
 CONFIG, RESULT = "config.json", "result.json"
@@ -23,8 +24,8 @@ REQUIRED = {
     "seed": int,
     "diverged": int,
 }
-_FREE = ("device", "threads", "checkpoint_every")
-"""Fields of a recipe that do not say what is computed: a run may be resumed with others."""
+_FREE = ("device", "threads", "chunk_size", "checkpoint_every")
+"""Fields of a recipe that do not say what is computed: a result with others is still this one's."""
 
 
 def write_json(path: Path, value: dict[str, Any]) -> None:
@@ -70,7 +71,8 @@ def same_run(stored: dict[str, Any], experiment: Experiment, path: Path) -> None
     """Refuse a folder whose ``config.json`` is not that of ``experiment``, naming the first difference."""
     wanted = json.loads(json.dumps(experiment.as_dict()))
     ours, theirs = dict(wanted.pop("recipe")), stored.get("recipe")
-    theirs = dict(theirs) if isinstance(theirs, dict) else {}
+    # A field that the file does not know yet had the default when it was written.
+    theirs = {**dataclasses.asdict(Recipe()), **theirs} if isinstance(theirs, dict) else {}
     pairs = [(key, wanted[key], stored.get(key)) for key in wanted]
     pairs += [(key, ours[key], theirs.get(key)) for key in ours if key not in _FREE]
     for key, expected, found in pairs:

@@ -13,7 +13,7 @@ from typing import Any
 
 from metasym.experiments.catalogue import find, names
 from metasym.experiments.config import Experiment
-from metasym.experiments.files import RESULT, make_folder, read_result, write_json
+from metasym.experiments.files import RESULT, make_folder, read_result, same_run, write_json
 from metasym.experiments.run import flags, run
 from metasym.progress import ProgressChoice
 from metasym.types import MetasymError
@@ -171,6 +171,7 @@ def _command(folder: Path, experiment: Experiment) -> list[str]:
 def _collect(folder: Path, experiment: Experiment, target: Path) -> Path:
     """Copy a run's result, its per-task scores rounded, into the folder of small files."""
     found = read_result(folder / RESULT)
+    same_run(found.get("config", {}), experiment, folder / RESULT)
     found["per_task"] = [float(f"{value:.6g}") for value in found["per_task"]]
     name = f"{experiment.name.replace('/', '-')}-seed{experiment.recipe.seed}.json"
     path = target / experiment.recipe_name / name

@@ -124,6 +124,8 @@ def _run(experiment: Experiment, folder: Path, resume: bool, progress: ProgressC
     recipe = experiment.recipe
     problem = build_problem(experiment)
     tasks, held_out = _training_tasks(experiment, problem)
+    if not (folder / CURRENT).exists():  # a folder of another run is refused by train, and stays as it was
+        write_json(folder / CONFIG, experiment.as_dict())
     found = _find(experiment, problem, tasks, folder, resume, progress) if recipe.find_steps else None
     learner = build_learner(experiment, problem, len(tasks), found)
     records = train(
@@ -145,8 +147,6 @@ def _run(experiment: Experiment, folder: Path, resume: bool, progress: ProgressC
         progress=progress,
         device=recipe.device,
     )
-    if not (folder / CURRENT).exists():  # a folder of another run is refused by train, and stays as it was
-        write_json(folder / CONFIG, experiment.as_dict())
     rate, skipped = None, 0
     for record in records:
         rate, skipped = record.steps_per_second, skipped + record.skipped_tasks

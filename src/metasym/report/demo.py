@@ -99,9 +99,10 @@ def _finding(problem: Problem, learner: Learner) -> str:
         spreads.append(diagonal_spread(weight, WIDTH))
     values = torch.linalg.svdvals(U.detach())
     used = effective_filter_size(U)
+    rest = f", then {float(values[used]):.1f}" if used < len(values) else ""
     return (
         f"Found: U uses {used} of its {U.shape[1]} filter entries (singular values "
-        f"{', '.join(f'{float(s):.1f}' for s in values[:used])}, then {float(values[used]):.1f}), and the "
+        f"{', '.join(f'{float(s):.1f}' for s in values[:used])}{rest}), and the "
         f"weights it produces for new tasks are within {sorted(spreads)[len(spreads) // 2]:.0%} of convolutions "
         f"of width {WIDTH}: it has learned to convolve."
     )

@@ -12,12 +12,16 @@ from torch import Tensor
 
 
 def effective_filter_size(U: Tensor) -> int:
-    """How many entries of the filter matter: the singular values of U before their largest drop."""
+    """How many entries of the filter matter: the singular values of U before their largest drop.
+
+    All of them where none drops to less than half of the one before it; drops among values below a tenth of
+    the largest are noise.
+    """
     values = torch.linalg.svdvals(U.detach().double())
-    if len(values) == 1:
-        return 1
-    ratios = values[:-1] / values[1:].clamp_min(1e-12 * float(values[0]))
-    return int(ratios[: max(1, len(values) // 2)].argmax()) + 1
+    strong = int((values > 0.1 * values[0]).sum())
+    following = torch.cat([values[1:], values[-1:]])[:strong]  # the last value has nothing to drop to
+    ratios = values[:strong] / following.clamp_min(1e-12 * float(values[0]))
+    return int(ratios.argmax()) + 1 if float(ratios.max()) > 2 else len(values)
 
 
 def readable(U: Tensor, block_rows: int, size: int | None = None) -> Tensor:
