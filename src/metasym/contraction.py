@@ -65,6 +65,22 @@ class LayerPredictor(ModelPredictor):
         return (x @ self.by_input).reshape(-1, self.outputs, self.k)
 
 
+def dense_linear(layer: nn.Module) -> bool:
+    """Whether ``layer`` is an ordinary Linear whose weight, and nothing else, a dense symmetry makes."""
+    if not isinstance(layer, nn.Linear) or layer._forward_hooks or layer._forward_pre_hooks:
+        return False
+    if not parametrize.is_parametrized(layer) or type(layer).__bases__[0] is not nn.Linear:
+        return False
+    lists = layer.parametrizations
+    assert isinstance(lists, nn.ModuleDict)
+    plist = lists["weight"] if list(lists) == ["weight"] else None
+    return (
+        isinstance(plist, parametrize.ParametrizationList)
+        and len(plist) == 1
+        and isinstance(plist[0], DenseSymmetry)
+    )
+
+
 def input_first(examples: int, evaluations: int) -> bool:
     """Whether contracting U with the inputs first is less work, forward and backward, counted in products.
 
@@ -80,17 +96,13 @@ def layer_predictor(model: nn.Module, params: Params, inner: list[str]) -> Layer
         return None
     name = inner[0].removesuffix(_SUFFIX).removesuffix(".")
     layer = model.get_submodule(name)
-    if not isinstance(layer, nn.Linear) or layer._forward_hooks or layer._forward_pre_hooks:
+    if not dense_linear(layer):
         return None
-    plist = layer.parametrizations["weight"]  # type: ignore[index]
-    if not isinstance(plist, parametrize.ParametrizationList) or not isinstance(plist[0], DenseSymmetry):
-        return None
-    if len(plist) != 1:
-        return None
+    original = params[inner[0]]
     if layer is model:
         return LayerPredictor(model, params, name, None)
     if type(model) is nn.Sequential and name == str(len(model) - 1) and not model._forward_hooks:
-        return LayerPredictor(
-            model, params, name, nn.Sequential(*list(model)[:-1]) if len(model) > 1 else None
-        )
+        head = nn.Sequential(*list(model)[:-1])
+        tied = any(p is original for p in head.parameters())
+        return None if tied else LayerPredictor(model, params, name, head)
     return None

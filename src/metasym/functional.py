@@ -36,13 +36,31 @@ class Predictor(Protocol):
         """The prediction at ``x [examples, ...]``."""
         ...
 
-    def at(self, x: Tensor, *, evaluations: int) -> Callable[[Params], Tensor]:
-        """The prediction at fixed inputs, to be evaluated so many times: work that ``x`` allows is done once."""
+    def loss_at(self, data: Batch, loss: Loss, *, evaluations: int) -> Callable[[Params], Tensor]:
+        """The loss on fixed data, to be evaluated so many times: work that the data allows is done once."""
         ...
 
-    def jacobian(self, inner: Params, x: Tensor) -> Tensor:
-        """``[entries of the prediction, entries of inner]``, for a model that is affine in ``inner``."""
+    def at(self, x: Tensor, *, evaluations: int) -> Callable[[Params], Tensor]:
+        """The prediction at fixed inputs, likewise."""
         ...
+
+    def normal_equations(self, inner: Params, data: Batch) -> NormalEquations:
+        """The least-squares problem of the data, for a model that is affine in ``inner``."""
+        ...
+
+
+class NormalEquations(NamedTuple):
+    """Least squares in the change d of the inner parameters: minimise ``|J d - r|^2``, in float64."""
+
+    gram: Tensor
+    """``J^T J [entries, entries]``, or the smaller ``J J^T [rows, rows]`` where ``dual`` is given."""
+    right: Tensor
+    """``J^T r [entries]``, or ``r [rows]`` where ``dual`` is given."""
+    dual: Tensor | None
+    """``J^T [entries, rows]``, where the dual problem is the smaller one."""
+    rows: int
+    square: Tensor
+    """``|r|^2 []``: the squared error before."""
 
 
 Solver = Callable[[Predictor, Params, Batch, int], Adapted]
@@ -59,12 +77,29 @@ class ModelPredictor:
         """The prediction at ``x [examples, ...]``."""
         return call(self.model, {**self.params, **inner}, x)
 
+    def loss_at(self, data: Batch, loss: Loss, *, evaluations: int) -> Callable[[Params], Tensor]:
+        """The loss of the prediction."""
+        prediction = self.at(data.x, evaluations=evaluations)
+        return lambda inner: loss(prediction(inner), data.y)
+
     def at(self, x: Tensor, *, evaluations: int) -> Callable[[Params], Tensor]:
         """The prediction at ``x``; nothing can be done ahead for a model that is not known."""
         return lambda inner: self(inner, x)
 
+    def normal_equations(self, inner: Params, data: Batch) -> NormalEquations:
+        """From the derivative J, the dual problem where there are fewer residuals than parameters."""
+        r = (data.y - self(inner, data.x)).reshape(-1).double()
+        J = self.jacobian(inner, data.x).double()
+        rows, entries = J.shape
+        if rows < entries:
+            return NormalEquations(J @ J.mT, r, J.mT, rows, r @ r)
+        return NormalEquations(J.mT @ J, J.mT @ r, None, rows, r @ r)
+
     def jacobian(self, inner: Params, x: Tensor) -> Tensor:
-        """The values at the unit vectors less that at zero: the model is affine, so no derivative is taken."""
+        """``[entries of the prediction, entries of inner]``: values at the unit vectors less that at zero.
+
+        The model is affine in ``inner``, so that no derivative need be taken.
+        """
         entries = sum(p.numel() for p in inner.values())
         like = next(iter(inner.values()))
 
@@ -113,10 +148,7 @@ def sgd(
     ``first_order`` takes the inner gradients as constants: the outer gradient then needs no second
     derivatives.
     """
-    prediction = predict.at(support.x, evaluations=steps)
-
-    def support_loss(parameters: Params) -> Tensor:
-        return loss(prediction(parameters), support.y)
+    support_loss = predict.loss_at(support, loss, evaluations=steps)
 
     before: Tensor | None = None
     for step in range(steps):
@@ -138,8 +170,8 @@ def query_loss(
 ) -> OuterLoss:
     """Adapt to one task's support set and score its query set: what the outer loop differentiates."""
     adapted = solver(predict, inner, episode.support, steps)
-    prediction = predict.at(episode.query.x, evaluations=1)(adapted.inner)
-    return OuterLoss(loss(prediction, episode.query.y), adapted.before, adapted.after())
+    query = predict.loss_at(episode.query, loss, evaluations=1)(adapted.inner)
+    return OuterLoss(query, adapted.before, adapted.after())
 
 
 def map_tasks(task: Callable[[D], T], data: D, *, mode: str) -> T:

@@ -22,20 +22,20 @@ def ridge(predict: Predictor, inner: Params, support: Batch, *, penalty: Tensor)
     conditioned. float64 because a small penalty is the point: the tasks may be free of noise.
     """
     start = flatten(inner)
-    residual = (support.y - predict.at(support.x, evaluations=1)(inner)).reshape(-1)
-    J = predict.jacobian(inner, support.x).double()
-    rows, columns = J.shape
-    r, shift = residual.double().unsqueeze(-1), penalty.double() * rows
-    if rows < columns:
-        d = J.mT @ _solve_positive(J @ J.mT, shift, r)
+    gram, right, dual, rows, square = predict.normal_equations(inner, support)
+    d = _solve_positive(gram, penalty.double() * rows, right.unsqueeze(-1)).squeeze(-1)
+    if dual is not None:
+        after_square = torch.linalg.vector_norm(right - gram @ d) ** 2
+        d = dual @ d
     else:
-        d = _solve_positive(J.mT @ J, shift, J.mT @ r)
-    change = d.squeeze(-1).to(residual.dtype)
+        after_square = square - 2 * (right @ d) + d @ (gram @ d)
 
     def after() -> Tensor:
-        return (r - J @ d).detach().square().mean().to(residual.dtype)
+        mean: Tensor = after_square.detach().clamp_min(0) / rows
+        return mean.to(start.dtype)
 
-    return Adapted(unflatten(inner, start + change), residual.detach().square().mean(), after)
+    moved = start + d.to(start.dtype)
+    return Adapted(unflatten(inner, moved), (square.detach() / rows).to(start.dtype), after)
 
 
 def conjugate_gradients(

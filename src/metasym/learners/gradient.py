@@ -16,6 +16,7 @@ from metasym.functional import (
     Adapted,
     ModelPredictor,
     Predictor,
+    call,
     check_no_running_statistics,
     choose_map,
     map_tasks,
@@ -23,6 +24,8 @@ from metasym.functional import (
     query_loss,
     sgd,
 )
+from metasym.gram import convolution_predictor
+from metasym.joint import JointPredictor, joint_predictor, joint_sgd
 from metasym.learners.base import Learner, Metric
 from metasym.learners.step_sizes import StepSizes
 from metasym.linear_solve import check_linear, conjugate_gradients, ridge
@@ -138,9 +141,9 @@ class GradientLearner(Learner):
 
     def predict(self, support: Batch, x: Tensor, *, inner_steps: int | None = None) -> Tensor:
         """Adapt to one task's support set and predict at ``x [examples, ...]``; keeps no graph."""
-        predict, _ = self._bind()
+        adapted = self.adapted_parameters(support, inner_steps=inner_steps)
         with torch.no_grad():
-            return predict(self.adapted_parameters(support, inner_steps=inner_steps), x)
+            return call(self.model, {**parameters_of(self.model), **adapted}, x)
 
     def adapt(self, support: Batch, *, inner_steps: int | None = None) -> nn.Module:
         """An ordinary ``nn.Module`` adapted to one task's support set."""
@@ -168,8 +171,15 @@ class GradientLearner(Learner):
     def _bind(self) -> tuple[Predictor, Params]:
         """The model as a function of its inner parameters, and their start."""
         params = parameters_of(self.model)
-        predict = layer_predictor(self.model, params, self._inner) or ModelPredictor(self.model, params)
-        return predict, {name: params[name] for name in self._inner}
+        return self._predictor(params), {name: params[name] for name in self._inner}
+
+    def _predictor(self, params: Params) -> Predictor:
+        """The fastest that knows the model's structure; all give the same numbers."""
+        return (
+            layer_predictor(self.model, params, self._inner)
+            or convolution_predictor(self.model, params, self._inner)
+            or ModelPredictor(self.model, params)
+        )
 
     def _check_linear(self, predict: Predictor, inner: Params, x: Tensor) -> None:
         """Once, before an exact solve: an error unless the model is linear in what adapts."""
@@ -243,6 +253,27 @@ class MSRJoint(GradientLearner):
     def _adaptable(self, trainable: Params) -> Params:
         _need_symmetries(self.model, "MSRJoint")
         return trainable
+
+    def _predictor(self, params: Params) -> Predictor:
+        # A step size for each entry of U would break the outer products.
+        fits = self.solver == "sgd" and self.rates.mode != "parameter"
+        joint = joint_predictor(self.model, params, self._inner) if fits else None
+        return joint or super()._predictor(params)
+
+    def _solve(self, predict: Predictor, inner: Params, support: Batch, steps: int) -> Adapted:
+        if not isinstance(predict, JointPredictor):
+            return super()._solve(predict, inner, support, steps)
+        return joint_sgd(
+            predict, self.loss, inner, support, steps=steps, rates=self.rates.at, first_order=self.first_order
+        )
+
+    def adapted_parameters(self, support: Batch, *, inner_steps: int | None = None) -> Params:
+        """The adapted U and v of one task, made whole; keeps no graph."""
+        params = parameters_of(self.model)
+        inner = {name: params[name] for name in self._inner}
+        steps = self.test_inner_steps if inner_steps is None else inner_steps
+        with torch.no_grad():
+            return super()._solve(ModelPredictor(self.model, params), inner, support, steps).inner
 
 
 def with_parameters(model: nn.Module, values: Params) -> nn.Module:
