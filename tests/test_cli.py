@@ -194,7 +194,15 @@ def test_ctrl_c_is_one_line_and_the_run_goes_on(tmp_path):
 
 
 def test_reproduce_quick_side_by_side(tmp_path):
-    arguments = ["reproduce", "table1", "--out", str(tmp_path), "--quick", "--only", "*/rank2/small/maml-[fl]c"]
+    arguments = [
+        "reproduce",
+        "table1",
+        "--out",
+        str(tmp_path),
+        "--quick",
+        "--only",
+        "*/rank2/small/maml-[fl]c",
+    ]
     done = metasym_command(*arguments, "--jobs", "2", "--markdown", str(tmp_path / "docs" / "table.md"))
     assert done.returncode == 0, done.stderr
     assert "Table 1" in done.stdout

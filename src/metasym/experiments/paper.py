@@ -136,8 +136,6 @@ def _translation_recipe(method: str, symmetry: str, rank: int) -> Recipe:
         symmetry=symmetry,
         filter_size=70 if symmetry == "dense" else None,
         filter_std=1 / OUTPUTS,
-        # Every task of MSR-Joint adapts a U of its own, 1.3 MB: one at a time they stay in the cache.
-        chunk_size=1 if method == "msr-joint" else None,
     )
 
 
@@ -148,5 +146,4 @@ def _rotation_recipe(symmetry: str) -> Recipe:
         inner_lr=0.1,
         symmetry=symmetry,
         filter_std=1 / OUTPUTS if symmetry == "true" else None,
-        chunk_size=8,  # outputs of 32 tasks are 55 MB and more: smaller pieces are twice as fast
     )

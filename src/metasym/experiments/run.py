@@ -37,6 +37,7 @@ from metasym.experiments.files import (
     same_run,
     write_json,
 )
+from metasym.experiments.memory import keep_freed_memory
 from metasym.learners import Learner
 from metasym.outer import OptimizerFactory, SchedulerFactory
 from metasym.progress import ProgressChoice
@@ -75,6 +76,7 @@ def run(
         found = read_result(folder / RESULT)
         same_run(found.get("config", {}), experiment, folder / RESULT)
         return found
+    keep_freed_memory()
     with _one_line(folder), _threads(experiment.recipe.threads):
         return _run(experiment, folder, resume, progress)
 

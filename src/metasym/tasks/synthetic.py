@@ -194,7 +194,8 @@ class RotationTasks:
         tasks, examples, size, _ = images.shape
         out, _, k, _ = self.basis.shape
         places = size - k + 1
-        patches = F.unfold(images.reshape(-1, 1, size, size), k).view(tasks, examples, k * k, places**2)
+        windows = images.unfold(2, k, 1).unfold(3, k, 1)  # [tasks, examples, places, places, k, k]
+        patches = windows.permute(0, 1, 4, 5, 2, 3).reshape(tasks, examples, k * k, places**2)
         y = banks.view(tasks, 1, out, k * k) @ patches
         return Batch(images.unsqueeze(2), y.view(tasks, examples, out, places, places))
 
