@@ -96,7 +96,7 @@ class ConvolutionPredictor(ModelPredictor):
         if self.layer.bias is not None:
             P = torch.cat([P, torch.ones_like(P[:, :1])], dim=1)
         Y = data.y.reshape(data.y.shape[0], data.y.shape[1], -1)
-        return (P @ P.mT).sum(0), (Y @ P.mT).sum(0), data.y.square().sum()
+        return (P @ P.mT).sum(0), (Y @ P.mT).sum(0), torch.linalg.vector_norm(data.y) ** 2
 
 
 def is_squared(loss: Loss) -> bool:

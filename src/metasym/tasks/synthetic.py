@@ -195,9 +195,9 @@ class RotationTasks:
         out, _, k, _ = self.basis.shape
         places = size - k + 1
         windows = images.unfold(2, k, 1).unfold(3, k, 1)  # [tasks, examples, places, places, k, k]
-        patches = windows.permute(0, 1, 4, 5, 2, 3).reshape(tasks, examples, k * k, places**2)
-        y = banks.view(tasks, 1, out, k * k) @ patches
-        return Batch(images.unsqueeze(2), y.view(tasks, examples, out, places, places))
+        patches = windows.permute(0, 4, 5, 1, 2, 3).reshape(tasks, k * k, -1)
+        y = torch.bmm(banks.view(tasks, out, k * k), patches)  # one wide product a task: few rows, many places
+        return Batch(images.unsqueeze(2), y.view(tasks, out, examples, places, places).transpose(1, 2))
 
 
 def rotation(
