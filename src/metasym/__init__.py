@@ -1,11 +1,18 @@
 """metasym: learn the symmetries that a family of tasks shares, and build them into a network."""
 
-from metasym import groups, testing
+from metasym import groups, nn, tasks, testing
+from metasym.checkpoint import load, save
 from metasym.costs import cost
+from metasym.distributed import LostRankError
+from metasym.evaluation import evaluate
+from metasym.guard import NonFiniteError
 from metasym.learners import ANIL, MAML, MSR, MTSR, Learner, MSRJoint, ProtoNet
+from metasym.pruning import NuclearAdam, compress
 from metasym.reparam import Split, bake, reparameterize, split, symmetries
+from metasym.serialization import CheckpointError
 from metasym.symmetry import Cost, DenseSymmetry, KroneckerSymmetry, Symmetry
-from metasym.types import Batch, Episode, MetasymError, Record, Score
+from metasym.training import train
+from metasym.types import Batch, Episode, MetasymError, Record, Score, Tasks
 
 __version__ = "0.1.0"
 
@@ -15,23 +22,35 @@ __all__ = [
     "MSR",
     "MTSR",
     "Batch",
+    "CheckpointError",
     "Cost",
     "DenseSymmetry",
     "Episode",
     "KroneckerSymmetry",
     "Learner",
+    "LostRankError",
     "MSRJoint",
     "MetasymError",
+    "NonFiniteError",
+    "NuclearAdam",
     "ProtoNet",
     "Record",
     "Score",
     "Split",
     "Symmetry",
+    "Tasks",
     "bake",
+    "compress",
     "cost",
+    "evaluate",
     "groups",
+    "load",
+    "nn",
     "reparameterize",
+    "save",
     "split",
     "symmetries",
+    "tasks",
     "testing",
+    "train",
 ]
