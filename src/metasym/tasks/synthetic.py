@@ -196,7 +196,8 @@ class RotationTasks:
         places = size - k + 1
         windows = images.unfold(2, k, 1).unfold(3, k, 1)  # [tasks, examples, places, places, k, k]
         patches = windows.permute(0, 4, 5, 1, 2, 3).reshape(tasks, k * k, -1)
-        y = torch.bmm(banks.view(tasks, out, k * k), patches)  # one wide product a task: few rows, many places
+        # One wide product a task: few rows, many places.
+        y = torch.bmm(banks.view(tasks, out, k * k), patches)
         return Batch(images.unsqueeze(2), y.view(tasks, out, examples, places, places).transpose(1, 2))
 
 
