@@ -234,6 +234,30 @@ def old_weight_norm() -> None:
     ms.reparameterize(layer)
 
 
+def broken_second_layer() -> nn.Module:
+    model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 4))
+    model[1].weight.data[0, 0] = math.nan
+    return model
+
+
+def tied_biases() -> nn.Module:
+    model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
+    model[1].bias = model[0].bias
+    return model
+
+
+def parametrized_bias() -> nn.Module:
+    layer = nn.Linear(3, 4)
+    nn.utils.parametrize.register_parametrization(layer, "bias", nn.ReLU())
+    return layer
+
+
+def second_parametrization() -> None:
+    layer = ms.reparameterize(nn.Linear(2, 2))
+    nn.utils.parametrizations.weight_norm(layer)
+    ms.bake(layer)
+
+
 @pytest.mark.parametrize(
     ("act", "message"),
     [
@@ -297,6 +321,42 @@ def old_weight_norm() -> None:
             "parametrized by _WeightNorm",
         ),
         (old_weight_norm, "that another mechanism computes"),
+        (lambda: ms.reparameterize(nn.Conv2d(2, 3, 3, device="meta")), "on the meta device: load it first"),
+        (
+            lambda: ms.reparameterize(nn.Linear(3, 3, dtype=torch.complex64)),
+            "weight in .*found torch.complex64",
+        ),
+        (
+            lambda: ms.reparameterize(broken_second_layer(), "dense", filter_size=3),
+            "found NaN or infinity in module '1'",
+        ),
+        (lambda: ms.reparameterize(CNN(), "dense", filter_size=3, std=math.nan), "deviation >= 0, found nan"),
+        (lambda: ms.reparameterize(CNN(), filter_std=math.nan), "expected filter_std >= 0, found nan"),
+        (
+            lambda: ms.reparameterize(tied_biases(), bias="joint"),
+            "a bias of its own with bias='joint', found one tied",
+        ),
+        (
+            lambda: ms.reparameterize(parametrized_bias(), bias="joint"),
+            "a plain bias.*found a parametrized one",
+        ),
+        (
+            lambda: ms.reparameterize(CNN(), lambda n, m: None, learnable=False),
+            "learnable only with a named kind",
+        ),
+        (
+            lambda: ms.reparameterize(CNN(), ms.DenseSymmetry((2, 2))),
+            r"callable \(name, module\).*found DenseSymmetry",
+        ),
+        (lambda: ms.reparameterize(CNN(), None), "expected kind to be one of .*found None"),
+        (lambda: ms.reparameterize(CNN(), select=5), "expected select to be a pattern.*found 5"),
+        (lambda: ms.reparameterize(CNN(), select=[5]), "a name pattern or a type to select by, found 5"),
+        (lambda: ms.reparameterize(None), "expected model to be an nn.Module, found NoneType"),
+        (
+            lambda: ms.reparameterize(nn.Conv2d(256, 256, 3), "dense"),
+            "expected filter_size for a weight of 589,824",
+        ),
+        (second_parametrization, "found _WeightNorm on top of it"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:Lazy modules are a new feature")
@@ -306,12 +366,56 @@ def test_bad_input_is_one_line(act: Callable[[], object], message: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_an_error_leaves_the_model_as_it_was() -> None:
-    model = nn.Sequential(nn.Linear(2, 2), nn.LSTM(2, 2))
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        (nn.Sequential(nn.Linear(2, 2), nn.LSTM(2, 2)), {"select": "*"}),
+        (broken_second_layer(), {}),
+        (nn.Sequential(nn.Linear(3, 3), parametrized_bias()), {"bias": "joint"}),
+        (tied_biases(), {"bias": "joint"}),
+    ],
+)
+def test_an_error_leaves_the_model_as_it_was(model: nn.Module, options: dict[str, str]) -> None:
     before = layout(model)
     with pytest.raises(MetasymError):
-        ms.reparameterize(model, select="*")
+        ms.reparameterize(model, **options)
     assert layout(model) == before
+
+
+def test_a_module_used_twice_has_two_names() -> None:
+    shared = nn.Linear(3, 3)
+    model = ms.reparameterize(nn.Sequential(shared, nn.ReLU(), shared), select="2")
+    assert len(ms.symmetries(model)) == 1
+
+
+def test_what_is_frozen_stays_frozen_and_in_order() -> None:
+    class Reversed(nn.Linear):
+        """Holds its parameters in another order."""
+
+        def __init__(self) -> None:
+            super().__init__(3, 3)
+            self.extra = nn.Parameter(torch.ones(1))
+            self._parameters = {n: self._parameters[n] for n in ("bias", "extra", "weight")}
+
+    model = nn.Sequential(Reversed(), nn.Linear(3, 2))
+    model[1].weight.requires_grad_(False)
+    before = layout(model)
+    ms.reparameterize(model)
+    trained = [n for n, p in model.named_parameters() if p.requires_grad]
+    assert not [n for n in trained if n.startswith("1.parametrizations")]
+    ms.bake(model)
+    assert layout(model) == before
+    assert [n for n, _ in model[0].named_parameters()] == ["bias", "extra", "weight"]
+
+
+def test_assigning_the_weight_of_a_joint_layer_keeps_its_bias() -> None:
+    layer = ms.reparameterize(nn.Linear(3, 3).double(), bias="joint")
+    with torch.no_grad():
+        layer.parametrizations.weight.original.mul_(2.0)
+    bias = layer.bias.detach().clone()
+    layer.weight = torch.eye(3, dtype=torch.float64)
+    torch.testing.assert_close(layer.weight.detach(), torch.eye(3, dtype=torch.float64))
+    torch.testing.assert_close(layer.bias.detach(), bias)
 
 
 def test_cost_table() -> None:
@@ -328,6 +432,12 @@ def test_cost_table() -> None:
     assert f"{found.entries:,} entries in all" in table
     joint = ms.cost(ms.reparameterize(nn.Linear(3, 2), bias="joint"))
     assert joint.other_entries == 0
+    symmetry = ms.DenseSymmetry((4, 4), 4)  # one U for two filters: stored once
+    shared = ms.reparameterize(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)), lambda n, m: symmetry)
+    assert ms.cost(shared).entries == sum(p.numel() for p in shared.parameters())
+    assert len(ms.cost(shared).layers) == 2
+    encoded = ms.cost(ms.reparameterize(encoder()), torch.randn(2, 5, 16))  # out_proj is read, never called
+    assert [r.forward_multiply_adds is None for r in encoded.layers] == [True, False, False]
     tied = ms.cost(ms.reparameterize(Tied()))
     assert [r.name for r in tied.layers] == ["embed", "a"]
 

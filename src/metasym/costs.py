@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from metasym.reparam import bake, symmetries
+from metasym.reparam import bake, symmetric_lists, symmetries
 from metasym.symmetry import Cost
 from metasym.types import MetasymError
 
@@ -44,7 +45,7 @@ class ModelCost:
         return self.other_entries + sum(row.cost.plain_entries for row in self.layers)
 
     def __str__(self) -> str:
-        timed = all(row.forward_multiply_adds is not None for row in self.layers)
+        timed = any(row.forward_multiply_adds is not None for row in self.layers)
         head = [
             "layer",
             "weight",
@@ -68,9 +69,11 @@ class ModelCost:
                 f"{c.memory_ratio:.2f}",
                 *(f"{n:,}" for n in (c.bytes, c.plain_bytes, c.build_multiply_adds)),
             ]
-            if row.forward_multiply_adds is not None and timed:
-                forward = row.forward_multiply_adds
+            forward = row.forward_multiply_adds
+            if forward is not None:
                 cells += [f"{forward:,}", f"{(forward + c.build_multiply_adds) / forward:.2f}"]
+            elif timed:  # a layer that the model reads without calling it
+                cells += ["-", "-"]
             rows.append(cells)
         widths = [max(len(r[i]) for r in rows) for i in range(len(rows[0]))]
         lines = [
@@ -95,29 +98,27 @@ def cost(model: nn.Module, example: Tensor | None = None) -> ModelCost:
     found = symmetries(model)
     if not found:
         raise MetasymError(f"expected a reparameterized model, found no symmetry in {type(model).__name__}")
-    forward = {} if example is None else _forward_multiply_adds(model, example)
+    plain = bake(copy.deepcopy(model)).eval()
+    forward = {} if example is None else _forward_multiply_adds(plain, example)
+    filters = dict(symmetric_lists(model))
     seen: set[int] = set()
     rows = []
     for name, symmetry in found.items():
-        if id(symmetry) in seen:  # tied layers share one symmetry and one filter
+        if id(filters[name].original) in seen:  # tied layers share one filter and one symmetry
             continue
+        seen.add(id(filters[name].original))
+        cost = symmetry.cost()
+        if id(symmetry) in seen:  # one U for several filters is stored once
+            cost = dataclasses.replace(cost, symmetry_entries=0)
         seen.add(id(symmetry))
-        rows.append(
-            LayerCost(
-                name,
-                tuple(symmetry.weight_shape),
-                tuple(symmetry.filter_shape),
-                symmetry.cost(),
-                forward.get(name),
-            )
-        )
-    plain = sum(p.numel() for p in bake(copy.deepcopy(model)).parameters())
-    return ModelCost(tuple(rows), plain - sum(row.cost.plain_entries for row in rows))
+        shapes = tuple(symmetry.weight_shape), tuple(symmetry.filter_shape)
+        rows.append(LayerCost(name, *shapes, cost, forward.get(name)))
+    entries = sum(p.numel() for p in plain.parameters())
+    return ModelCost(tuple(rows), entries - sum(row.cost.plain_entries for row in rows))
 
 
-def _forward_multiply_adds(model: nn.Module, example: Tensor) -> dict[str, int]:
+def _forward_multiply_adds(plain: nn.Module, example: Tensor) -> dict[str, int]:
     """Multiply-adds of each Linear and ConvNd of the baked model: entries of the output times fan-in."""
-    plain = bake(copy.deepcopy(model))
     counts: dict[str, int] = {}
 
     def count(name: str, layer: nn.Module, output: Tensor) -> None:

@@ -7,6 +7,7 @@ symmetry and the same filter.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -20,6 +21,7 @@ from metasym.types import MetasymError, Params
 
 MakeSymmetry = Callable[[str, nn.Module], Symmetry | None]
 KINDS = ("kronecker", "dense")
+_ORDER = "_metasym_parameter_order"
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,10 @@ class JointWeight(nn.Module):
         super().__init__()
         self.symmetry = symmetry
         self.weight_shape = weight_shape
-        self._start: tuple[Tensor, ...] = (bias.detach().clone(),)
+        self._start = bias.detach().clone()
+        self._list: tuple[
+            parametrize.ParametrizationList, ...
+        ] = ()  # a tuple: not a submodule of its own part
 
     def forward(self, v: Tensor) -> Tensor:
         """``v [*filter_shape] -> W [*weight_shape]``."""
@@ -60,8 +65,8 @@ class JointWeight(nn.Module):
         return joint[:, -1]
 
     def right_inverse(self, W: Tensor) -> Tensor:
-        """Least squares on the weight and the bias that the layer had when it was reparameterized."""
-        (bias,) = self._start
+        """Least squares on the weight and the bias that the layer has now."""
+        bias = self.bias(self._list[0].original).detach() if self._list else self._start
         joint = torch.cat([W.reshape(W.shape[0], -1), bias.unsqueeze(1).to(W)], dim=1)
         return self.symmetry.right_inverse(joint)
 
@@ -88,8 +93,8 @@ def reparameterize(
     select: Select = None,
     filter_size: int | Sequence[int] | None = None,
     bias: str = "plain",
-    learnable: bool = True,
-    std: float = 0.01,
+    learnable: bool | None = None,
+    std: float | None = None,
     filter_std: float | None = None,
     generator: torch.Generator | None = None,
 ) -> nn.Module:
@@ -99,12 +104,33 @@ def reparameterize(
     did), ``"dense"`` (``filter_size`` columns drawn from N(0, std^2), or the identity without it), or a
     callable ``(name, module) -> Symmetry | None``, where None leaves that layer plain.
     ``select`` picks layers by name pattern, type, list of those, or callable ``(name, module) -> bool``.
-    ``bias="joint"`` makes each bias part of the symmetry, by the paper's appended input of 1.
-    The filter starts at the least-squares fit of the weight, or is drawn from N(0, filter_std^2).
+    Tied weights stay tied: every place that shares a chosen weight is reparameterized with it.
+    ``learnable`` (default True) and ``std`` (default 0.01) say how U is made; a callable decides for itself.
+    ``bias="joint"`` makes each bias part of the symmetry, by the paper's appended input of 1; the weight then
+    counts as a matrix ``[out, inputs + 1]``, for a convolution too (two Kronecker factors, none for space).
+    Layers without a bias stay as they are. The filter starts at the least-squares fit of the weight, or is
+    drawn from N(0, filter_std^2).
     """
     if bias not in ("plain", "joint"):
         raise MetasymError(f"expected bias to be 'plain' or 'joint', found {bias!r}")
-    make = _maker(kind, filter_size, bias, learnable, std, generator) if isinstance(kind, str) else kind
+    if filter_std is not None and not 0 <= filter_std < math.inf:
+        raise MetasymError(f"expected filter_std >= 0, found {filter_std!r}")
+    if isinstance(kind, str):
+        learned, spread = learnable is None or learnable, 0.01 if std is None else std
+        make: MakeSymmetry = _maker(kind, filter_size, bias, learned, spread, generator)
+    elif callable(kind) and not isinstance(kind, Symmetry | type):
+        given = {"filter_size": filter_size, "learnable": learnable, "std": std}
+        unused = [name for name, value in given.items() if value is not None]
+        if unused:
+            raise MetasymError(
+                f"expected {', '.join(unused)} only with a named kind, found a callable beside it"
+            )
+        make = kind
+    else:
+        raise MetasymError(
+            f"expected kind to be one of {', '.join(KINDS)} or a callable (name, module) -> Symmetry | None, "
+            f"found {kind!r}"
+        )
     chosen = select_layers(model, select)
     # Everything is made and checked before anything is changed: an error leaves the model as it was.
     sites = _sites(model)
@@ -114,17 +140,20 @@ def reparameterize(
             continue
         symmetry = make(name, module)
         if symmetry is not None:
-            _check_fit(symmetry, name, module, bias, len(sites[id(module.weight)]))
+            _check_fit(symmetry, name, module, bias, sites)
             plan[id(module.weight)] = (symmetry, module)
     if not plan:
         raise MetasymError(
             f"expected at least one layer with a symmetry, found None for all {len(chosen)} layers"
         )
+    trainable = {key: bool(module.weight.requires_grad) for key, (_, module) in plan.items()}
     for key, (symmetry, module) in plan.items():
         if bias == "joint" and module.bias is not None:
             _install_joint(module, symmetry)
         else:
             _install(sites[key], symmetry)
+        if not trainable[key]:
+            symmetry.requires_grad_(False)  # a frozen weight stays frozen
         if filter_std is not None:
             original = _list_of(module, "weight").original
             drawn = filter_std * torch.randn(original.shape, generator=generator, dtype=original.dtype)
@@ -142,6 +171,11 @@ def bake(model: nn.Module) -> nn.Module:
     for module in list(model.modules()):
         for name in _symmetric_names(module):
             plist = _list_of(module, name)
+            if len(plist) > 1:
+                raise MetasymError(
+                    f"expected a symmetry alone on {name!r} of {type(module).__name__}, found "
+                    f"{type(plist[1]).__name__} on top of it: remove that first"
+                )
             # A joint bias has no filter of its own: it is trained where its layer's weight is.
             owner = _list_of(module, "weight") if isinstance(plist[0], JointBias) else plist
             key = id(plist.original)
@@ -228,17 +262,24 @@ def _joint_shape(module: nn.Module) -> torch.Size:
     return torch.Size([weight.shape[0], weight[0].numel() + 1])
 
 
-def _check_fit(symmetry: Symmetry, name: str, module: nn.Module, bias: str, places: int) -> None:
+def _check_fit(
+    symmetry: Symmetry, name: str, module: nn.Module, bias: str, sites: dict[int, list[tuple[nn.Module, str]]]
+) -> None:
     if not isinstance(symmetry, Symmetry):
         raise MetasymError(f"module {name!r}: expected a Symmetry or None, found {type(symmetry).__name__}")
     weight = module.weight
     assert isinstance(weight, Tensor)
     joint = bias == "joint" and module.bias is not None
-    if joint and places > 1:
+    if joint and "bias" not in module._parameters:
         raise MetasymError(
-            f"module {name!r}: expected a weight of its own with bias='joint', found one tied in "
-            f"{places} places"
+            f"module {name!r}: expected a plain bias with bias='joint', found a parametrized one"
         )
+    for part in ("weight", "bias") if joint else ():
+        places = len(sites[id(module._parameters[part])])
+        if places > 1:
+            raise MetasymError(
+                f"module {name!r}: expected a {part} of its own with bias='joint', found one tied in {places} places"
+            )
     want = _joint_shape(module) if joint else weight.shape
     if symmetry.weight_shape != want:
         raise MetasymError(
@@ -262,9 +303,16 @@ def _sites(model: nn.Module) -> dict[int, list[tuple[nn.Module, str]]]:
     return found
 
 
+def _remember_order(module: nn.Module) -> None:
+    """The order of a module's parameters before the first symmetry, for ``bake`` to restore."""
+    if not hasattr(module, _ORDER):
+        setattr(module, _ORDER, tuple(module._parameters))
+
+
 def _install(places: list[tuple[nn.Module, str]], symmetry: Symmetry) -> None:
     first: parametrize.ParametrizationList | None = None
     for module, name in places:
+        _remember_order(module)
         if first is not None:  # tied: register on a copy of its own, then share the first one's filter
             shared = module._parameters[name]
             assert shared is not None
@@ -283,9 +331,10 @@ def _install_joint(module: nn.Module, symmetry: Symmetry) -> None:
     weight, bias = module.weight, module.bias
     assert isinstance(weight, Tensor)
     assert isinstance(bias, Tensor)
-    parametrize.register_parametrization(
-        module, "weight", JointWeight(symmetry, weight.shape, bias), unsafe=True
-    )
+    _remember_order(module)
+    joint = JointWeight(symmetry, weight.shape, bias)
+    parametrize.register_parametrization(module, "weight", joint, unsafe=True)
+    joint._list = (_list_of(module, "weight"),)
     # The bias owns nothing: a buffer of no entries stands where parametrize wants an original.
     del module._parameters["bias"]
     module.register_buffer("bias", weight.detach().new_empty(0), persistent=False)
@@ -328,5 +377,8 @@ def _replace(module: nn.Module, name: str, parameter: nn.Parameter) -> None:
         del module.parametrizations
         module.__class__ = plain
     module.register_parameter(name, parameter)
-    order = sorted(module._parameters, key=lambda n: {"weight": 0, "bias": 1}.get(n, 2))
-    module._parameters = {n: module._parameters[n] for n in order}  # weight before bias, as it was
+    order = getattr(module, _ORDER, ())
+    ranked = sorted(module._parameters, key=lambda n: order.index(n) if n in order else len(order))
+    module._parameters = {n: module._parameters[n] for n in ranked}
+    if not len(lists):
+        vars(module).pop(_ORDER, None)

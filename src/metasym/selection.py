@@ -6,6 +6,7 @@ import difflib
 import fnmatch
 from collections.abc import Callable, Iterable, Sequence
 
+import torch
 from torch import nn
 from torch.nn.parameter import UninitializedParameter
 from torch.nn.utils import parametrize
@@ -25,7 +26,10 @@ def select_layers(model: nn.Module, select: Select) -> list[tuple[str, nn.Module
     for is passed over in silence. Layers without such weights (norms, activations, containers) are not
     what a pattern like ``"*"`` asks for.
     """
-    named = dict(model.named_modules())
+    if not isinstance(model, nn.Module):
+        raise MetasymError(f"expected model to be an nn.Module, found {type(model).__name__}")
+    # A module that is used twice can be meant by either of its names.
+    named = dict(model.named_modules(remove_duplicate=False))
     if select is None:
         chosen = [(n, m) for n, m in named.items() if isinstance(m, SUPPORTED)]
         if not chosen:
@@ -40,14 +44,20 @@ def select_layers(model: nn.Module, select: Select) -> list[tuple[str, nn.Module
             raise MetasymError(
                 f"expected the selection to pick at least one of {len(named)} modules, found none"
             )
-    else:
+    elif isinstance(select, list | tuple):
         picked = {name: module for item in select for name, module in _matching(named, item)}
         chosen = [(n, m) for n, m in named.items() if n in picked]
         if not chosen:
             raise MetasymError("expected at least one pattern or type to select by, found an empty list")
-    for name, module in chosen:
+    else:
+        raise MetasymError(
+            f"expected select to be a pattern, a type, a list of those or a callable, found {select!r}"
+        )
+    once = {id(module): (name, module) for name, module in reversed(chosen)}
+    distinct = [(n, m) for n, m in chosen if once[id(m)][0] == n]
+    for name, module in distinct:
         check_supported(name, module)
-    return chosen
+    return distinct
 
 
 def _matching(named: dict[str, nn.Module], item: str | type[nn.Module]) -> list[tuple[str, nn.Module]]:
@@ -55,6 +65,8 @@ def _matching(named: dict[str, nn.Module], item: str | type[nn.Module]) -> list[
         hits = [(n, m) for n, m in named.items() if fnmatch.fnmatchcase(n, item)]
         exact = item in named
         described = f"a module whose name matches {item!r}"
+    elif not isinstance(item, type):
+        raise MetasymError(f"expected a name pattern or a type to select by, found {item!r}")
     else:
         hits = [(n, m) for n, m in named.items() if isinstance(m, item)]
         exact = True
@@ -96,8 +108,15 @@ def check_supported(name: str, module: nn.Module) -> None:
             "mechanism computes (the old-style weight_norm, spectral_norm or pruning?)"
         )
     weight = module._parameters["weight"]
-    if weight is None or not weight.is_floating_point():
-        raise MetasymError(f"expected a real floating-point weight in {where}, found {module.weight}")
+    assert weight is not None
+    if not weight.is_floating_point():
+        raise MetasymError(f"expected a real floating-point weight in {where}, found {weight.dtype}")
+    if weight.is_meta:
+        raise MetasymError(
+            f"expected a weight that holds numbers, found {where} on the meta device: load it first"
+        )
+    if not bool(torch.isfinite(weight).all()):
+        raise MetasymError(f"expected finite weights, found NaN or infinity in {where}")
 
 
 def _has_matrix(module: nn.Module) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +18,9 @@ import torch
 from torch import Tensor, nn
 
 from metasym.types import MetasymError
+
+_LARGEST_IDENTITY = 2**28
+"""Entries of an identity U: a gigabyte in float32."""
 
 
 @dataclass(frozen=True)
@@ -137,9 +141,15 @@ class DenseSymmetry(Symmetry):
             U = checked_matrix(U, "U", rows=rows, columns=filter_size).to(dtype=dtype, device=device)
             U = U.detach().clone()
         elif filter_size is None:
+            if rows**2 > _LARGEST_IDENTITY:
+                raise MetasymError(
+                    f"expected filter_size for a weight of {rows:,} entries, found none: an identity U would have "
+                    f"{rows**2:,} entries (a Kronecker symmetry has far fewer)"
+                )
             U = torch.eye(rows, dtype=dtype, device=device)
         else:
-            _positive([filter_size], "filter size")
+            (filter_size,) = _positive([filter_size], "filter size")
+            _check_std(std)
             U = std * torch.randn(rows, filter_size, generator=generator, dtype=dtype)
             U = U.to(device=device)
         super().__init__(weight_shape, [U.shape[1]])
@@ -157,8 +167,14 @@ class DenseSymmetry(Symmetry):
         w = W.detach().reshape(-1)
         if _is_identity(self.U):
             return w.clone()
-        U64, w64 = self.U.detach().double().cpu(), w.double().cpu()
-        v: Tensor = torch.linalg.lstsq(U64, w64.unsqueeze(1), driver="gelsd").solution.squeeze(1)
+        U64, w64 = self.U.detach().cpu().double(), w.cpu().double()
+        gram = U64.mT @ U64
+        scale = gram.diagonal().mean()
+        eye = torch.eye(len(gram), dtype=gram.dtype)
+        if torch.allclose(gram, scale * eye, rtol=0.0, atol=1e-6 * float(scale)):
+            v: Tensor = U64.mT @ w64 / scale  # an orthonormal basis: no decomposition needed
+        else:
+            v = torch.linalg.lstsq(U64, w64.unsqueeze(1), driver="gelsd").solution.squeeze(1)
         return v.to(dtype=W.dtype, device=W.device)
 
     def matrix(self) -> Tensor:
@@ -213,6 +229,10 @@ class KroneckerSymmetry(Symmetry):
                 checked_matrix(f, f"factor {i}", rows=n)
                 for i, (f, n) in enumerate(zip(factors, modes, strict=True))
             ]
+            if len({f.dtype for f in given}) > 1:
+                raise MetasymError(
+                    f"expected factors of one type, found {', '.join(str(f.dtype) for f in given)}"
+                )
             columns = [f.shape[1] for f in given]
             if filter_shape is not None and list(filter_shape) != columns:
                 raise MetasymError(
@@ -220,6 +240,7 @@ class KroneckerSymmetry(Symmetry):
                 )
             start = [f.detach().clone().to(dtype=dtype, device=device) for f in given]
         else:
+            _check_std(std)
             columns = list(modes if filter_shape is None else _positive(filter_shape, "filter shape"))
             if len(columns) != len(modes):
                 raise MetasymError(
@@ -256,7 +277,7 @@ class KroneckerSymmetry(Symmetry):
         v = W.detach().reshape(kronecker_modes(self.weight_shape))
         for mode, factor in enumerate(self.factors):
             if not _is_identity(factor):
-                inverse = torch.linalg.pinv(factor.detach().double()).to(W.dtype)
+                inverse = torch.linalg.pinv(factor.detach().cpu().double()).to(W)
                 v = mode_product(v, inverse, mode)
         return v.clone()
 
@@ -313,10 +334,19 @@ def checked_matrix(
 
 
 def _positive(sizes: Sequence[int], name: str) -> torch.Size:
-    if not sizes or any(not isinstance(s, int) or s < 1 for s in sizes):
-        found = sizes[0] if len(sizes) == 1 else tuple(sizes)
-        raise MetasymError(f"expected a {name} of whole numbers >= 1, found {found}")
-    return torch.Size(sizes)
+    try:
+        found = [operator.index(size) for size in sizes]  # numpy's whole numbers too
+    except TypeError:
+        raise MetasymError(f"expected a {name} of whole numbers >= 1, found {sizes!r}") from None
+    if not found or any(size < 1 for size in found):
+        shown = found[0] if len(found) == 1 else tuple(found)
+        raise MetasymError(f"expected a {name} of whole numbers >= 1, found {shown}")
+    return torch.Size(found)
+
+
+def _check_std(std: float) -> None:
+    if not isinstance(std, int | float) or not 0 <= std < math.inf:
+        raise MetasymError(f"expected a standard deviation >= 0, found {std!r}")
 
 
 def _is_identity(U: Tensor) -> bool:

@@ -20,14 +20,26 @@ def equivariance_error(
 ) -> Tensor:
     """``|layer(g x) - g layer(x)| / |layer(x)|`` for each element g, ``[order]``; norms over all entries."""
     moves_in, moves_out = _moves(action_in), _moves(action_out)
-    if len(moves_in) != len(moves_out):
+    if (
+        isinstance(action_in, Group)
+        and isinstance(action_out, Group)
+        and not action_in.same_group(action_out)
+    ):
+        raise MetasymError(
+            f"expected actions of one group on input and output, found {action_in.name} and {action_out.name}"
+        )
+    if not moves_in or len(moves_in) != len(moves_out):
         raise MetasymError(
             f"expected actions of one group on input and output, found {len(moves_in)} and "
             f"{len(moves_out)} elements"
         )
     with torch.no_grad():
         y = layer(x)
-        scale = torch.linalg.vector_norm(y).clamp_min(torch.finfo(y.dtype).tiny)
+        scale = torch.linalg.vector_norm(y)
+        if scale == 0:
+            raise MetasymError(
+                "expected inputs at which the layer is not zero, found zero: nothing would be tested"
+            )
         return torch.stack(
             [
                 torch.linalg.vector_norm(layer(g_in(x)) - g_out(y)) / scale

@@ -266,3 +266,16 @@ def test_bad_input_is_one_line(message: str, make: Callable[[], object]) -> None
     assert "\n" not in str(info.value)
     assert "found" in str(info.value)
     assert "expected" in str(info.value)
+
+
+@pytest.mark.parametrize(
+    "generator",
+    [
+        [[1.0, 1e-6], [0.0, 1.0]],  # a shear
+        [[math.cos(1e-6), -math.sin(1e-6)], [math.sin(1e-6), math.cos(1e-6)]],  # a rotation of huge order
+    ],
+)
+def test_a_generator_near_the_identity_is_not_taken_for_it(generator: list[list[float]]) -> None:
+    with pytest.raises(MetasymError, match="away from the nearest element") as caught:
+        mg.from_generators([generator])
+    assert "\n" not in str(caught.value)

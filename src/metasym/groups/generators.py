@@ -17,6 +17,10 @@ MATCH = 1e-5
 for generators given in float32, far narrower than the distance between elements of any usable group."""
 
 
+ROUNDING = 4e-7
+"""What float32 may have rounded off a generator's entries."""
+
+
 def from_generators(
     generators: Sequence[Sequence[int] | Sequence[Sequence[float]] | Tensor],
     max_order: int = 2000,
@@ -36,6 +40,8 @@ def from_generators(
 
     """
     max_order = positive_int(max_order, "max_order")
+    if not isinstance(generators, Sequence | Tensor):
+        raise MetasymError(f"expected a list of permutations or matrices, found {type(generators).__name__}")
     tensors = [_tensor(generator, index) for index, generator in enumerate(generators)]
     if not tensors:
         raise MetasymError("generators: expected at least one permutation or matrix, found none")
@@ -51,6 +57,8 @@ def from_generators(
             _check_finite_order(matrix, index)
         elements, table, used = _close_matrices(matrices, max_order)
         elements = _refined(elements, table, used)
+        for index, (matrix, element) in enumerate(zip(matrices, used, strict=True)):
+            _check_kept(matrix, elements[element], index)
     return Group(elements, table, name=name, generators=used)
 
 
@@ -90,6 +98,19 @@ def _check_finite_order(matrix: Tensor, index: int) -> None:
         raise MetasymError(
             f"generator {index}: expected a matrix of finite order (eigenvalues of size 1), "
             f"found one of size {float(off):.4g}"
+        )
+
+
+def _check_kept(given: Tensor, element: Tensor, index: int) -> None:
+    """The group must hold the generator that was given, up to float32 rounding, not merely one near it.
+
+    Otherwise a tiny shear or rotation, which generates no finite group, would count as the identity.
+    """
+    off = float((given - element).abs().max())
+    if off > ROUNDING * max(1.0, float(given.abs().max())):
+        raise MetasymError(
+            f"generator {index}: expected a matrix of a finite group, found one that is {off:.1g} away from the "
+            "nearest element of a group"
         )
 
 

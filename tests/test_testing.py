@@ -1,0 +1,106 @@
+"""The assertions that users get: they must fail when they should."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import metasym as ms
+from metasym import MetasymError
+from metasym.testing import assert_equivariant, equivariance_error
+
+
+def circulant(dtype: torch.dtype) -> nn.Module:
+    layer = nn.Linear(4, 4, bias=False, dtype=dtype)
+    U = ms.groups.symmetry_matrix(ms.groups.cyclic(4)).to(dtype)
+    return ms.reparameterize(layer, lambda n, m: ms.DenseSymmetry(m.weight.shape, U=U), filter_std=1.0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_it_passes_and_fails(dtype: torch.dtype, generator: torch.Generator) -> None:
+    G = ms.groups.cyclic(4)
+    x = torch.randn(3, 4, dtype=dtype, generator=generator)
+    layer = circulant(dtype)
+    assert_equivariant(layer, x, G, G.regular())
+    assert equivariance_error(layer, x, G, G.regular()).shape == (4,)
+    W = ms.bake(layer).weight.data
+    small = 1e-8 if dtype == torch.float64 else 1e-3
+    W[0, 0] += small  # far above the tolerance for the type, far below anything one would see
+    with pytest.raises(AssertionError, match=r"not equivariant: element \d of 4 has relative error"):
+        assert_equivariant(layer, x, G, G.regular())
+    assert_equivariant(layer, x, G, G.regular(), tolerance=10 * small)
+
+
+def test_it_names_the_worst_element_and_finds_nan() -> None:
+    G = ms.groups.cyclic(3)
+
+    def broken(x: Tensor) -> Tensor:  # equivariant but for where the largest entry comes first
+        return x * 1.5 if x[..., 0].argmax() == 0 and x[0, 0] > x[0, 1] else x
+
+    with pytest.raises(AssertionError, match="element [12] of 3"):
+        assert_equivariant(broken, torch.tensor([[3.0, 1.0, 2.0]]), G, G)
+    with pytest.raises(AssertionError, match="error nan"):
+        assert_equivariant(lambda x: x * torch.tensor([1.0, torch.nan, 1.0]), torch.ones(1, 3), G, G)
+
+
+def test_callables_for_images(generator: torch.Generator) -> None:
+    """A frozen steerable basis makes an ordinary Conv2d equivariant, through reparameterize."""
+    basis = ms.groups.conv_basis(3, 8, flips=True, fields_out=2)
+    conv = nn.Conv2d(1, basis.channels_out, 3, bias=False).double()
+    frozen = ms.DenseSymmetry(basis.shape, U=basis.orthonormal(), learnable=False)
+    ms.reparameterize(conv, lambda n, m: frozen, filter_std=1.0, generator=generator)
+    _, channels = basis.permutations
+
+    def quarter(x: Tensor) -> Tensor:
+        return torch.rot90(x, 1, (-2, -1))
+
+    def moved(element: int, turn: bool, flip: bool) -> tuple:
+        def space(x: Tensor) -> Tensor:
+            x = x.flip(-1) if flip else x
+            return quarter(x) if turn else x
+
+        def fields(y: Tensor) -> Tensor:
+            out = torch.empty_like(y)
+            out[:, channels[element]] = space(y)
+            return out
+
+        return space, fields
+
+    # Elements r^0 .. r^7, then r^k f: the identity, a quarter turn (r^2), the flip (f) and both.
+    pairs = [moved(0, False, False), moved(2, True, False), moved(8, False, True), moved(10, True, True)]
+    x = torch.randn(2, 1, 7, 7, dtype=torch.float64, generator=generator)
+    assert_equivariant(conv, x, [p[0] for p in pairs], [p[1] for p in pairs])
+    plain = nn.Conv2d(1, basis.channels_out, 3, bias=False).double()
+    with pytest.raises(AssertionError, match="not equivariant"):
+        assert_equivariant(plain, x, [p[0] for p in pairs], [p[1] for p in pairs])
+
+
+def test_an_equivariant_bias_by_the_appended_input() -> None:
+    """The appended 1 carries the trivial representation: one basis for weight and bias together."""
+    G = ms.groups.dihedral(4)
+    U = ms.groups.equivariant_basis(G.direct_sum(G.trivial_rep()), G)
+    layer = nn.Linear(4, 4).double()
+    ms.reparameterize(layer, lambda n, m: ms.DenseSymmetry((4, 5), U=U, learnable=False), bias="joint")
+    assert layer.bias.abs().max() > 0
+    assert_equivariant(layer, torch.randn(3, 4, dtype=torch.float64), G, G)
+
+
+@pytest.mark.parametrize(
+    ("act", "message"),
+    [
+        (lambda G: assert_equivariant(nn.Identity(), torch.zeros(1, 4), G, G), "not zero, found zero"),
+        (
+            lambda G: assert_equivariant(
+                nn.Identity(), torch.ones(1, 4), G, ms.groups.cyclic(2) * ms.groups.cyclic(2)
+            ),
+            "expected actions of one group",
+        ),
+        (lambda G: assert_equivariant(nn.Identity(), torch.ones(1, 5), G, G), "last dimension of 4.*found 5"),
+        (lambda G: assert_equivariant(nn.Identity(), torch.ones(1, 5), [], []), "found 0 and 0 elements"),
+    ],
+)
+def test_bad_input_is_one_line(act, message: str) -> None:
+    with pytest.raises(MetasymError, match=message) as caught:
+        act(ms.groups.cyclic(4))
+    assert "\n" not in str(caught.value)
