@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from metasym.experiments.catalogue import find, names
-from metasym.experiments.config import Experiment
+from metasym.experiments.config import Experiment, Recipe
 from metasym.experiments.files import RESULT, make_folder, read_result, same_run, write_json
 from metasym.experiments.run import flags, run
 from metasym.progress import ProgressChoice
@@ -22,9 +23,16 @@ TABLES: dict[str, tuple[str, ...]] = {
     "table1": ("translation/*",),
     "table2": ("rotation/*",),
     "lrs": ("translation/*/msr-joint-fc",),
+    "sizes": ("rotation/*",),
     "figures": ("translation/rank1/large/msr-fc", "rotation/*/msr-conv"),
 }
 """Patterns of the names of each table's experiments."""
+
+SIZES = (4, 6, 8, 16, 32)
+"""Image sizes of the table ``sizes``: on small images the symmetry pays, on large ones data replaces it."""
+
+USUAL_RECIPES = {"sizes": ("best",)}
+"""The recipes of a table where none are asked for; elsewhere the paper's."""
 
 QUICK: dict[str, dict[str, Any]] = {
     "translation": {"outer_steps": 50, "train_tasks": 64, "test_tasks": 20},
@@ -43,7 +51,7 @@ def reproduce(
     jobs: int = 1,
     quick: bool = False,
     seeds: Sequence[int] = (0, 1, 2),
-    recipes: Sequence[str] = ("paper",),
+    recipes: Sequence[str] | None = None,
     only: str | None = None,
     progress: ProgressChoice = "auto",
     note: Note = lambda _: None,
@@ -82,10 +90,10 @@ def plan(
     *,
     quick: bool = False,
     seeds: Sequence[int] = (0, 1, 2),
-    recipes: Sequence[str] = ("paper",),
+    recipes: Sequence[str] | None = None,
     only: str | None = None,
 ) -> list[Experiment]:
-    """The experiments of ``table``, one for each cell, recipe and seed."""
+    """The experiments of ``table``, one for each cell, recipe and seed (``sizes``: and image size)."""
     if table not in TABLES:
         raise MetasymError(f"expected one of {', '.join(TABLES)}, found {table!r}")
     chosen = [name for pattern in TABLES[table] for name in names(pattern)]
@@ -94,20 +102,21 @@ def plan(
         chosen = [name for name in chosen if name in matching]
     if not chosen:
         raise MetasymError(f"expected a pattern that matches experiments of {table}, found {only!r}")
+    sizes: list[dict[str, Any]] = [{"image_size": size} for size in SIZES] if table == "sizes" else [{}]
     found = []
-    for recipe in recipes:
-        for name in chosen:
+    for recipe in recipes or USUAL_RECIPES.get(table, ("paper",)):
+        for name, size in itertools.product(chosen, sizes):
             changes = dict(QUICK[name.partition("/")[0]]) if quick else {}
             if quick and name.endswith("/mtsr-fc"):
                 changes["test_inner_steps"] = changes["outer_steps"]
-            found += [find(name, recipe, **changes, seed=seed) for seed in seeds]
+            found += [find(name, recipe, **{**changes, **size}, seed=seed) for seed in seeds]
     return found
 
 
 def run_folder(base: Path, experiment: Experiment, *, quick: bool = False) -> Path:
     """The folder of one run below ``base``."""
     recipe = f"{experiment.recipe_name}-quick" if quick else experiment.recipe_name
-    return base / recipe / experiment.name / f"seed{experiment.recipe.seed}"
+    return base / recipe / experiment.name / _variant(experiment)
 
 
 def _run_here(missing: dict[Path, Experiment], progress: ProgressChoice, note: Note) -> dict[Path, str]:
@@ -173,14 +182,21 @@ def _collect(folder: Path, experiment: Experiment, target: Path) -> Path:
     found = read_result(folder / RESULT)
     same_run(found.get("config", {}), experiment, folder / RESULT)
     found["per_task"] = [float(f"{value:.6g}") for value in found["per_task"]]
-    name = f"{experiment.name.replace('/', '-')}-seed{experiment.recipe.seed}.json"
+    name = f"{experiment.name.replace('/', '-')}-{_variant(experiment)}.json"
     path = target / experiment.recipe_name / name
     write_json(path, found)
     return path
 
 
+def _variant(experiment: Experiment) -> str:
+    """What tells runs of one cell and recipe apart: the seed, and an unusual image size."""
+    size = experiment.recipe.image_size
+    usual = Recipe().image_size
+    return f"seed{experiment.recipe.seed}" if size == usual else f"size{size}-seed{experiment.recipe.seed}"
+
+
 def _label(experiment: Experiment) -> str:
-    return f"recipe {experiment.recipe_name}, seed {experiment.recipe.seed}"
+    return f"recipe {experiment.recipe_name}, {_variant(experiment)}"
 
 
 def _summary(found: dict[str, Any]) -> str:

@@ -18,6 +18,7 @@ from metasym.experiments.run import load_run
 from metasym.learners import Learner
 from metasym.reparam import symmetries
 from metasym.report.gauge import diagonal_spread, effective_filter_size, readable
+from metasym.report.tables import Cell
 from metasym.tasks.sampling import sample
 from metasym.tasks.synthetic import FIELDS, WIDTH, Problem
 from metasym.types import MetasymError
@@ -153,6 +154,43 @@ def theoretical_figure(path: Path) -> list[Path]:
             axis.set_xlabel("entry of the filter", fontsize=8)
         axes[0].set_ylabel("pixel", fontsize=8)
         figure.suptitle("The symmetry matrix of C₄ on 3 × 3 pixels (Proposition 1)", fontsize=11)
+    return files
+
+
+def sizes_figure(cells: Sequence[Cell], path: Path) -> list[Path]:
+    """MSE over the size of the images, one panel a problem: MAML-Conv, MSR-Conv and the oracle."""
+    looks = {
+        "maml-conv": ("#D55E00", "s", "MAML-Conv, tuned"),
+        "msr-conv": ("#0072B2", "o", "MSR-Conv"),
+        "oracle-conv": ("#000000", "^", "oracle: the true space"),
+    }
+    problems = list(dict.fromkeys(cell.name.rpartition("/")[0] for cell in cells))
+    with _figure(path, 3.2 * len(problems), 3.2) as (figure, files):
+        axes = figure.subplots(1, len(problems), squeeze=False, sharey=True)[0]
+        for axis, problem in zip(axes, problems, strict=True):
+            for method, (colour, marker, label) in looks.items():
+                mine = [c for c in cells if c.name == f"{problem}/{method}"]
+                if mine:
+                    axis.errorbar(
+                        [c.image_size for c in mine],
+                        [c.mean for c in mine],
+                        [c.ci95 for c in mine],
+                        color=colour,
+                        marker=marker,
+                        markersize=4,
+                        linewidth=1.2,
+                        label=label,
+                    )
+            sizes = sorted({c.image_size for c in cells})
+            axis.set_xscale("log", base=2)
+            axis.set_yscale("log")
+            axis.set_xticks(sizes, [str(size) for size in sizes])
+            axis.minorticks_off()
+            axis.set_xlabel("image size")
+            axis.set_title(problem.removeprefix("rotation/"), fontsize=9)
+            axis.grid(alpha=0.3, linewidth=0.5)
+        axes[0].set_ylabel("MSE on test tasks, one inner step")
+        axes[0].legend(fontsize=7, frameon=False)
     return files
 
 

@@ -39,6 +39,7 @@ class Cell:
     diverged: int
     tasks: int
     outer_steps: int
+    image_size: int
     inner_lrs: dict[str, float]
     """The mean over the seeds."""
 
@@ -73,14 +74,14 @@ class Table:
 
 def load_cells(folder: Path) -> list[Cell]:
     """The cells in a folder of small result files (and below it), in the order of the catalogue."""
-    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    groups: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
     for path in sorted(folder.rglob("*.json")):
         found = read_result(path)
-        groups.setdefault((found["recipe"], found["experiment"]), []).append(found)
+        groups.setdefault((found["recipe"], found["experiment"], _image_size(found)), []).append(found)
     if not groups:
         raise MetasymError(f"{folder}: expected result files, found none")
     order = {name: i for i, name in enumerate(names())}
-    keys = sorted(groups, key=lambda key: (key[0] != "paper", key[0], order.get(key[1], len(order))))
+    keys = sorted(groups, key=lambda key: (key[0] != "paper", key[0], order.get(key[1], len(order)), key[2]))
     return [pool(groups[key]) for key in keys]
 
 
@@ -106,6 +107,7 @@ def pool(results: Sequence[dict[str, Any]]) -> Cell:
         diverged=sum(r["diverged"] for r in results),
         tasks=len(tasks),
         outer_steps=first["outer_steps"],
+        image_size=_image_size(first),
         inner_lrs=rates,
     )
 
@@ -184,9 +186,29 @@ def step_sizes(cells: Sequence[Cell]) -> Table:
     return Table("Step sizes that MSR-Joint-FC learns", header, tuple(rows), _remarks(cells)[:1])
 
 
+def image_sizes(cells: Sequence[Cell]) -> Table:
+    """MAML-Conv, MSR-Conv and the oracle over the size of the images: where the learned symmetry pays."""
+    methods = ("maml-conv", "msr-conv", "oracle-conv")
+    found = {(*c.name.rpartition("/")[::2], c.image_size): c for c in cells}
+    rows = []
+    for problem, size in dict.fromkeys((c.name.rpartition("/")[0], c.image_size) for c in cells):
+        three = [found.get((problem, method, size)) for method in methods]
+        maml, msr, oracle = three
+        shown = [f"{_number(c.mean)} ± {_number(c.ci95)}" if c else "-" for c in three]
+        gain = f"{maml.mean / msr.mean:.2f} x" if maml and msr else "-"
+        rest = f"{msr.mean / oracle.mean:.2f} x" if msr and oracle else "-"
+        rows.append((problem, str(size), *shown, gain, rest))
+    header = ("problem", "image size", *methods, "maml / msr", "msr / oracle")
+    return Table(
+        "Rotation problems over the size of the images, MSE", header, tuple(rows), _remarks(cells)[:1]
+    )
+
+
 def render(table: str, folder: Path) -> Table:
     """The table of a folder of small result files."""
     cells = load_cells(folder)
+    if table == "sizes":
+        return image_sizes(cells)
     return step_sizes(cells) if table == "lrs" else comparison(table, cells)
 
 
@@ -199,6 +221,10 @@ def _remarks(cells: Sequence[Cell]) -> tuple[str, ...]:
         "Diverged: tasks with an error of NaN, infinity, or more than 10 times that of predicting 0.",
         "Verdict: inside the paper's interval; else overlaps with it, better or worse. The paper's .00 is < .005.",
     )
+
+
+def _image_size(found: dict[str, Any]) -> int:
+    return int(found["config"]["recipe"]["image_size"])
 
 
 def _number(value: float) -> str:
