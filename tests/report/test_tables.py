@@ -10,14 +10,23 @@ from rich.console import Console
 
 from metasym.experiments.files import write_json
 from metasym.experiments.paper import Printed
+from metasym.report.figures import sizes_figure
 from metasym.report.tables import load_cells, render, verdict
 from metasym.types import MetasymError
 
 
 def result(
-    name: str, per_task: list[float], *, seed: int = 0, recipe: str = "paper", lrs=None, diverged: int = 0
+    name: str,
+    per_task: list[float],
+    *,
+    seed: int = 0,
+    recipe: str = "paper",
+    lrs=None,
+    diverged: int = 0,
+    image_size: int = 32,
 ):
     return {
+        "config": {"recipe": {"image_size": image_size}},
         "experiment": name,
         "recipe": recipe,
         "method": "msr",
@@ -131,3 +140,17 @@ def test_bad_results(tmp_path):
     store(tmp_path / "lrs", result(MSR, [0.1, 0.1]))
     with pytest.raises(MetasymError, match="expected results of msr-joint-fc"):
         render("lrs", tmp_path / "lrs")
+
+
+def test_image_sizes_side_by_side(tmp_path):
+    for size, (maml, msr, oracle) in {8: (0.12, 0.05, 0.04), 32: (0.02, 0.01, 0.01)}.items():
+        for method, value in (("maml-conv", maml), ("msr-conv", msr), ("oracle-conv", oracle)):
+            name = f"rotation/rot45/{method}"
+            write_json(tmp_path / f"{method}-{size}.json", result(name, [value, value], image_size=size))
+    table = render("sizes", tmp_path)
+    assert [row[:2] for row in table.rows] == [("rotation/rot45", "8"), ("rotation/rot45", "32")]
+    assert [row[-2:] for row in table.rows] == [("2.40 x", "1.25 x"), ("2.00 x", "1.00 x")]
+    files = sizes_figure(load_cells(tmp_path), tmp_path / "sizes")
+    assert [f.suffix for f in files] == [".png", ".svg"]
+    again = files[1].read_bytes()
+    assert sizes_figure(load_cells(tmp_path), tmp_path / "sizes")[1].read_bytes() == again
