@@ -61,7 +61,8 @@ def reproduce(
     Run folders are ``out/recipe/experiment/seed``; the small files go to ``results/table/recipe`` (default
     ``results``, and ``out/results`` with ``quick``). ``only`` is a pattern of experiments' names. With
     ``jobs`` above 1, cells run side by side in processes of one thread each. A cell that fails does not
-    stop the others; they are named in one error at the end. ``note`` is told what happens.
+    stop the others; they are named in one error at the end. ``note`` is told what happens. A small file that
+    is there already counts as run, so that a table can be completed where the others' folders are gone.
     """
     wanted = plan(table, quick=quick, seeds=seeds, recipes=recipes, only=only)
     if jobs < 1:
@@ -70,13 +71,16 @@ def reproduce(
     target = Path(results) if results is not None else base / "results" if quick else Path("results")
     make_folder(base)
     folders = {run_folder(base, experiment, quick=quick): experiment for experiment in wanted}
-    missing = {folder: e for folder, e in folders.items() if not (folder / RESULT).exists()}
+    missing = {}
+    for folder, experiment in folders.items():
+        if not (folder / RESULT).exists() and (table == "figures" or _kept(experiment, target) is None):
+            missing[folder] = experiment
     note(f"{table}: {len(folders)} runs, {len(folders) - len(missing)} of them finished before")
     failed = _run_here(missing, progress, note) if jobs == 1 else _run_beside(missing, jobs, note)
     written = []
     for folder, experiment in folders.items():
         if folder not in failed:
-            written.append(_collect(folder, experiment, target / table))
+            written.append(_collect(folder, experiment, target, table))
     if failed:
         first = next(iter(failed))
         raise MetasymError(
@@ -177,15 +181,35 @@ def _command(folder: Path, experiment: Experiment) -> list[str]:
     return [*head, *flags(experiment), "--threads", "1", "--progress", "silent"]
 
 
-def _collect(folder: Path, experiment: Experiment, target: Path) -> Path:
-    """Copy a run's result, its per-task scores rounded, into the folder of small files."""
-    found = read_result(folder / RESULT)
-    same_run(found.get("config", {}), experiment, folder / RESULT)
-    found["per_task"] = [float(f"{value:.6g}") for value in found["per_task"]]
-    name = f"{experiment.name.replace('/', '-')}-{_variant(experiment)}.json"
-    path = target / experiment.recipe_name / name
-    write_json(path, found)
+def _collect(folder: Path, experiment: Experiment, results: Path, table: str) -> Path:
+    """The small file of a finished run: its result with the per-task scores rounded.
+
+    Where the run's folder is gone (the small files are kept in the repository, the folders are not), the
+    file that is there stands for it.
+    """
+    path = results / table / _small_file(experiment)
+    if (folder / RESULT).exists():
+        found = read_result(folder / RESULT)
+        same_run(found.get("config", {}), experiment, folder / RESULT)
+        found["per_task"] = [float(f"{value:.6g}") for value in found["per_task"]]
+        write_json(path, found)
+    elif not path.exists():
+        kept = _kept(experiment, results)
+        assert kept is not None  # reproduce has looked
+        write_json(path, read_result(kept))
     return path
+
+
+def _kept(experiment: Experiment, results: Path) -> Path | None:
+    """The small file of this very experiment, in the folder of whichever table."""
+    for path in sorted(results.glob(f"*/{_small_file(experiment)}")):
+        same_run(read_result(path).get("config", {}), experiment, path)
+        return path
+    return None
+
+
+def _small_file(experiment: Experiment) -> str:
+    return f"{experiment.recipe_name}/{experiment.name.replace('/', '-')}-{_variant(experiment)}.json"
 
 
 def _variant(experiment: Experiment) -> str:
