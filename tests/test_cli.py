@@ -92,6 +92,10 @@ def test_flags_reach_the_recipe(tmp_path):
         "fixed",
         "--u-std",
         "0.5",
+        "--map",
+        "loop",
+        "--autocast",
+        "bfloat16",
         "--seed",
         "7",
     ]
@@ -99,6 +103,7 @@ def test_flags_reach_the_recipe(tmp_path):
     recipe = json.loads((tmp_path / "config.json").read_text())["recipe"]
     assert recipe["learn_start"] is False
     assert recipe["filter_std"] is None
+    assert (recipe["map"], recipe["autocast"]) == ("loop", "bfloat16")
     assert (recipe["step_sizes"], recipe["u_std"], recipe["seed"]) == ("fixed", 0.5, 7)
 
 
@@ -127,6 +132,13 @@ def test_cost(capsys):
         (["run", NAME, "--out", "x", "--recipe", "paper-1e-3"], "expected a rotation experiment"),
         (["run", NAME, "--out", "/dev/null/x", *FEW], "expected a folder to write to, found Not a directory"),
         (["run", NAME, "--out", "x", "--device", "abacus", *FEW], "abacus"),
+        (
+            ["run", NAME, "--out", "x", "--device", "mps", *FEW],
+            "expected a device 'cpu' or 'cuda', found 'mps'",
+        ),
+        (["run", NAME, "--out", "x", "--device", "meta", *FEW], "'meta'"),
+        (["run", NAME, "--out", "x", "--map", "pool", *FEW], "invalid choice: 'pool'"),
+        (["run", NAME, "--out", "x", "--autocast", "float16", *FEW], "invalid choice: 'float16'"),
         (
             ["run", "rotation/rot45/msr-conv", "--out", "x", "--symmetry", "none", *FEW],
             "expected a reparameterized",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 from collections.abc import Callable, Mapping
@@ -17,6 +18,7 @@ from metasym.types import MetasymError
 
 CURRENT = "checkpoint.safetensors"
 PREVIOUS = "checkpoint.previous.safetensors"
+CONFIG = "config.json"
 
 AnyLearner = TypeVar("AnyLearner", bound=Learner)
 
@@ -119,6 +121,33 @@ def write_atomically(
         raise MetasymError(f"{path}: expected to write {what}, found {error.strerror}") from None
 
 
+class FolderLock:
+    """Holds a folder for one run: no second process writes into it until :meth:`release` or this one's death.
+
+    The lock is the operating system's, on the folder itself: nothing is left behind to be cleaned up.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._handle = os.open(folder, os.O_RDONLY)
+        except OSError as error:
+            raise MetasymError(f"{folder}: expected a folder, found {error.strerror}") from None
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._handle)
+            raise MetasymError(
+                f"{folder}: expected a folder that no other run writes to, found one that is training there now"
+            ) from None
+        except OSError:  # a file system without locks: as before there were any
+            pass
+
+    def release(self) -> None:
+        """Let others in."""
+        os.close(self._handle)
+
+
 class Checkpoints:
     """The checkpoints of one training run: the current one and the one before it, in one folder."""
 
@@ -130,13 +159,9 @@ class Checkpoints:
     def open(self, *, resume: bool, check: Callable[[dict[str, Any], str], None]) -> bytes | None:
         """The bytes to resume from, verified and passed by ``check(state, name)``; ``None``: a fresh start.
 
-        Left-overs of killed runs are removed. Where the newest checkpoint cannot be used, the error names
-        the older one if that can be; nothing is moved or deleted.
+        The folder exists, and is locked. Left-overs of killed runs are removed. Where the newest checkpoint
+        cannot be used, the error names the older one if that can be; nothing is moved or deleted.
         """
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise MetasymError(f"{self.folder}: expected a folder, found {error.strerror}") from None
         found = [path for path in (self.current, self.previous) if path.exists()]
         if found and not resume:
             raise CheckpointError(
@@ -154,6 +179,13 @@ class Checkpoints:
     def write(self, state: dict[str, Any]) -> None:
         """Make ``state`` the current checkpoint and keep the one before."""
         write_atomically(self.current, pack(state), keep=self.previous)
+
+    def write_settings(self, settings: dict[str, Any]) -> None:
+        """Write ``config.json`` for readers of the folder, unless the program has put one there itself."""
+        path = self.folder / CONFIG
+        if not path.exists():
+            text = json.dumps(settings, indent=1, default=str)
+            write_atomically(path, f"{text}\n".encode(), what="the settings")
 
     def _verified(self, path: Path, check: Callable[[dict[str, Any], str], None]) -> bytes:
         data = read_bytes(path)

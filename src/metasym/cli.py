@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 import torch
 
 import metasym
+from metasym.distributed import is_main
 from metasym.experiments.catalogue import find, names
 from metasym.experiments.config import Recipe, field_type
 from metasym.experiments.paper import RECIPES, TABLE1, TABLE2
@@ -101,7 +102,9 @@ def _parser() -> argparse.ArgumentParser:
         "--quick", action="store_true", help="few steps and tasks: a taste, not the numbers"
     )
     reproduce.add_argument("--seeds", type=int, nargs="+", help="default: 0 1 2 (quick and figures: 0)")
-    reproduce.add_argument("--recipe", nargs="+", choices=RECIPES, default=["paper"], help="one or several")
+    reproduce.add_argument(
+        "--recipe", nargs="+", choices=RECIPES, help="one or several; default: paper (sizes: best)"
+    )
     reproduce.add_argument("--only", metavar="PATTERN", help="only experiments whose names match")
     reproduce.add_argument("--markdown", type=Path, metavar="FILE", help="also write the table as Markdown")
     reproduce.add_argument("--progress", choices=_PROGRESS, default="auto", help="how to show the steps")
@@ -166,6 +169,8 @@ def _run(options: argparse.Namespace) -> None:
 
     experiment = find(options.name, options.recipe, **_changes(options))
     found = run(experiment, options.out, resume=options.resume, progress=options.progress)
+    if not is_main():  # under torchrun one process speaks for all
+        return
     printed = TABLE1.get(experiment.name) or TABLE2.get(experiment.name)
     beside = f"; the paper's: {printed}" if printed and options.recipe == "paper" else ""
     print(
@@ -202,6 +207,12 @@ def _reproduce(options: argparse.Namespace) -> None:
 
     table = render(options.table, folder)
     _console().print(table.terminal())
+    if options.table == "sizes":
+        from metasym.report.figures import sizes_figure
+        from metasym.report.tables import load_cells
+
+        for path in sizes_figure(load_cells(folder), folder / "sizes"):
+            print(path)
     if options.markdown is not None:
         _write_text(options.markdown, table.markdown())
         print(options.markdown)

@@ -94,16 +94,21 @@ class Ranks:
 
 
 def pick_device(device: str | torch.device | None, default: torch.device) -> torch.device:
-    """The device to train on: this process's own GPU for ``"cuda"``, ``default`` for ``None``."""
-    if device is None:
-        return default
+    """The device to train on: this process's own GPU for ``"cuda"``, ``default`` for ``None``.
+
+    Others are refused: Apple's and Intel's GPUs lack float64, in which losses are summed.
+    """
     try:
-        chosen = torch.device(device)
-    except RuntimeError:
+        chosen = default if device is None else torch.device(device)
+    except (RuntimeError, TypeError):
         raise MetasymError(f"expected a device such as 'cpu' or 'cuda', found {device!r}") from None
+    if chosen.type not in ("cpu", "cuda"):
+        raise MetasymError(f"expected a device 'cpu' or 'cuda', found {str(chosen)!r}")
     if chosen.type == "cuda":
-        if not torch.cuda.is_available():
-            raise MetasymError(f"expected a CUDA device for device={str(device)!r}, found none")
+        if (chosen.index or 0) >= torch.cuda.device_count():
+            raise MetasymError(
+                f"expected a CUDA device for device={str(device)!r}, found {torch.cuda.device_count() or 'none'}"
+            )
         if chosen.index is None:
             chosen = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
         torch.cuda.set_device(chosen)
@@ -131,6 +136,11 @@ def connect(device: torch.device) -> Ranks:
             raise LostRankError(f"expected the other ranks to join, found {_gist(error)}") from None
         atexit.register(_leave)
     return Ranks(dist.get_rank(), dist.get_world_size())
+
+
+def is_main() -> bool:
+    """Whether this process is the one that speaks for the run: alone, or rank 0 of those that joined."""
+    return not (dist.is_available() and dist.is_initialized()) or dist.get_rank() == 0
 
 
 def _gist(error: Exception) -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -13,8 +12,9 @@ from scipy.special import stdtrit
 from torch import nn
 
 from metasym.distributed import connect
+from metasym.functional import evaluating
 from metasym.learners.base import Learner, Metric, accuracy
-from metasym.tasks.sampling import sample
+from metasym.tasks.sampling import check_seed, explained, sample
 from metasym.types import MetasymError, Score, Tasks
 
 MetricChoice = Literal["loss", "accuracy"] | Metric
@@ -38,21 +38,29 @@ def evaluate(
     ``tasks_per_chunk`` tasks. Under ``torchrun`` every rank has to call this: whole chunks are split over
     the ranks, and all ranks return the same Score as one process does.
     """
-    chosen = torch.as_tensor(range(len(tasks)) if ids is None else list(ids), dtype=torch.int64)
+    check_seed(seed)
+    chosen = torch.as_tensor(range(len(tasks)) if ids is None else list(ids))
     if len(chosen) == 0:
         raise MetasymError("expected at least one task to evaluate on, found none")
+    if chosen.is_floating_point() or chosen.ndim != 1:
+        raise MetasymError(f"expected ids to be a list of whole numbers, found {ids!r:.80}")
+    chosen = chosen.to(torch.int64)
+    wrong = chosen[(chosen < 0) | (chosen >= len(tasks))]
+    if len(wrong) > 0:
+        raise MetasymError(f"expected ids from 0 to {len(tasks) - 1}, found {int(wrong[0])}")
     if tasks_per_chunk < 1:
         raise MetasymError(f"expected tasks_per_chunk >= 1, found {tasks_per_chunk}")
     function, name = resolve_metric(learner, metric)
     device = device_of(learner)
     ranks = connect(device)
     scores = torch.zeros(len(chosen), dtype=torch.float64)
-    with _evaluating(learner):
+    with evaluating(learner):
         for number, start in enumerate(range(0, len(chosen), tasks_per_chunk)):
             if number % ranks.size == ranks.rank:
                 part = slice(start, start + tasks_per_chunk)
                 episodes = sample(tasks, chosen[part], seed).to(device)
-                found = learner.scores(episodes, function, inner_steps=inner_steps)
+                with explained(episodes, "evaluate"):
+                    found = learner.scores(episodes, function, inner_steps=inner_steps)
                 scores[part] = found.detach().double().cpu()
     if ranks.size > 1:
         scores = ranks.sum([scores.to(device)])[0].cpu()
@@ -91,14 +99,3 @@ def device_of(module: nn.Module) -> torch.device:
     for tensor in (*module.parameters(), *module.buffers()):
         return tensor.device
     return torch.device("cpu")
-
-
-@contextlib.contextmanager
-def _evaluating(learner: Learner) -> Iterator[None]:
-    modes = [(module, module.training) for module in learner.modules()]
-    learner.eval()
-    try:
-        yield
-    finally:
-        for module, mode in modes:
-            module.training = mode

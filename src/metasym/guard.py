@@ -34,8 +34,6 @@ class StepGradient(NamedTuple):
     inner_loss_after: float
     norm: float
     skipped: int
-    flags: tuple[bool, ...]
-    """For each flag given: whether any rank had raised it."""
 
 
 def guarded_gradient(
@@ -46,25 +44,21 @@ def guarded_gradient(
     *,
     step: int,
     skip: bool,
-    flags: Sequence[bool] = (),
 ) -> StepGradient:
     """The outer gradient over the tasks ``ids [tasks]``, of which ``episodes`` are this rank's share.
 
     Where it is not finite the offending tasks are found, by their loss or else by their own gradients.
     They are dropped and the rest is computed anew (``skip``), or named in a :class:`NonFiniteError`.
-    ``flags`` travel along in the same message between the processes.
     """
     kept: Sequence[int] = range(len(ids))
-    raised = torch.tensor([float(f) for f in flags], device=episodes.ids.device)
     while True:
-        losses, raised, gradient = _sweep(learner, episodes, kept, len(ids), raised, ranks)
+        losses, gradient = _sweep(learner, episodes, kept, len(ids), ranks)
         means = losses.double().sum(1) / len(kept)
         query, before, after, norm = torch.cat([means, _norm(gradient).view(1)]).tolist()
         if math.isfinite(query) and not math.isfinite(norm) and _finite(gradient):
             norm = float(_norm({name: g.double() for name, g in gradient.items()}))
         if math.isfinite(query) and math.isfinite(norm):
-            any_rank = tuple(bool(v) for v in raised.tolist())
-            return StepGradient(gradient, query, before, after, norm, len(ids) - len(kept), any_rank)
+            return StepGradient(gradient, query, before, after, norm, len(ids) - len(kept))
         finite, what = torch.isfinite(losses[0]).tolist(), "loss"
         if all(finite):
             finite, what = _finite_gradients(learner, episodes, kept, len(ids), ranks), "gradient"
@@ -76,9 +70,9 @@ def guarded_gradient(
 
 
 def _sweep(
-    learner: Learner, episodes: Episode, kept: Sequence[int], count: int, flags: Tensor, ranks: Ranks
-) -> tuple[Tensor, Tensor, Params]:
-    """Losses ``[3, count]`` (0 where not kept), flags and the gradient of the mean, summed over the ranks."""
+    learner: Learner, episodes: Episode, kept: Sequence[int], count: int, ranks: Ranks
+) -> tuple[Tensor, Params]:
+    """Losses ``[3, count]`` (0 where not kept) and the gradient of the mean, summed over the ranks."""
     share = ranks.share(count)
     mine = [i for i in kept if share.start <= i < share.stop]
     if mine:
@@ -90,10 +84,10 @@ def _sweep(
                 1, torch.tensor(mine, device=losses.device), losses
             )
     else:
-        losses = flags.new_zeros(3, count)
+        losses = torch.zeros(3, count, device=episodes.ids.device)
         gradient = {name: torch.zeros_like(p) for name, p in learner.outer_parameters().items()}
-    losses, flags, *parts = ranks.sum([losses, flags, *gradient.values()])
-    return losses, flags, dict(zip(gradient, parts, strict=True))
+    losses, *parts = ranks.sum([losses, *gradient.values()])
+    return losses, dict(zip(gradient, parts, strict=True))
 
 
 def _finite_gradients(

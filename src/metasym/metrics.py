@@ -33,14 +33,14 @@ def cut_back(path: Path, step: int) -> None:
     if not path.exists():
         return
     end, last = 0, 0
-    found: int | None = step + 1
+    found: int | None = None
     with path.open("rb") as file:
         for line in file:
             found = _step(line)
-            if found is None or found > step:
+            if found is None or found > step or (last > 0 and found != last + 1):
                 break
             end, last = end + len(line), found
-    begins_later = last == 0 and found is not None
+    begins_later = last == 0 and found == step + 1  # an older file was moved away at this checkpoint
     if last != step and not begins_later:
         raise MetasymError(
             f"{path}: expected the records up to step {step}, found good ones up to {last}; "
@@ -54,7 +54,7 @@ def _step(line: bytes) -> int | None:
     """The step of a whole line; ``None`` for a damaged one."""
     try:
         step = json.loads(line)["step"] if line.endswith(b"\n") else None
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
     return step if isinstance(step, int) else None
 

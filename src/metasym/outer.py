@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import inspect
 import math
-import signal
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -21,12 +20,18 @@ from metasym.evaluation import MetricChoice, evaluate
 from metasym.guard import NonFiniteError, guarded_gradient
 from metasym.learners.base import Learner
 from metasym.randomness import random_state, restore_random_state, step_seed, task_ids, validation_seed
-from metasym.tasks.sampling import sample
+from metasym.signals import SIGNALS
+from metasym.tasks.sampling import explained, sample
 from metasym.types import MetasymError, Params, Record, Tasks
 
 OptimizerFactory = Callable[[Iterable[nn.Parameter]], Optimizer]
 SchedulerFactory = Callable[[Optimizer], LRScheduler]
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+Kind = TypeVar("Kind")
+
+_PROGRESS = frozenset(
+    ("last_epoch", "_step_count", "_last_lr", "best", "num_bad_epochs", "cooldown_counter", "T_cur", "T_i")
+)
+"""What schedulers count: not part of which scheduler it is."""
 
 
 @dataclass(frozen=True)
@@ -53,17 +58,26 @@ class Best(NamedTuple):
     state: dict[str, Any]
 
 
-def make_optimizer(learner: Learner, factory: OptimizerFactory | None, outer_lr: float) -> Optimizer:
-    """The optimizer of the learner's outer parameters: Adam, or what ``factory`` makes of them."""
+def make_optimizer(
+    learner: Learner, choice: Optimizer | OptimizerFactory | None, outer_lr: float
+) -> Optimizer:
+    """The optimizer of the learner's outer parameters: Adam, ``choice`` itself, or what it makes of them."""
     parameters: list[Any] = list(learner.outer_parameters().values())
     if not parameters:
         raise MetasymError("expected a learner with outer parameters, found none")
-    if factory is None:
+    if choice is None:
         if not outer_lr > 0:
             raise MetasymError(f"expected outer_lr > 0, found {outer_lr}")
         fused = all(p.is_contiguous() and p.is_floating_point() for p in parameters)
         return torch.optim.Adam(parameters, lr=outer_lr, fused=fused or None)
-    optimizer = factory(parameters)
+    optimizer = _instance(choice, Optimizer, "optimizer", parameters)
+    outer = {id(p) for p in parameters}
+    strangers = sum(id(p) not in outer for group in optimizer.param_groups for p in group["params"])
+    if strangers:
+        raise MetasymError(
+            "expected an optimizer of the learner's outer_parameters() alone, found one with "
+            f"{strangers} tensors that are none of them"
+        )
     closure = inspect.signature(optimizer.step).parameters.get("closure")
     if closure is not None and closure.default is inspect.Parameter.empty:
         raise MetasymError(
@@ -71,6 +85,27 @@ def make_optimizer(learner: Learner, factory: OptimizerFactory | None, outer_lr:
             "which evaluates the loss again and again"
         )
     return optimizer
+
+
+def make_scheduler(choice: LRScheduler | SchedulerFactory | None, optimizer: Optimizer) -> LRScheduler | None:
+    """The scheduler of ``optimizer``: ``choice`` itself, or what it makes of the optimizer."""
+    if choice is None:
+        return None
+    scheduler = _instance(choice, LRScheduler, "scheduler", optimizer)
+    if getattr(scheduler, "optimizer", None) is not optimizer:
+        raise MetasymError(
+            "expected a scheduler of the optimizer of this run, found one of another: "
+            "give both as instances, or the scheduler as a function of the optimizer"
+        )
+    return scheduler
+
+
+def _instance(choice: Any, kind: type[Kind], name: str, argument: Any) -> Kind:
+    """``choice`` where it is of this kind, or else ``choice(argument)``, which has to be."""
+    made = choice if isinstance(choice, kind) else choice(argument) if callable(choice) else choice
+    if not isinstance(made, kind):
+        raise MetasymError(f"expected {name} to be, or to make, a torch {kind.__name__}, found {made!r:.80}")
+    return made
 
 
 @dataclass
@@ -98,31 +133,20 @@ class OuterLoop:
         self._parameters = self.learner.outer_parameters()
         self._settings = self._describe_run()
 
-    def advance(self, received: int, began: float, first: int) -> tuple[Record, int]:
-        """Do one outer step; its Record, and the signal (or 0) on which all ranks agree to stop after it.
-
-        ``received`` is the signal that this process got; the rate counts from step ``first``, time ``began``.
-        """
+    def advance(self, began: float, first: int) -> Record:
+        """Do one outer step; the rate in its Record counts from step ``first``, time ``began``."""
         step = self.step + 1
         seed = step_seed(self.seed, step)
         ids = task_ids(seed, len(self.tasks), self.tasks_per_step)
         mine = ids[self.ranks.share(len(ids))]
         episodes = sample(self.tasks, mine, seed).to(self.device)
-        with self._precision():
-            result = guarded_gradient(
-                self.learner,
-                episodes,
-                ids,
-                self.ranks,
-                step=step,
-                skip=self.skip,
-                flags=[received == s for s in _SIGNALS],
-            )
+        with self._precision(), explained(episodes, f"step {step}"):
+            result = guarded_gradient(self.learner, episodes, ids, self.ranks, step=step, skip=self.skip)
         self._descend(result.gradient, result.norm)
         self.step = step
         score = self._validate()
         self._schedule(result.outer_loss, score)
-        record = Record(
+        return Record(
             step=step,
             outer_loss=result.outer_loss,
             inner_loss_before=result.inner_loss_before,
@@ -133,7 +157,14 @@ class OuterLoop:
             skipped_tasks=result.skipped,
             validation=score,
         )
-        return record, next((s for s, flag in zip(_SIGNALS, result.flags, strict=True) if flag), 0)
+
+    def agree(self, received: int) -> int:
+        """The signal (or 0) on which all ranks stop: each says which one it has received. At a step's end."""
+        if self.ranks.size == 1:
+            return received
+        flags = torch.tensor([float(received == number) for number in SIGNALS], device=self.device)
+        raised = self.ranks.sum([flags])[0].tolist()
+        return next((number for number, count in zip(SIGNALS, raised, strict=True) if count), 0)
 
     def take_best(self) -> None:
         """Put the parameters that were best in validation into the learner, if there are any."""
@@ -156,7 +187,14 @@ class OuterLoop:
     def check(self, state: dict[str, Any], name: str) -> None:
         """Refuse the state of another learner, model or run; ``name`` is what errors call the file."""
         check_learner(self.learner, state, name)
-        check_equal(plain(self._settings), plain(state["run"]), name)
+        wanted, found = plain(self._settings), plain(state["run"])
+        # A setting that the file does not know was not compared yet when it was written.
+        check_equal({key: value for key, value in wanted.items() if key in found}, found, name)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What makes this run the run it is, in plain types."""
+        return {"learner": self.learner.describe(), "run": self._settings}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go back to a state of :meth:`state`. Ranks that it does not know keep their own random state."""
@@ -199,6 +237,8 @@ class OuterLoop:
             "tasks_per_step": self.tasks_per_step,
             "optimizer": {"name": type(self.optimizer).__name__, **defaults},
             "scheduler": None if self.scheduler is None else type(self.scheduler).__name__,
+            "schedule": {} if self.scheduler is None else _choices(self.scheduler.state_dict()),
+            "loss": _name_of(self.learner.loss),
             "clip_norm": self.clip_norm,
             "validation": None
             if held_out is None
@@ -256,3 +296,19 @@ def _laid_out_as(like: Tensor, value: Tensor) -> Tensor:
     if value.stride() == like.stride():
         return value
     return torch.empty_like(like, dtype=value.dtype).copy_(value)
+
+
+def _choices(state: Any) -> Any:
+    """What of a scheduler's state was chosen rather than counted, in plain types; functions are left out."""
+    if isinstance(state, dict):
+        return {str(key): _choices(value) for key, value in state.items() if key not in _PROGRESS}
+    if isinstance(state, list | tuple):
+        return [_choices(value) for value in state]
+    if isinstance(state, Tensor) and state.numel() == 1:
+        return state.item()
+    return state if isinstance(state, bool | int | float | str) else None
+
+
+def _name_of(function: Any) -> str:
+    """A function's name, an object's class; without the module, which is ``__main__`` in some programs."""
+    return str(getattr(function, "__qualname__", type(function).__qualname__))

@@ -7,6 +7,9 @@ import threading
 from types import FrameType, TracebackType
 from typing import Any
 
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+"""Those that ask a run to stop."""
+
 
 class StopRequests:
     """While entered, the first SIGINT or SIGTERM is noted in ``received``; a second SIGINT interrupts.
@@ -21,7 +24,7 @@ class StopRequests:
 
     def __enter__(self) -> StopRequests:
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
+            for number in SIGNALS:
                 if signal.getsignal(number) is not signal.SIG_IGN:
                     self._before[number] = signal.signal(number, self._note)
         return self

@@ -10,17 +10,27 @@ from pathlib import Path
 from typing import Literal
 
 import torch
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
 
-from metasym.checkpoint import Checkpoints
+from metasym.checkpoint import Checkpoints, FolderLock
 from metasym.distributed import LostRankError, connect, pick_device
 from metasym.evaluation import MetricChoice, device_of, resolve_metric
 from metasym.guard import NonFiniteError
 from metasym.learners.base import Learner
 from metasym.metrics import NAME, MetricsFile, cut_back
-from metasym.outer import OptimizerFactory, OuterLoop, SchedulerFactory, Validation, make_optimizer
+from metasym.outer import (
+    OptimizerFactory,
+    OuterLoop,
+    SchedulerFactory,
+    Validation,
+    make_optimizer,
+    make_scheduler,
+)
 from metasym.progress import ProgressChoice, displays
 from metasym.serialization import unpack
 from metasym.signals import StopRequests, stop
+from metasym.tasks.sampling import check_seed
 from metasym.types import MetasymError, Record, Tasks
 
 
@@ -31,8 +41,8 @@ def train(
     outer_steps: int,
     tasks_per_step: int = 32,
     outer_lr: float = 1e-3,
-    optimizer: OptimizerFactory | None = None,
-    scheduler: SchedulerFactory | None = None,
+    optimizer: Optimizer | OptimizerFactory | None = None,
+    scheduler: LRScheduler | SchedulerFactory | None = None,
     clip_norm: float | None = None,
     validation: Tasks | None = None,
     validate_every: int = 0,
@@ -54,30 +64,36 @@ def train(
 
     **The step.** ``tasks_per_step`` tasks without repetition (all of them, in order, where there are not
     more) are drawn by ``seed`` and the step's number alone; their mean query loss is descended by Adam
-    with ``outer_lr``, or by ``optimizer(parameters)``, which brings its own rate. ``scheduler(optimizer)``
-    is stepped after every step (``ReduceLROnPlateau``: with the outer loss, or at every validation with
-    its score). ``clip_norm`` bounds the gradient's norm; Records hold the norm before clipping.
+    with ``outer_lr``, or by ``optimizer``, which brings its own rate: a torch optimizer of (some of)
+    ``learner.outer_parameters().values()``, or a function that makes one of them, such as
+    ``lambda p: torch.optim.SGD(p, lr=0.1)``. ``scheduler``, likewise one of that optimizer or a function that
+    makes it, is stepped after every step (``ReduceLROnPlateau``: with the outer loss, or at every validation
+    with its score). ``clip_norm`` bounds the gradient's norm; Records hold the norm before clipping.
 
     **Validation.** Every ``validate_every`` steps on the tasks ``validation`` (its first
     ``validation_tasks``), always with the same episodes. The best parameters (``validation_goal``: the
-    largest for ``"accuracy"``, else the smallest) are put into the learner when the last step is done.
+    largest for ``"accuracy"``, else the smallest) are in the learner when the last Record is yielded.
 
-    **Files.** With ``out``: ``metrics.jsonl`` (a Record a line) and ``checkpoint.safetensors``, written
-    at the start, every ``checkpoint_every`` steps and at the end; the one before is kept beside it.
+    **Files.** With ``out``: ``config.json`` (the learner's and the run's settings, unless the folder has
+    one), ``metrics.jsonl`` (a Record a line) and ``checkpoint.safetensors``, written at the start, every
+    ``checkpoint_every`` steps and at the end; the one before is kept beside it.
     ``resume=True`` goes on from there, bit for bit as if nothing had happened, after any kind of end, also
     to a larger ``outer_steps``; it starts afresh where there is none. Without ``resume`` a folder that holds
-    a checkpoint is refused. Closing the generator early leaves the learner at the last yielded step and
-    the last regular checkpoint.
+    a checkpoint is refused, and so is one in which another run is training until its generator ends.
+    Closing the generator early leaves the learner at the last yielded step and the last regular checkpoint.
 
     **Stopping.** SIGINT (Ctrl-C) and SIGTERM finish the step, write the checkpoint and yield the Record;
-    the next ``next()`` raises ``KeyboardInterrupt``, or ``SystemExit(143)``. A second Ctrl-C
-    interrupts at once.
+    the next ``next()`` raises ``KeyboardInterrupt``, or ``SystemExit(143)``, also after the last step. A
+    second Ctrl-C interrupts at once.
 
     **Guard.** A NaN or infinite loss or gradient raises :class:`NonFiniteError` with the parameters as
     before the step; ``on_nonfinite="skip"`` leaves such tasks out and counts them in the Record.
 
     **Many processes.** The same call under ``torchrun``, on every rank: tasks are split, gradients summed,
-    rank 0's parameters are everyone's, only rank 0 writes and shows progress.
+    rank 0's parameters are everyone's, only rank 0 writes and shows progress. A signal to one rank stops
+    all. A rank that does not answer for 45 s ends the others with :class:`LostRankError`: where a step or the
+    gap between two ``next()`` may differ by more between ranks, call
+    ``torch.distributed.init_process_group(timeout=...)`` before; that group is then used.
 
     ``progress``: ``"auto"`` (a bar on a terminal, lines in a pipe), ``"plain"`` or ``"silent"``;
     ``tensorboard`` writes curves to ``out/tensorboard``. ``device="cuda"`` moves the learner there;
@@ -88,6 +104,7 @@ def train(
     _check_choice("progress", progress, ("auto", "plain", "silent"))
     _check_choice("autocast", autocast, (None, "bfloat16"))
     _check_choice("validation_goal", validation_goal, (None, "min", "max"))
+    check_seed(seed)
     if len(tasks) < 1:
         raise MetasymError("expected at least one task to train on, found none")
     if clip_norm is not None and not clip_norm > 0:
@@ -97,6 +114,8 @@ def train(
             "expected validation tasks together with validate_every >= 1, found "
             f"{'none' if validation is None else 'tasks'} and {validate_every}"
         )
+    if validation is None and (validation_metric, validation_goal, validation_tasks) != ("loss", None, None):
+        raise MetasymError("expected validation tasks with validation_metric, _goal or _tasks, found none")
     if validation_tasks is not None:
         _check_whole(validation_tasks=validation_tasks)
     if tensorboard and out is None:
@@ -121,7 +140,7 @@ def train(
         tasks=tasks,
         tasks_per_step=tasks_per_step,
         optimizer=chosen,
-        scheduler=None if scheduler is None else scheduler(chosen),
+        scheduler=make_scheduler(scheduler, chosen),
         clip_norm=clip_norm,
         validation=held_out,
         seed=seed,
@@ -153,11 +172,14 @@ def _run(
     def open_files() -> bytes | None:
         if files is None:
             return None
+        stack.callback(FolderLock(files.folder).release)
         data = files.open(resume=resume, check=loop.check)
         lines = files.folder / NAME
         if not resume and lines.exists() and lines.stat().st_size > 0:
             raise MetasymError(f"{lines}: expected a folder without a run, found records of one")
         cut_back(lines, unpack(data, str(files.current))["step"] if data else 0)
+        if data is None:
+            files.write_settings(loop.settings)
         return data
 
     def checkpoint() -> None:
@@ -194,19 +216,26 @@ def _run(
                     shown.append(display)
             checkpoint()
             began, first = time.perf_counter(), loop.step
+            if keep_best and loop.step >= outer_steps:
+                loop.take_best()
             while loop.step < outer_steps:
-                record, signal = loop.advance(requests.received, began, first)
+                record = loop.advance(began, first)
+                signal = loop.agree(requests.received)
                 if metrics is not None:
                     metrics.write(record)
                 for display in shown:
                     display.show(record)
                 if signal or loop.step == outer_steps or loop.step % checkpoint_every == 0:
                     checkpoint()
+                if keep_best and loop.step == outer_steps:  # not after the yield: nobody has to ask once more
+                    loop.take_best()
                 yield record
+                # Received since: several ranks can agree only at the end of another step.
+                if ranks.size == 1 or loop.step == outer_steps:
+                    signal = signal or requests.received
                 if signal:
+                    checkpoint()
                     raise stop(signal)
-            if keep_best:
-                loop.take_best()
         except (NonFiniteError, LostRankError) as error:
             if files is not None and last_saved is not None:
                 error.args = (f"{error}; last good checkpoint: {files.current} (step {last_saved})",)

@@ -2,6 +2,12 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import pickle
+import random
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +21,7 @@ from metasym.tasks.sampling import sample
 from metasym.training import train
 from metasym.types import Batch, MetasymError
 
+HERE = Path(__file__).parent
 QUICK = {"outer_steps": 4, "train_tasks": 8, "test_tasks": 5, "checkpoint_every": 2, "tasks_per_step": 4}
 NAME = "translation/rank1/small/msr-fc"
 REQUIRED = {
@@ -115,6 +122,110 @@ def test_a_corrupt_result_is_named_and_kept(tmp_path, content):
         run(quick(outer_steps=1), tmp_path, resume=True)
     assert "\n" not in str(caught.value)
     assert (tmp_path / "result.json").read_text() == content
+
+
+class Bomb:
+    def __reduce__(self):
+        return (pytest.fail, ("a config was unpickled",))
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"[" * 100_000, pickle.dumps(Bomb()), b"\xff\xfe{}"])
+def test_a_corrupt_config_is_named_and_kept(tmp_path, content):
+    run(quick(outer_steps=1), tmp_path, progress="silent")
+    (tmp_path / "config.json").write_bytes(content)
+    for work in (lambda: run(quick(outer_steps=1), tmp_path, resume=True), lambda: load_run(tmp_path)):
+        with pytest.raises(
+            MetasymError, match=r"config\.json: expected the config of a run, found"
+        ) as caught:
+            work()
+        assert "\n" not in str(caught.value)
+    assert (tmp_path / "config.json").read_bytes() == content
+
+
+def test_flipped_bytes_of_a_config_are_one_line_or_the_same_run(tmp_path):
+    first = run(quick(outer_steps=1), tmp_path, progress="silent")
+    good, draw, refused = (tmp_path / "config.json").read_bytes(), random.Random(0), 0
+    for _ in range(200):
+        damaged = bytearray(good)
+        damaged[draw.randrange(len(good))] ^= 1 << draw.randrange(8)
+        (tmp_path / "config.json").write_bytes(damaged)
+        try:
+            assert run(quick(outer_steps=1), tmp_path, resume=True) == first
+        except MetasymError as error:
+            assert "\n" not in str(error)
+            refused += 1
+        assert (tmp_path / "config.json").read_bytes() == bytes(damaged)
+    assert refused > 50
+
+
+def test_a_run_whose_config_was_moved_away_goes_on_and_has_one_again(tmp_path):
+    first = run(quick(), tmp_path, progress="silent")
+    config = (tmp_path / "config.json").read_bytes()
+    (tmp_path / "config.json").unlink()
+    (tmp_path / "result.json").unlink()
+    assert run(quick(), tmp_path, resume=True, progress="silent")["per_task"] == first["per_task"]
+    assert (tmp_path / "config.json").read_bytes() == config
+
+
+def test_the_map_and_the_precision_are_set_used_and_written_down(tmp_path):
+    plain = run(quick(outer_steps=2), tmp_path / "plain", progress="silent")
+    looped = run(quick(outer_steps=2, map="loop"), tmp_path / "loop", progress="silent")
+    mixed = run(quick(outer_steps=2, autocast="bfloat16"), tmp_path / "mixed", progress="silent")
+    written = [json.loads((tmp_path / d / "config.json").read_text()) for d in ("plain", "loop", "mixed")]
+    assert [w["recipe"]["map"] for w in written] == ["auto", "loop", "auto"]
+    assert [w["learner"]["map"] for w in written] == ["vmap", "loop", "vmap"]
+    assert [w["recipe"]["autocast"] for w in written] == ["none", "none", "bfloat16"]
+    assert looped["per_task"] == pytest.approx(plain["per_task"], rel=1e-4)
+    assert mixed["inner_lrs"] != plain["inner_lrs"]
+    assert flags(find(NAME, map="loop")) == ["--map", "loop"]
+    for changes, what in (({"map": "loop"}, "map 'loop'"), ({"autocast": "bfloat16"}, "autocast 'bfloat16'")):
+        with pytest.raises(MetasymError, match=f"{what}, found one with"):
+            run(quick(outer_steps=2, **changes), tmp_path / "plain")
+    with pytest.raises(MetasymError, match="map to be one of auto, vmap, loop"):
+        quick(map="pool")
+
+
+def test_the_map_reaches_the_multi_task_learner(tmp_path):
+    run(quick("translation/rank1/small/mtsr-fc", outer_steps=1, map="loop"), tmp_path, progress="silent")
+    assert json.loads((tmp_path / "config.json").read_text())["learner"]["map"] == "loop"
+
+
+def test_a_bad_device_is_refused_before_anything_is_written(tmp_path):
+    with pytest.raises(MetasymError, match="'mps'"):
+        run(quick(device="mps"), tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.slow
+def test_two_ranks_write_and_say_everything_once(tmp_path):
+    """With one rank's writing refused by the operating system, nobody but rank 0 can have written."""
+    changes = [f"--{name.replace('_', '-')}={value}" for name, value in QUICK.items()]
+    agent = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    command = [
+        *agent,
+        str(HERE / "only_rank_0_writes.py"),
+        "run",
+        NAME,
+        "--out",
+        str(tmp_path / "two"),
+        *changes,
+    ]
+    options = {"capture_output": True, "text": True, "env": {**os.environ, "OMP_NUM_THREADS": "1"}}
+    for _ in range(2):  # the second time the finished result is shown
+        done = subprocess.run([*command, "--progress", "silent"], timeout=120, check=False, **options)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.count(f"{NAME}: mse ") == 1
+        assert done.stdout.count("result.json") == 1
+    one = run(quick(), tmp_path / "one", progress="silent")
+    two = read_result(tmp_path / "two" / "result.json")
+    assert two["per_task"] == pytest.approx(one["per_task"], rel=1e-4)
+    configs = [json.loads((tmp_path / d / "config.json").read_text()) for d in ("one", "two")]
+    assert configs[0] == configs[1]
+    other = [*command, "--seed=3", "--resume"]
+    refused = subprocess.run(other, timeout=120, check=False, **options)
+    assert refused.returncode != 0
+    assert refused.stderr.count("metasym: error: ") == 2
+    assert refused.stderr.count("seed 3, found one with 0") == 2
 
 
 def test_unwritable_places_are_one_line(tmp_path):
@@ -231,7 +342,15 @@ def test_results_from_before_a_field_existed_are_still_good(tmp_path):
     first = run(quick(), tmp_path, progress="silent")
     for name in ("config.json", "result.json"):
         path = tmp_path / name
-        path.write_text(path.read_text().replace('"warmup_steps": 0, ', ""))
+        stored = json.loads(path.read_text())
+        config = stored if name == "config.json" else stored["config"]
+        for field in ("warmup_steps", "map", "autocast"):
+            del config["recipe"][field]
+        del config["learner"]
+        write_json(path, stored)
     assert run(quick(), tmp_path)["per_task"] == first["per_task"]
+    assert load_run(tmp_path)[0] == quick()
+    with pytest.raises(MetasymError, match="map 'loop', found one with 'auto'"):
+        run(quick(map="loop"), tmp_path)
     with pytest.raises(MetasymError, match="warmup_steps 3, found one with 0"):
         run(quick(warmup_steps=3), tmp_path)

@@ -11,16 +11,16 @@ import sys
 import time
 from pathlib import Path
 
-from toy_learner import Lines, learner
+from toy_learner import Lines, msr
 
 from metasym.training import train
 
-STEPS = 300
+STEPS = 200
 
 
 def run(folder: Path) -> None:
     for _ in train(
-        learner(dropout=0.3),
+        msr(dropout=0.3),
         Lines(),
         outer_steps=STEPS,
         tasks_per_step=2,

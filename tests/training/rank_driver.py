@@ -1,22 +1,41 @@
-"""One rank of a run: ``rank_driver.py out=FOLDER steps=N [tasks=N] [kill=STEP | term=STEP]`` (on rank 1)."""
+"""One rank of a run: ``rank_driver.py out=FOLDER steps=N [tasks=N] [kill=STEP | term=STEP]`` (on rank 1).
+
+``kill`` hits after the step, ``term`` within it, after the gradients were exchanged.
+"""
 
 import os
 import signal
 import sys
 
-from toy_learner import Lines, learner
+import torch
+from toy_learner import Lines, msr
 
 from metasym.evaluation import evaluate
 from metasym.training import train
 
 options = dict(argument.split("=") for argument in sys.argv[1:])
 rank = int(os.environ.get("RANK", "0"))
-made = learner(seed=rank)  # other starts on other ranks: rank 0's must win
+made = msr(seed=rank)  # other starts on other ranks: rank 0's must win
+
+
+def hooked(parameters):
+    optimizer = torch.optim.Adam(parameters, lr=1e-3)
+    steps = iter(range(1, 1 + int(options["steps"])))
+
+    def within(*_):
+        if str(next(steps)) == options.get("term") and rank == 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    optimizer.register_step_pre_hook(within)
+    return optimizer
+
+
 for record in train(
     made,
     Lines(poison=(5,)),
     outer_steps=int(options["steps"]),
     tasks_per_step=int(options.get("tasks", 7)),
+    optimizer=hooked,
     on_nonfinite="skip",
     validation=Lines(9),
     validate_every=10,
@@ -26,9 +45,8 @@ for record in train(
     resume=True,
     progress="plain",
 ):
-    for name, number in (("kill", signal.SIGKILL), ("term", signal.SIGTERM)):
-        if rank == 1 and options.get(name) == str(record.step):
-            os.kill(os.getpid(), number)
+    if rank == 1 and options.get("kill") == str(record.step):
+        os.kill(os.getpid(), signal.SIGKILL)
 score = evaluate(made, Lines(9), tasks_per_chunk=2)
 if rank == 0:
     sys.stdout.write(f"SCORE {score.mean!r} {score.ci95!r}\n")

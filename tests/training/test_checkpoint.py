@@ -5,19 +5,25 @@ from __future__ import annotations
 import json
 import pickle
 import random
+import subprocess
+import sys
 from collections import Counter
+from pathlib import Path
 
 import pytest
 import safetensors.torch
 import torch
+import torch.nn.functional as F
 from torch import nn
-from toy_learner import Lines, ToyMAML, bits, learner
+from torch.optim import lr_scheduler
+from toy_learner import Lines, ToyMAML, bits, learner, msr
 
 from metasym.checkpoint import CURRENT, PREVIOUS, load, save
 from metasym.serialization import CheckpointError, pack, unpack
 from metasym.training import train
 from metasym.types import MetasymError
 
+HERE = Path(__file__).parent
 OPTIONS = {"tasks_per_step": 2, "checkpoint_every": 2, "progress": "silent"}
 
 
@@ -123,10 +129,6 @@ def test_the_older_checkpoint_can_be_used_as_the_error_says(run):
 
 
 def test_a_pickle_in_its_place_is_refused_and_not_executed(run, tmp_path):
-    class Bomb:
-        def __reduce__(self):
-            return (pytest.fail, ("a checkpoint was unpickled",))
-
     (run / CURRENT).write_bytes(pickle.dumps(Bomb()))
     refused(run, CURRENT, "expected a metasym checkpoint", PREVIOUS)
     torch.save({"a": torch.ones(2)}, run / CURRENT)
@@ -137,6 +139,50 @@ def test_where_both_are_damaged_no_good_one_is_named(run):
     (run / CURRENT).write_bytes(b"x")
     (run / PREVIOUS).write_bytes((run / PREVIOUS).read_bytes()[:-1])
     assert PREVIOUS not in refused(run, CURRENT)
+
+
+class Bomb:
+    def __reduce__(self):
+        return (pytest.fail, ("a file was unpickled",))
+
+
+def test_metrics_that_are_empty_a_pickle_or_out_of_order_are_refused_and_kept(run):
+    path = run / "metrics.jsonl"
+    good = path.read_bytes()
+    for damaged in (
+        b"",
+        pickle.dumps(Bomb()),
+        b"[" * 100_000 + b"\n",
+        good.replace(b'"step": 3', b'"step": 2'),
+        good.replace(b'"step": 1,', b'"step": 9,'),
+        good.replace(b"\n", b" "),
+    ):
+        path.write_bytes(damaged)
+        refused(run, "metrics.jsonl", "expected the records up to step 4")
+
+
+def test_flipped_bytes_of_metrics_are_refused_or_leave_whole_records(run):
+    """A record that another digit made another number is still one: there is no seal on every line."""
+    path = run / "metrics.jsonl"
+    good, draw, kept = path.read_bytes(), random.Random(2), {p: p.read_bytes() for p in run.iterdir()}
+    found = []
+    for _ in range(60):
+        damaged = bytearray(good)
+        damaged[draw.randrange(len(good))] ^= 1 << draw.randrange(8)
+        path.write_bytes(damaged)
+        try:
+            resume(run, outer_steps=5)
+        except MetasymError as error:
+            assert "\n" not in str(error)
+            assert path.read_bytes() == bytes(damaged)
+            found.append("refused")
+        else:
+            assert path.read_bytes().startswith(bytes(damaged))
+            assert [json.loads(line)["step"] for line in path.read_bytes().splitlines()] == [1, 2, 3, 4, 5]
+            found.append("resumed")
+        for other, content in kept.items():
+            other.write_bytes(content)
+    assert set(found) == {"refused", "resumed"}
 
 
 def test_damaged_metrics_are_refused_and_a_torn_last_line_is_cut(run):
@@ -178,6 +224,79 @@ def test_checkpoints_of_other_files_learners_models_and_runs_are_refused(run):
     refused(run, "expected a metasym checkpoint", PREVIOUS, "step 2")
     save(learner(), run / CURRENT)
     refused(run, "expected a training checkpoint", PREVIOUS)
+
+
+def test_another_loss_or_schedule_is_another_run(tmp_path):
+    def steps(size, gamma=0.1):
+        return lambda optimizer: lr_scheduler.StepLR(optimizer, size, gamma)
+
+    for _ in train(learner(), Lines(), outer_steps=4, out=tmp_path, scheduler=steps(2), **OPTIONS):
+        pass
+    refused(tmp_path, "loss 'l1_loss', found 'mse_loss'", made=learner(loss=F.l1_loss), scheduler=steps(2))
+    refused(tmp_path, "loss 'MSELoss'", made=learner(loss=nn.MSELoss()), scheduler=steps(2))
+    refused(tmp_path, "schedule.step_size 3, found 2", scheduler=steps(3))
+    refused(tmp_path, "schedule.gamma 0.5, found 0.1", scheduler=steps(2, 0.5))
+    refused(tmp_path, "scheduler 'ExponentialLR'", scheduler=lambda o: lr_scheduler.ExponentialLR(o, 0.1))
+    assert resume(tmp_path, scheduler=steps(2))[0].step == 5
+
+
+def test_a_scheduler_that_has_counted_is_still_the_same(tmp_path):
+    made = learner()
+    optimizer = torch.optim.SGD(made.parameters(), lr=0.1)
+    options = {"optimizer": optimizer, "out": tmp_path, "resume": True, **OPTIONS}
+    options["scheduler"] = lr_scheduler.SequentialLR(
+        optimizer,
+        [lr_scheduler.LinearLR(optimizer, total_iters=4), lr_scheduler.CosineAnnealingLR(optimizer, 6)],
+        milestones=[4],
+    )
+    list(train(made, Lines(), outer_steps=5, **options))
+    assert len(list(train(made, Lines(), outer_steps=9, **options))) == 4
+
+
+def test_checkpoints_from_before_a_setting_was_compared_are_still_good(run):
+    state = unpack((run / CURRENT).read_bytes(), "x")
+    del state["run"]["loss"], state["run"]["schedule"]
+    (run / CURRENT).write_bytes(pack(state))
+    assert resume(run)[0].step == 5
+
+
+def test_the_settings_are_written_for_readers_and_a_config_that_is_there_is_kept(tmp_path):
+    list(train(msr(), Lines(), outer_steps=1, out=tmp_path / "a", **OPTIONS))
+    written = json.loads((tmp_path / "a" / "config.json").read_text())
+    assert written["learner"]["method"] == "MSR"
+    assert written["learner"]["map"] == "vmap"
+    assert written["run"]["tasks_per_step"] == 2
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "config.json").write_text("mine")
+    list(train(msr(), Lines(), outer_steps=1, out=tmp_path / "b", **OPTIONS))
+    assert (tmp_path / "b" / "config.json").read_text() == "mine"
+
+
+def test_two_runs_do_not_share_a_folder(tmp_path):
+    running = train(learner(), Lines(), outer_steps=3, out=tmp_path, **OPTIONS)
+    next(running)
+    before = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
+    with pytest.raises(MetasymError, match="no other run writes to") as caught:
+        resume(tmp_path)
+    assert "\n" not in str(caught.value)
+    program = f"import test_checkpoint; test_checkpoint.resume(test_checkpoint.Path({str(tmp_path)!r}))"
+    other = subprocess.run([sys.executable, "-c", program], cwd=HERE, capture_output=True, text=True)
+    assert "MetasymError" in other.stderr
+    assert "no other run writes to" in other.stderr
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before
+    running.close()
+    assert [r.step for r in resume(tmp_path, outer_steps=3)] == [1, 2, 3]
+
+
+def test_a_killed_run_leaves_no_lock(tmp_path):
+    program = (
+        "import os, signal, test_checkpoint as t\n"
+        f"for _ in t.train(t.learner(), t.Lines(), outer_steps=9, out={str(tmp_path)!r}, **t.OPTIONS):\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    killed = subprocess.run([sys.executable, "-c", program], cwd=HERE, capture_output=True, text=True)
+    assert killed.returncode == -9, killed.stderr
+    assert [r.step for r in resume(tmp_path, outer_steps=2)] == [1, 2]
 
 
 def test_a_newer_format_is_named(run, monkeypatch):

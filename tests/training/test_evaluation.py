@@ -64,9 +64,25 @@ def test_metrics_by_name_and_by_function():
     assert evaluate(made, Lines(3)).metric == "loss"
     assert evaluate(made, Lines(3), metric=largest_error).metric == "largest_error"
     assert evaluate(made, Lines(3), metric="accuracy").metric == "accuracy"
-    for options in ({"metric": "f1"}, {"ids": []}, {"tasks_per_chunk": 0}):
-        with pytest.raises(MetasymError, match="expected"):
-            evaluate(made, Lines(3), **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"metric": "f1"}, "'f1'"),
+        ({"metric": 3}, "found 3"),
+        ({"ids": []}, "at least one task"),
+        ({"ids": [7]}, "expected ids from 0 to 2, found 7"),
+        ({"ids": [1, -1]}, "found -1"),
+        ({"ids": [0.5]}, "whole numbers"),
+        ({"tasks_per_chunk": 0}, "tasks_per_chunk"),
+        ({"seed": 1.5}, "seed"),
+    ],
+)
+def test_bad_arguments_are_refused(options, message):
+    with pytest.raises(MetasymError, match=message) as caught:
+        evaluate(learner(), Lines(3), **options)
+    assert "\n" not in str(caught.value)
 
 
 def test_evaluation_is_without_dropout_and_restores_every_mode():

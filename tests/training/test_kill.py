@@ -11,9 +11,11 @@ import threading
 from pathlib import Path
 
 import pytest
-from toy_learner import Lines, bits, learner, reproducible
+import torch
+from toy_learner import Lines, bits, learner, msr, reproducible
 
-from metasym.checkpoint import load
+from metasym.checkpoint import CURRENT, load
+from metasym.serialization import unpack
 from metasym.training import train
 
 HERE = Path(__file__).parent
@@ -39,10 +41,10 @@ def test_twenty_random_kills_leave_no_trace(tmp_path):
     folders = [tmp_path / "undisturbed", tmp_path / "killed"]
     for best in (False, True):
         name = "checkpoint.safetensors"
-        left, right = (bits(load(f / name, learner(dropout=0.3), best=best)) for f in folders)
+        left, right = (bits(load(f / name, msr(dropout=0.3), best=best)) for f in folders)
         assert left == right
     assert records_of(folders[0]) == records_of(folders[1])
-    assert len(records_of(folders[1])) == 300
+    assert len(records_of(folders[1])) == 200
     assert not list(folders[1].glob("*.tmp"))
 
 
@@ -85,30 +87,64 @@ def test_a_crash_at_any_system_call_of_a_checkpoint_can_be_resumed(tmp_path, mon
         assert not list(folder.glob("*.tmp"))
 
 
-def test_signals_stop_at_the_end_of_a_step_with_a_checkpoint(tmp_path):
+STOPS = ((signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit))
+
+
+class Signalling(torch.optim.SGD):
+    """Sends this process a signal in the midst of its ``at``-th step."""
+
+    at, number = 0, signal.SIGTERM
+
+    def step(self, closure=None):
+        self.at -= 1
+        if self.at == 0:
+            os.kill(os.getpid(), self.number)
+        return super().step(closure)
+
+
+@pytest.mark.parametrize(("number", "error"), STOPS)
+@pytest.mark.parametrize("at", [1, 5, 8, 12])
+def test_a_signal_within_a_step_stops_at_its_end_with_a_checkpoint(tmp_path, at, number, error):
     whole = learner()
-    expected = [reproducible(r) for r in train(whole, Lines(), out=tmp_path / "a", **OPTIONS)]
+    options = {**OPTIONS, "optimizer": lambda p: Signalling(p, lr=0.01)}
+    expected = [reproducible(r) for r in train(whole, Lines(), out=tmp_path / "a", **options)]
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
-    for number, error in ((signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)):
-        folder = tmp_path / error.__name__
-        found = []
+    made, folder, found = learner(), tmp_path / "b", []
+    signalling = Signalling(made.parameters(), lr=0.01)
+    signalling.at, signalling.number = at, number
 
-        def interrupted(folder=folder, number=number, found=found):
-            for record in train(learner(), Lines(), out=folder, **OPTIONS):
-                found.append(reproducible(record))
-                if record.step == 5:
-                    os.kill(os.getpid(), number)
+    def interrupted():
+        for record in train(made, Lines(), out=folder, **{**OPTIONS, "optimizer": signalling}):
+            found.append(reproducible(record))
 
-        with pytest.raises(error) as caught:
-            interrupted()
-        if error is SystemExit:
-            assert caught.value.code == 143
-        assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
-        assert [r["step"] for r in found] == [1, 2, 3, 4, 5, 6]
-        resumed = learner(seed=9)
-        found += [reproducible(r) for r in train(resumed, Lines(), out=folder, resume=True, **OPTIONS)]
-        assert found == expected == records_of(folder)
-        assert bits(resumed) == bits(whole)
+    with pytest.raises(error) as caught:
+        interrupted()
+    if error is SystemExit:
+        assert caught.value.code == 143
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+    assert len(found) == at
+    assert unpack((folder / CURRENT).read_bytes(), "x")["step"] == at
+    resumed = learner(seed=9)
+    found += [reproducible(r) for r in train(resumed, Lines(), out=folder, resume=True, **options)]
+    assert found == expected == records_of(folder)
+    assert bits(resumed) == bits(whole)
+
+
+@pytest.mark.parametrize(("number", "error"), STOPS)
+@pytest.mark.parametrize("at", [5, 12])
+def test_a_signal_between_steps_stops_before_the_next(tmp_path, at, number, error):
+    found = []
+
+    def interrupted():
+        for record in train(learner(), Lines(), out=tmp_path, **OPTIONS):
+            found.append(record.step)
+            if record.step == at:
+                os.kill(os.getpid(), number)
+
+    with pytest.raises(error):
+        interrupted()
+    assert found == list(range(1, at + 1))
+    assert unpack((tmp_path / CURRENT).read_bytes(), "x")["step"] == at
 
 
 def test_a_second_interrupt_stops_at_once():

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from toy_learner import Lines, learner
+from toy_learner import Lines, msr
 
 from metasym.evaluation import evaluate
 from metasym.training import train
@@ -22,7 +22,7 @@ def resident_megabytes() -> float:
 def test_5000_steps_do_not_grow_the_process(tmp_path):
     options = {"tasks_per_step": 1, "progress": "silent", "out": tmp_path, "resume": True}
     options |= {"validation": Lines(2), "validate_every": 50}
-    made = learner()
+    made = msr()
     list(train(made, Lines(), outer_steps=200, **options))
     before = resident_megabytes()
     for _ in train(made, Lines(), outer_steps=5200, **options):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import nn
-from toy_learner import Lines, ToyMAML, bits, flat, learner, reproducible
+from torch.optim.lr_scheduler import StepLR
+from toy_learner import Lines, ToyMAML, bits, flat, learner, msr, reproducible
 
 from metasym.randomness import step_seed, task_ids
 from metasym.tasks.sampling import sample
@@ -90,20 +91,26 @@ def test_validation_keeps_the_best_and_goes_by_the_goal():
     def score(prediction, target):
         return (prediction - target).square().mean()
 
+    worse_again = 0
     for goal, pick in (("min", min), ("max", max)):
         made = learner()
         options = {"optimizer": lambda p: torch.optim.Adam(p, lr=0.3), "validation_goal": goal}
         options |= {"validation": Lines(3), "validate_every": 2, "validation_metric": score}
-        seen = {}
-        for record in train(made, Lines(), outer_steps=12, tasks_per_step=2, **options, **SILENT):
+        options |= {"outer_steps": 12, "tasks_per_step": 2, **SILENT}
+        last, seen = learner(), {}
+        for record in train(last, Lines(), keep_best=False, **options):
             if record.validation is not None:
-                seen[record.step] = (record.validation, bits(made))
+                seen[record.step] = (record.validation, bits(last))
         assert list(seen) == [2, 4, 6, 8, 10, 12]
-        best = pick(seen.values(), key=lambda entry: entry[0])
-        assert best[1] == bits(made)
-        last = learner()
-        list(train(last, Lines(), outer_steps=12, tasks_per_step=2, keep_best=False, **options, **SILENT))
         assert bits(last) == seen[12][1]
+        best = pick(seen.values(), key=lambda entry: entry[0])
+        worse_again += best[1] != seen[12][1]
+        records = train(made, Lines(), **options)
+        for _ in range(12):  # exactly as often as there are steps: the last Record comes with the best
+            next(records)
+        assert best[1] == bits(made)
+        records.close()
+    assert worse_again > 0, "a run has to get worse again for this test"
 
 
 def test_validation_can_use_fewer_tasks():
@@ -137,11 +144,26 @@ def test_bfloat16_autocast_trains_near_full_precision():
         ({"autocast": "float16"}, "autocast"),
         ({"validation_goal": "up"}, "validation_goal"),
         ({"validation": Lines(2)}, "validate_every"),
+        ({"validation": Lines(2), "validate_every": 0}, "validate_every"),
         ({"validate_every": 3}, "validation"),
+        ({"validation_metric": "accuracy"}, "validation tasks .* found none"),
+        ({"validation_metric": "f1"}, "validation tasks .* found none"),
+        ({"validation_goal": "max"}, "validation tasks .* found none"),
+        ({"validation_tasks": 3}, "validation tasks .* found none"),
+        ({"seed": 1.5}, "seed to be a whole number of 64 bits, found 1.5"),
+        ({"seed": 2**63}, "seed"),
+        ({"seed": None}, "seed"),
         ({"validation": Lines(2), "validate_every": 1, "validation_metric": "f1"}, "f1"),
         ({"validation": Lines(2), "validate_every": 1, "validation_tasks": 0}, "validation_tasks"),
         ({"tensorboard": True}, "out="),
         ({"device": "abacus"}, "abacus"),
+        ({"device": "mps"}, "expected a device 'cpu' or 'cuda', found 'mps'"),
+        ({"device": "xpu"}, "'xpu'"),
+        ({"device": "meta"}, "'meta'"),
+        ({"device": 1.5}, "1.5"),
+        ({"optimizer": "adam"}, "torch Optimizer, found 'adam'"),
+        ({"optimizer": lambda p: None}, "torch Optimizer, found None"),
+        ({"scheduler": 3}, "torch LRScheduler, found 3"),
     ],
 )
 def test_bad_arguments_are_refused_at_the_call(options, message):
@@ -156,3 +178,49 @@ def test_no_tasks_and_no_gpu_are_refused():
     if not torch.cuda.is_available():
         with pytest.raises(MetasymError, match="CUDA"):
             train(learner(), Lines(), outer_steps=1, device="cuda")
+
+
+def test_an_optimizer_and_its_scheduler_can_be_given_as_they_are():
+    made, other = msr(), msr()
+    optimizer = torch.optim.SGD(made.outer_parameters().values(), lr=0.1, momentum=0.9)
+    scheduler = StepLR(optimizer, 2)
+    options = {"outer_steps": 5, "tasks_per_step": 3, **SILENT}
+    ready = list(train(made, Lines(), optimizer=optimizer, scheduler=scheduler, **options))
+    factories = {
+        "optimizer": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9),
+        "scheduler": lambda o: StepLR(o, 2),
+    }
+    assert list(map(reproducible, ready)) == [
+        reproducible(r) for r in train(other, Lines(), **factories, **options)
+    ]
+    assert bits(made) == bits(other) != bits(msr())
+    assert optimizer.param_groups[0]["lr"] == pytest.approx(0.001)
+
+
+def test_an_optimizer_of_some_outer_parameters_leaves_the_others():
+    made = msr()
+    before = bits(made)
+    (name, first), *_ = made.outer_parameters().items()
+    optimizer = torch.optim.SGD([first], lr=0.1)
+    list(train(made, Lines(), outer_steps=1, optimizer=optimizer, **SILENT))
+    assert [key for key, value in bits(made).items() if value != before[key]] == [name]
+
+
+def test_optimizers_and_schedulers_of_something_else_are_refused():
+    made, other = msr(), msr()
+    own = torch.optim.SGD(made.outer_parameters().values(), lr=0.1)
+    foreign = torch.optim.SGD([*made.outer_parameters().values(), *other.parameters()], lr=0.1)
+    for options, message in (
+        ({"optimizer": torch.optim.SGD(other.parameters(), lr=0.1)}, "5 tensors that are none of them"),
+        ({"optimizer": foreign}, "5 tensors that are none of them"),
+        ({"scheduler": StepLR(own, 2)}, "a scheduler of the optimizer of this run"),
+        ({"optimizer": own, "scheduler": StepLR(foreign, 2)}, "a scheduler of the optimizer of this run"),
+        ({"optimizer": torch.optim.LBFGS(made.outer_parameters().values())}, "LBFGS"),
+    ):
+        with pytest.raises(MetasymError, match=message):
+            train(made, Lines(), outer_steps=1, **options)
+
+
+def test_a_learner_on_no_real_device_is_refused():
+    with pytest.raises(MetasymError, match="'meta'"):
+        train(learner().to("meta"), Lines(), outer_steps=1)

@@ -7,7 +7,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from metasym.learners import MSR
 from metasym.learners.base import Learner
+from metasym.reparam import reparameterize
 from metasym.types import Batch, Episode, OuterLoss
 
 
@@ -89,6 +91,14 @@ def learner(*, seed=0, dropout=0.0, **options) -> ToyMAML:
     made = ToyMAML(nn.Sequential(*layers), **options)
     torch.random.set_rng_state(state)
     return made
+
+
+def msr(*, seed=0, dropout=0.0, **options) -> MSR:
+    """A learner as users have it: MSR on a small reparameterized network."""
+    model = learner(seed=seed, dropout=dropout).model
+    generator = torch.Generator().manual_seed(seed)
+    reparameterize(model, "dense", std=0.3, generator=generator)
+    return MSR(model, inner_steps=1, inner_lr=0.1, **options)
 
 
 def bits(module: nn.Module) -> dict[str, bytes]:

@@ -79,6 +79,7 @@ def build_learner(
             test_lr=recipe.inner_lr,
             filter_std=0.01 if recipe.filter_std is None else recipe.filter_std,
             seed=int(mix(recipe.seed, _START, 1)),
+            map=recipe.map,
             chunk_size=recipe.chunk_size,
         )
     kinds: dict[str, type[MAML | MSR | MSRJoint]] = {
@@ -97,5 +98,6 @@ def build_learner(
         penalty=recipe.penalty,
         learn_start=recipe.learn_start,
         first_order=recipe.first_order,
+        map=recipe.map,
         chunk_size=recipe.chunk_size,
     )

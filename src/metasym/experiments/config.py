@@ -16,6 +16,8 @@ SCHEDULES = ("constant", "cosine", "linear")
 SYMMETRIES = ("none", "dense", "kronecker", "true")
 METHODS = ("maml", "msr", "msr-joint", "mtsr", "oracle")
 NETWORKS = ("fc", "lc", "conv1d", "conv2d")
+MAPS = ("auto", "vmap", "loop")
+AUTOCASTS = ("none", "bfloat16")
 
 
 def _option(
@@ -67,6 +69,8 @@ class Recipe:
     seed: int = _option(0, "seed of the start, of the episodes, and of the data", least=0)
     data_seed: int | None = _option(None, "seed of the data, if it shall differ", least=0)
     device: str = _option("cpu", "cpu or cuda")
+    map: str = _option("auto", "how tasks are mapped over (auto: by a fixed rule on the network)", MAPS)
+    autocast: str = _option("none", "mixed precision of the training steps", AUTOCASTS)
     threads: int | None = _option(None, "threads of torch (none: torch's own choice)", least=1)
     chunk_size: int | None = _option(None, "tasks held in memory at once (none: all of a step)", least=1)
     checkpoint_every: int = _option(100, "outer steps between checkpoints", least=1)
@@ -113,9 +117,14 @@ class Experiment:
 
 
 def experiment_from(stored: dict[str, Any]) -> Experiment:
-    """The experiment that :meth:`Experiment.as_dict` wrote."""
+    """The experiment that :meth:`Experiment.as_dict` wrote; other keys of ``config.json`` are left out.
+
+    A field that the file does not know yet has its default.
+    """
+    known = {field.name for field in dataclasses.fields(Experiment)}
     try:
-        return Experiment(**{**stored, "recipe": Recipe(**stored["recipe"])})
+        parts = {key: value for key, value in stored.items() if key in known}
+        return Experiment(**{**parts, "recipe": Recipe(**stored["recipe"])})
     except (TypeError, KeyError) as error:
         raise MetasymError(f"expected the fields of an experiment, found {error}") from None
 

@@ -8,11 +8,12 @@ import math
 from pathlib import Path
 from typing import Any
 
+from metasym.checkpoint import CONFIG as CONFIG  # the same file as a plain training run's
 from metasym.checkpoint import write_atomically
 from metasym.experiments.config import Experiment, Recipe
 from metasym.types import MetasymError
 
-CONFIG, RESULT = "config.json", "result.json"
+RESULT = "result.json"
 REQUIRED = {
     "experiment": str,
     "recipe": str,
@@ -43,7 +44,7 @@ def read_json(path: Path, what: str) -> dict[str, Any]:
         found = json.loads(path.read_bytes())
     except OSError as error:
         raise MetasymError(f"{path}: expected {what}, found {error.strerror}") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise MetasymError(
             f"{path}: expected {what}, found a truncated or corrupted file; move it away to run again"
         ) from None

@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -24,6 +24,7 @@ from torch.optim.lr_scheduler import LambdaLR
 
 import metasym
 from metasym.checkpoint import CURRENT, load
+from metasym.distributed import Ranks, connect, pick_device
 from metasym.evaluation import evaluate
 from metasym.experiments.build import build_learner, build_problem
 from metasym.experiments.catalogue import find
@@ -66,19 +67,29 @@ def run(
     """Meta-train and test ``experiment``; its files go into the folder ``out``, its result is returned.
 
     A folder with the finished result of this very experiment is not run again; with ``resume`` an unfinished
-    run goes on from its last checkpoint. The folder of another experiment is refused.
+    run goes on from its last checkpoint. The folder of another experiment is refused. Under ``torchrun`` every
+    rank has to call this; rank 0 alone reads and writes files, and all return its result.
     """
     folder = Path(out)
-    make_folder(folder)
-    if (folder / CONFIG).exists():
-        same_run(read_json(folder / CONFIG, "the config of a run"), experiment, folder / CONFIG)
-    if (folder / RESULT).exists():
-        found = read_result(folder / RESULT)
-        same_run(found.get("config", {}), experiment, folder / RESULT)
+    ranks = connect(pick_device(experiment.recipe.device, torch.device("cpu")))
+    found = ranks.on_main(lambda: _finished(experiment, folder))
+    if found is not None:
         return found
     keep_freed_memory()
     with _one_line(folder), _threads(experiment.recipe.threads):
-        return _run(experiment, folder, resume, progress)
+        return _run(experiment, folder, ranks, resume, progress)
+
+
+def _finished(experiment: Experiment, folder: Path) -> dict[str, Any] | None:
+    """The result in the folder, if there is one; refuses the folder of another experiment."""
+    make_folder(folder)
+    if (folder / CONFIG).exists():
+        same_run(read_json(folder / CONFIG, "the config of a run"), experiment, folder / CONFIG)
+    if not (folder / RESULT).exists():
+        return None
+    found = read_result(folder / RESULT)
+    same_run(found.get("config", {}), experiment, folder / RESULT)
+    return found
 
 
 def load_run(folder: str | os.PathLike[str]) -> tuple[Experiment, Problem, Learner]:
@@ -121,15 +132,25 @@ def flags(experiment: Experiment) -> list[str]:
     return parts
 
 
-def _run(experiment: Experiment, folder: Path, resume: bool, progress: ProgressChoice) -> dict[str, Any]:
+def _run(
+    experiment: Experiment, folder: Path, ranks: Ranks, resume: bool, progress: ProgressChoice
+) -> dict[str, Any]:
     began = time.perf_counter()
     recipe = experiment.recipe
     problem = build_problem(experiment)
     tasks, held_out = _training_tasks(experiment, problem)
-    if not (folder / CURRENT).exists():  # a folder of another run is refused by train, and stays as it was
-        write_json(folder / CONFIG, experiment.as_dict())
-    found = _find(experiment, problem, tasks, folder, resume, progress) if recipe.find_steps else None
-    learner = build_learner(experiment, problem, len(tasks), found)
+    learner = build_learner(experiment, problem, len(tasks))
+    config = {**experiment.as_dict(), "learner": learner.describe()}
+
+    def write_config() -> None:
+        write_json(folder / CONFIG, config)
+
+    # The folder of another run is refused by train, and stays as it was.
+    if not ranks.on_main((folder / CURRENT).exists):
+        ranks.on_main(write_config)
+    if recipe.find_steps:
+        found = _find(experiment, problem, tasks, folder, resume, progress)
+        learner = build_learner(experiment, problem, len(tasks), found)
     records = train(
         learner,
         tasks,
@@ -148,10 +169,12 @@ def _run(experiment: Experiment, folder: Path, resume: bool, progress: ProgressC
         on_nonfinite="skip" if recipe.on_nonfinite == "skip" else "stop",
         progress=progress,
         device=recipe.device,
+        autocast=_autocast(recipe),
     )
     rate, skipped = None, 0
     for record in records:
         rate, skipped = record.steps_per_second, skipped + record.skipped_tasks
+    ranks.on_main(write_config)  # again, for a run whose config was moved away
     trained = time.perf_counter()
     score = test_score(experiment, problem, learner)
     square = _target_square(problem.test)
@@ -186,11 +209,15 @@ def _run(experiment: Experiment, folder: Path, resume: bool, progress: ProgressC
             "python": platform.python_version(),
         },
         "threads": torch.get_num_threads(),
-        "config": experiment.as_dict(),
+        "config": config,
         "per_task": list(score.per_task),
     }
-    write_json(folder / RESULT, result)
-    return read_result(folder / RESULT)
+
+    def write_result() -> dict[str, Any]:
+        write_json(folder / RESULT, result)
+        return read_result(folder / RESULT)
+
+    return ranks.on_main(write_result)
 
 
 def _find(
@@ -220,6 +247,7 @@ def _find(
         resume=resume,
         progress=progress,
         device=recipe.device,
+        autocast=_autocast(recipe),
     )
     for _ in records:
         pass
@@ -277,6 +305,10 @@ def _schedule(recipe: Recipe) -> SchedulerFactory | None:
         }[recipe.schedule]
 
     return lambda optimizer: LambdaLR(optimizer, factor)
+
+
+def _autocast(recipe: Recipe) -> Literal["bfloat16"] | None:
+    return "bfloat16" if recipe.autocast == "bfloat16" else None
 
 
 def _inner_lrs(learner: Learner) -> dict[str, float]:

@@ -6,8 +6,9 @@ generator: a resumed run, a run on four processes and a run in chunks then draw 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import cast
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -49,18 +50,29 @@ def seeded(seed: int) -> torch.Generator:
     return generator
 
 
-def stack(episodes: Sequence[Episode]) -> Episode:
-    """Episodes of single tasks, stacked along a new leading dimension."""
-    try:
-        return Episode(
-            Batch(torch.stack([e.support.x for e in episodes]), torch.stack([e.support.y for e in episodes])),
-            Batch(torch.stack([e.query.x for e in episodes]), torch.stack([e.query.y for e in episodes])),
-            torch.stack([torch.as_tensor(e.ids, dtype=torch.int64) for e in episodes]),
-        )
-    except RuntimeError as error:
-        raise MetasymError(
-            f"expected episodes of equal shapes in one step, found tasks that differ: {error}"
-        ) from None
+def check_seed(seed: int) -> None:
+    """Refuse what cannot be mixed into seeds: anything but a whole number of 64 bits."""
+    if isinstance(seed, bool) or not hasattr(seed, "__index__") or not -(2**63) <= seed < 2**63:
+        raise MetasymError(f"expected seed to be a whole number of 64 bits, found {seed!r}")
+
+
+def stack(episodes: Sequence[Episode], ids: Sequence[int] | None = None) -> Episode:
+    """Episodes of single tasks, stacked along a new leading dimension; errors name the task by ``ids``."""
+    names = range(len(episodes)) if ids is None else ids
+    kinds = []
+    for index, episode in zip(names, episodes, strict=True):
+        check_episode(episode, f"task {index}", leading=())
+        kinds.append([(p.x.shape, p.x.dtype, p.y.shape, p.y.dtype) for p in episode[:2]])
+        if kinds[-1] != kinds[0]:
+            raise MetasymError(
+                f"task {index}: expected an episode of the shapes and types of task {names[0]}'s, "
+                f"{describe(episodes[0])}, found {describe(episode)}"
+            )
+    return Episode(
+        Batch(torch.stack([e.support.x for e in episodes]), torch.stack([e.support.y for e in episodes])),
+        Batch(torch.stack([e.query.x for e in episodes]), torch.stack([e.query.y for e in episodes])),
+        torch.stack([torch.as_tensor(e.ids, dtype=torch.int64) for e in episodes]),
+    )
 
 
 def sample(tasks: Tasks, ids: Tensor, seed: int) -> Episode:
@@ -68,7 +80,86 @@ def sample(tasks: Tasks, ids: Tensor, seed: int) -> Episode:
     seeds = mix(seed, ids)
     batched = getattr(tasks, "episodes", None)
     if batched is not None:
-        return cast(Episode, batched(ids, seeds))
-    return stack(
-        [tasks.episode(index, seeded(s)) for index, s in zip(ids.tolist(), seeds.tolist(), strict=True)]
+        found = _method(tasks, "episodes")(ids, seeds)
+        return check_episode(found, f"tasks {_some(ids)}", leading=tuple(ids.shape))
+    make, numbers = _method(tasks, "episode"), ids.tolist()
+    return stack([make(i, seeded(s)) for i, s in zip(numbers, seeds.tolist(), strict=True)], numbers)
+
+
+def check_episode(found: Any, name: str, *, leading: tuple[int, ...]) -> Episode:
+    """Refuse what a task family must not return, by types and shapes alone; ``name`` is what errors call it.
+
+    ``leading`` is ``()`` for the episode of one task, ``(tasks,)`` for those of many.
+    """
+    if not isinstance(found, Episode):
+        raise MetasymError(f"{name}: expected a metasym.Episode, found {type(found).__name__}")
+    for part, batch in (("support", found.support), ("query", found.query)):
+        if not isinstance(batch, Batch):
+            raise MetasymError(f"{name}: expected {part} to be a metasym.Batch, found {type(batch).__name__}")
+        for side, value in (("x", batch.x), ("y", batch.y)):
+            if not isinstance(value, Tensor):
+                raise MetasymError(
+                    f"{name}: expected {part}.{side} to be a tensor, found {type(value).__name__}"
+                )
+            if value.ndim <= len(leading) or tuple(value.shape[: len(leading)]) != leading:
+                shape = "".join(f"{size}, " for size in leading)
+                raise MetasymError(
+                    f"{name}: expected {part}.{side} of shape [{shape}examples, ...], found {list(value.shape)}"
+                )
+        examples = batch.x.shape[len(leading)], batch.y.shape[len(leading)]
+        if examples[0] != examples[1] or examples[0] < 1:
+            raise MetasymError(
+                f"{name}: expected {part} with at least one example and as many of y as of x, "
+                f"found {examples[0]} of x and {examples[1]} of y"
+            )
+    _check_ids(found.ids, name, leading)
+    return found
+
+
+def _check_ids(ids: Any, name: str, leading: tuple[int, ...]) -> None:
+    if isinstance(ids, int) and not leading:
+        return
+    if not isinstance(ids, Tensor) or ids.is_floating_point() or tuple(ids.shape) != leading:
+        found = f"{ids.dtype} {list(ids.shape)}" if isinstance(ids, Tensor) else type(ids).__name__
+        raise MetasymError(
+            f"{name}: expected ids to be a tensor of whole numbers {list(leading)}, found {found}"
+        )
+
+
+def describe(episode: Episode) -> str:
+    """Shapes and types of an episode, on one line."""
+    return ", ".join(
+        f"{part} {side} {list(value.shape)} {str(value.dtype).removeprefix('torch.')}"
+        for part, batch in (("support", episode.support), ("query", episode.query))
+        for side, value in (("x", batch.x), ("y", batch.y))
     )
+
+
+@contextlib.contextmanager
+def explained(episodes: Episode, where: str) -> Iterator[None]:
+    """What torch says about shapes, types and labels that do not fit, on one line with the episodes' own."""
+    try:
+        yield
+    except (MetasymError, torch.OutOfMemoryError):
+        raise
+    except (RuntimeError, IndexError, ValueError) as error:
+        said = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise MetasymError(
+            f"{where}: expected episodes that fit the model and the loss, found {said} "
+            f"(of {episodes.count} tasks: {describe(episodes)})"
+        ) from error
+
+
+def _method(tasks: Tasks, name: str) -> Any:
+    found = getattr(tasks, name, None)
+    if not callable(found):
+        raise MetasymError(
+            f"expected tasks with a method {name}, found "
+            f"{type(tasks).__name__} {'without one' if found is None else f'with {name} = {found!r:.40}'}"
+        )
+    return found
+
+
+def _some(ids: Tensor) -> str:
+    numbers = [str(i) for i in ids[:5].tolist()]
+    return ", ".join(numbers) + (", ..." if len(ids) > 5 else "")
