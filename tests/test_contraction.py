@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -101,3 +103,55 @@ def test_the_rule_counts_products() -> None:
     assert input_first(1, 1)  # one query example
     assert not input_first(19, 1)
     assert not input_first(5, 3)
+
+
+def many_dimensional(kind: str) -> tuple[nn.Module, Episode]:
+    """Models whose last layer sees more than ``[examples, inputs]``."""
+    torch.manual_seed(0)
+    g = torch.Generator().manual_seed(1)
+    layer = nn.Linear(4, 3)
+    if kind == "unflatten":
+        model = nn.Sequential(nn.Unflatten(1, (2, 4)), layer).double()
+        x = torch.randn(3, 2, 8, generator=g, dtype=torch.float64)
+    elif kind == "embedding":
+        model = nn.Sequential(nn.Embedding(7, 4), layer).double()
+        x = torch.randint(7, (3, 2, 2), generator=g)
+    elif kind == "named":
+        body = nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Unflatten(1, (2, 4)))
+        model = nn.Sequential(OrderedDict([("body", body), ("1", layer)])).double()
+        x = torch.randn(3, 2, 8, generator=g, dtype=torch.float64)
+    elif kind == "repeated":
+        tanh = nn.Tanh()  # the same object twice: both count
+        model = nn.Sequential(nn.Linear(8, 8), tanh, nn.Unflatten(1, (2, 4)), tanh, layer).double()
+        x = torch.randn(3, 2, 8, generator=g, dtype=torch.float64)
+    else:
+        model = layer.double()
+        x = torch.randn(3, 2, 2, 4, generator=g, dtype=torch.float64)
+    ms.reparameterize(
+        model, "dense", select=lambda n, m: m is layer, filter_size=5, std=0.5, filter_std=0.5
+    )  # fmt: skip
+    batch = Batch(x, torch.randn(3, 2, 2, 3, generator=g, dtype=torch.float64))
+    return model, Episode(batch, batch, torch.arange(3))
+
+
+@pytest.mark.parametrize("solver", ["sgd", "ridge", "cg"])
+@pytest.mark.parametrize("kind", ["unflatten", "embedding", "named", "repeated", "alone"])
+def test_layers_that_see_more_dimensions(kind: str, solver: str) -> None:
+    model, data = many_dimensional(kind)
+    options = {"inner_steps": 3, "solver": solver, "penalty": 1e-2, "adapt_only": "*.original"}
+    fast, plain = MSR(model, F.mse_loss, **options), MSR(Opaque(model), F.mse_loss, **options)
+    assert isinstance(fast._bind()[0], LayerPredictor)
+    (losses, gradients), (losses2, gradients2) = fast.outer_gradient(data), plain.outer_gradient(data)
+    for found, expected in zip(losses, losses2, strict=True):
+        torch.testing.assert_close(found, expected, atol=1e-9, rtol=1e-9)
+    for name, found in gradients.items():
+        expected = gradients2[name.replace("model.", "model.model.").replace("rates.", "rates.model/")]
+        torch.testing.assert_close(found, expected, atol=1e-9, rtol=1e-9, msg=name)
+    ms.testing.assert_meta_gradient(fast, data, directions=1)
+
+
+def test_a_bias_shared_with_the_head_is_left_alone() -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+    model[1].bias = model[0].bias
+    ms.reparameterize(model, "dense", select=lambda n, _: n == "1", filter_size=3)
+    assert layer_predictor(model, parameters_of(model), ["1.parametrizations.weight.original"]) is None

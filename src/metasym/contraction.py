@@ -8,6 +8,7 @@ costs next to nothing. Which is cheaper depends on the sizes alone.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 
 from torch import Tensor, nn
@@ -42,7 +43,7 @@ class LayerPredictor(ModelPredictor):
 
     def at(self, x: Tensor, *, evaluations: int) -> Callable[[Params], Tensor]:
         """The prediction at ``x``, contracted with U first where that is less work."""
-        if x.ndim != 2 or not input_first(x.shape[0], evaluations):
+        if not input_first(x.shape[0], evaluations):
             return super().at(x, evaluations=evaluations)
         A = self._contract(x)
 
@@ -53,16 +54,15 @@ class LayerPredictor(ModelPredictor):
         return prediction
 
     def jacobian(self, inner: Params, x: Tensor) -> Tensor:
-        """The contraction itself: ``[examples * outputs, k]``."""
-        if x.ndim != 2:
-            return super().jacobian(inner, x)
+        """The contraction itself: ``[rows * outputs, k]``, rows those that the layer sees."""
         return self._contract(x).reshape(-1, self.k)
 
     def _contract(self, x: Tensor) -> Tensor:
+        """``[..., outputs, k]`` from what the layer sees, ``[..., inputs]``."""
         if self.head is not None:
             names = {name for name, _ in self.head.named_parameters()}
             x = call(self.head, {n: p for n, p in self.params.items() if n in names}, x)
-        return (x @ self.by_input).reshape(-1, self.outputs, self.k)
+        return (x @ self.by_input).reshape(*x.shape[:-1], self.outputs, self.k)
 
 
 def dense_linear(layer: nn.Module) -> bool:
@@ -98,11 +98,14 @@ def layer_predictor(model: nn.Module, params: Params, inner: list[str]) -> Layer
     layer = model.get_submodule(name)
     if not dense_linear(layer):
         return None
-    original = params[inner[0]]
     if layer is model:
         return LayerPredictor(model, params, name, None)
-    if type(model) is nn.Sequential and name == str(len(model) - 1) and not model._forward_hooks:
-        head = nn.Sequential(*list(model)[:-1])
-        tied = any(p is original for p in head.parameters())
-        return None if tied else LayerPredictor(model, params, name, head)
-    return None
+    if type(model) is not nn.Sequential or model._forward_hooks or model._forward_pre_hooks:
+        return None
+    *before, last = model._modules.items()  # not named_children, which lists a layer used twice once
+    if last[0] != name:
+        return None
+    head = nn.Sequential(OrderedDict(before))
+    own = {id(p) for p in layer.parameters()}
+    tied = any(id(p) in own for p in head.parameters())
+    return None if tied else LayerPredictor(model, params, name, head)

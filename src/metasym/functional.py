@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, vmap
 from torch.nn.modules.batchnorm import _NormBase
+from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from metasym.types import Batch, Episode, Loss, MetasymError, OuterLoss, Params
@@ -80,7 +83,7 @@ class ModelPredictor:
     def loss_at(self, data: Batch, loss: Loss, *, evaluations: int) -> Callable[[Params], Tensor]:
         """The loss of the prediction."""
         prediction = self.at(data.x, evaluations=evaluations)
-        return lambda inner: loss(prediction(inner), data.y)
+        return lambda inner: measure(loss, prediction(inner), data.y)
 
     def at(self, x: Tensor, *, evaluations: int) -> Callable[[Params], Tensor]:
         """The prediction at ``x``; nothing can be done ahead for a model that is not known."""
@@ -88,7 +91,9 @@ class ModelPredictor:
 
     def normal_equations(self, inner: Params, data: Batch) -> NormalEquations:
         """From the derivative J, the dual problem where there are fewer residuals than parameters."""
-        r = (data.y - self(inner, data.x)).reshape(-1).double()
+        prediction = self(inner, data.x)
+        check_shapes(prediction.shape, data.y)
+        r = (data.y - prediction).reshape(-1).double()
         J = self.jacobian(inner, data.x).double()
         rows, entries = J.shape
         if rows < entries:
@@ -114,7 +119,54 @@ def call(model: nn.Module, params: Params, x: Tensor) -> Tensor:
     """The model's output at ``x`` with ``params`` in place of its own; misspelt or missing names are errors."""
     buffers = dict(model.named_buffers())
     output: Tensor = functional_call(model, (params, buffers), (x,), strict=True)
+    if not isinstance(output, Tensor):
+        raise MetasymError(f"expected the model to return a Tensor, found {type(output).__name__}")
     return output
+
+
+def measure(score: Loss, prediction: Tensor, target: Tensor, what: str = "loss") -> Tensor:
+    """``score(prediction, target)``, checked: one number, and nothing broadcast where shapes have to agree."""
+    if isinstance(score, _ELEMENTWISE) or score in _ELEMENTWISE_FUNCTIONS:
+        check_shapes(prediction.shape, target)
+    value = score(prediction, target)
+    if not isinstance(value, Tensor) or value.ndim > 0:
+        found = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
+        raise MetasymError(f"expected the {what} to be a Tensor with one number, found {found}")
+    return value
+
+
+def check_shapes(prediction: Sequence[int], target: Tensor) -> None:
+    """Refuse targets that would be broadcast: ``[n]`` against ``[n, 1]`` compares all pairs."""
+    if tuple(prediction) != tuple(target.shape):
+        raise MetasymError(
+            f"expected targets of the prediction's shape {tuple(prediction)}, found {tuple(target.shape)}"
+        )
+
+
+def is_squared(loss: Loss) -> bool:
+    """Whether ``loss`` is known to be the mean squared error."""
+    return loss is F.mse_loss or (type(loss) is nn.MSELoss and loss.reduction == "mean")
+
+
+_ELEMENTWISE = (nn.MSELoss, nn.L1Loss, nn.SmoothL1Loss, nn.HuberLoss)
+_ELEMENTWISE_FUNCTIONS = (F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.huber_loss)
+
+
+@contextlib.contextmanager
+def evaluating(module: nn.Module) -> Iterator[None]:
+    """Evaluation mode (no dropout) meanwhile; every part's own mode is put back."""
+    modes = [(part, part.training) for part in module.modules()]
+    module.eval()
+    try:
+        yield
+    finally:
+        for part, mode in modes:
+            part.training = mode
+
+
+def full_precision(like: Tensor) -> torch.autocast:
+    """No autocast meanwhile: for sums that cancel and systems to solve, where bfloat16 leaves no digit."""
+    return torch.autocast(like.device.type, enabled=False)
 
 
 def flatten(params: Params) -> Tensor:
@@ -180,7 +232,17 @@ def map_tasks(task: Callable[[D], T], data: D, *, mode: str) -> T:
     ``data`` is any pytree (an ``Episode``, a tuple of dicts) whose tensors have a leading task dimension.
     """
     if mode == "vmap":
-        return vmap(task, randomness="different")(data)
+        try:
+            with ExactNorms():
+                return vmap(task, randomness="different")(data)
+        except torch.OutOfMemoryError:
+            raise
+        except RuntimeError as error:
+            task(pytree.tree_map(lambda t: t[0], data))  # fails by itself: then that is the error to show
+            raise MetasymError(
+                "expected a model that torch.func.vmap can map over tasks, found one that only a loop can: "
+                f"set map='loop' (torch says: {str(error).splitlines()[0]})"
+            ) from error
     tasks = pytree.tree_leaves(data)[0].shape[0]
     return stack_results([task(pytree.tree_map(lambda t, i=i: t[i], data)) for i in range(tasks)])
 
@@ -192,42 +254,72 @@ def stack_results(results: Sequence[T]) -> T:
     return pytree.tree_unflatten(stacked, flat[0][1])  # type: ignore[no-any-return]
 
 
-def choose_map(model: nn.Module, inner: Sequence[str], wanted: str = "auto") -> str:
+class ExactNorms(TorchFunctionMode):
+    """Takes the scale and shift of batch, instance and layer norms out of torch's own kernels.
+
+    Inside them vmap returns second derivatives that are off by per cents when the scale is adapted
+    (torch 2.13: the gradient by the scale takes the batch's mean and deviation as constants). The loss is
+    right, so nothing else would show it. Normalising without a scale is right, and so is the product after
+    it. As a mode it sees every call, of layers, of ``torch.nn.functional`` and of parametrized scales alike.
+    """
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Called by torch in place of every function of its own."""
+        names = _NORMS.get(func)
+        if names is None:
+            return func(*args, **(kwargs or {}))
+        given = {**dict(zip(names, args, strict=False)), **(kwargs or {})}
+        if given.get("weight") is None:
+            return func(*args, **(kwargs or {}))
+        # Along the channels, the second dimension, but for layer norm, whose scale has the last ones' shape.
+        shape = () if "normalized_shape" in names else (-1, *(1,) * (given["input"].ndim - 2))
+        scale, shift = (t if t is None or not shape else t.reshape(shape) for t in map(given.get, _AFFINE))
+        result = func(**{**given, "weight": None, "bias": None})
+        normal = result[0] if isinstance(result, tuple) else result
+        normal = normal * scale if shift is None else normal * scale + shift
+        return (normal, *result[1:]) if isinstance(result, tuple) else normal
+
+
+_AFFINE = ("weight", "bias")
+_BATCH = ("input", "running_mean", "running_var", *_AFFINE)
+_NATIVE = ("input", *_AFFINE, "running_mean", "running_var")
+_LAYER = ("input", "normalized_shape", *_AFFINE, "eps")
+_NORMS: dict[Callable[..., Any], tuple[str, ...]] = {
+    F.layer_norm: _LAYER,
+    torch.layer_norm: (*_LAYER, "cudnn_enable"),
+    torch.native_layer_norm: _LAYER,
+    F.batch_norm: (*_BATCH, "training", "momentum", "eps"),
+    torch.batch_norm: (*_NATIVE, "training", "momentum", "eps", "cudnn_enabled"),
+    torch.native_batch_norm: (*_NATIVE, "training", "momentum", "eps"),
+    F.instance_norm: (*_BATCH, "use_input_stats", "momentum", "eps"),
+    torch.instance_norm: (*_NATIVE, "use_input_stats", "momentum", "eps", "cudnn_enabled"),
+}
+"""Each function that has the fault, with the names of its arguments in order."""
+
+
+def choose_map(model: nn.Module, wanted: str = "auto") -> str:
     """``"vmap"`` or ``"loop"``: a fixed rule on the model, so that equal seeds give equal bits.
 
-    A loop where vmap would return wrong second derivatives (see ``unsafe_under_vmap``) and where
-    convolutions are so wide that it is faster; vmap otherwise.
+    A loop where convolutions are so wide that it is faster, and for recurrent layers, which vmap cannot
+    map; vmap otherwise.
     """
     if wanted not in ("auto", "vmap", "loop"):
         raise MetasymError(f"expected map to be 'auto', 'vmap' or 'loop', found {wanted!r}")
-    unsafe = unsafe_under_vmap(model, inner)
-    if wanted == "vmap" and unsafe:
-        raise MetasymError(
-            f"expected map='loop' or 'auto' while the scale of {unsafe[0]!r} is adapted, found 'vmap': torch "
-            "returns wrong second derivatives there (metasym.nn.TaskBatchNorm2d and GroupNorm are safe)"
-        )
     if wanted != "auto":
         return wanted
-    widths = [
-        max(module.in_channels, module.out_channels)
+    wide = any(
+        isinstance(module, nn.Conv1d | nn.Conv2d | nn.Conv3d)
+        and max(module.in_channels, module.out_channels) >= LOOP_FROM_CHANNELS
         for module in model.modules()
-        if isinstance(module, nn.Conv1d | nn.Conv2d | nn.Conv3d)
-    ]
-    return "loop" if unsafe or max(widths, default=0) >= LOOP_FROM_CHANNELS else "vmap"
-
-
-def unsafe_under_vmap(model: nn.Module, inner: Sequence[str]) -> list[str]:
-    """Norm layers whose adapted scale makes vmap return second derivatives that are off by per cents.
-
-    Measured with torch 2.13: batch, instance and layer norm whose scale differs between tasks. The
-    loss is right, so nothing else would show it.
-    """
-    names = set(inner)
-    return [
-        name
-        for name, module in model.named_modules()
-        if isinstance(module, _NormBase | nn.LayerNorm) and f"{name}.weight".lstrip(".") in names
-    ]
+    )
+    recurrent = any(isinstance(module, nn.RNNBase) for module in model.modules())
+    return "loop" if wide or recurrent else "vmap"
 
 
 def check_no_running_statistics(model: nn.Module) -> None:

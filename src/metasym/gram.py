@@ -5,19 +5,31 @@ the patches ``[rows, p]`` and Y the targets ``[rows, out]``, ``|P M^T - Y|^2 = <
 ``S = P^T P`` and ``C = Y^T P``. An image has many more patches than a patch has entries, and S and C depend on the
 data alone: computed once a task, every loss, gradient and second derivative of it is a product of tiny
 matrices, whatever the size of the image.
+
+The three terms cancel where the prediction is good, so all of them are held in float64: the loss is then
+right to 1e-16 of ``|Y|^2``, better than a float32 prediction gives it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.func import functional_call, vmap
+from torch.func import functional_call, vjp, vmap
 from torch.nn.utils import parametrize
 
-from metasym.functional import ModelPredictor, NormalEquations, flatten, unflatten
+from metasym.functional import (
+    ModelPredictor,
+    NormalEquations,
+    check_shapes,
+    flatten,
+    full_precision,
+    is_squared,
+    unflatten,
+)
 from metasym.types import Batch, Loss, Params
 
 _LIST = "parametrizations.weight"
@@ -40,8 +52,11 @@ class ConvolutionPredictor(ModelPredictor):
         entries = data.y.numel()
 
         def squared(inner: Params) -> Tensor:
-            M = self._matrix(inner)
-            return ((M @ S * M).sum() - 2 * (M * C).sum() + square) / entries
+            exact = self._matrix(inner)
+            M = exact.double()
+            value = ((M @ S * M).sum() - 2 * (M * C).sum() + square) / entries
+            # Rounding may take a loss of zero below it; the gradient stays right and is kept.
+            return (value + (-value.detach()).clamp_min(0)).to(exact.dtype)
 
         return squared
 
@@ -49,7 +64,7 @@ class ConvolutionPredictor(ModelPredictor):
         """``J^T J = B (S) B^T`` with B the weights of the unit filters, the same for all tasks."""
         if not self.linear or not self._pays(data.x):
             return super().normal_equations(inner, data)
-        S, C, square = (t.double() for t in self._moments(data))
+        S, C, square = self._moments(data)
         start = flatten(inner)
         units = torch.eye(start.numel(), dtype=start.dtype, device=start.device)
         zero = self._matrix(unflatten(inner, torch.zeros_like(start))).double()
@@ -63,14 +78,21 @@ class ConvolutionPredictor(ModelPredictor):
 
     def _pays(self, x: Tensor) -> bool:
         """More patches than entries of a patch: otherwise the moments are larger than the data."""
+        if x.ndim != 4:
+            return False
+        height, width = self._places(x)
+        return x.shape[0] * height * width >= self.layer.weight[0].numel()
+
+    def _places(self, x: Tensor) -> tuple[int, int]:
+        """Height and width of the output."""
         layer = self.layer
         padding = layer.padding
         assert not isinstance(padding, str)
-        places = 1
+        found = []
         for i in range(2):
             reach = layer.dilation[i] * (layer.kernel_size[i] - 1) + 1
-            places *= (x.shape[i - 2] + 2 * padding[i] - reach) // layer.stride[i] + 1
-        return x.shape[0] * places >= layer.weight[0].numel()
+            found.append((x.shape[i - 2] + 2 * padding[i] - reach) // layer.stride[i] + 1)
+        return found[0], found[1]
 
     def _matrix(self, inner: Params) -> Tensor:
         """The weight as a matrix ``[out, p]``, its last column the bias where there is one."""
@@ -81,27 +103,73 @@ class ConvolutionPredictor(ModelPredictor):
             lists = self.layer.parametrizations
             assert isinstance(lists, nn.ModuleDict)
             own = {n.removeprefix(f"{_LIST}."): p for n, p in params.items() if n.startswith(_LIST)}
-            W = functional_call(lists["weight"], own, ())
+            with full_precision(next(iter(params.values()))):
+                W = functional_call(lists["weight"], own, ())
         M = W.reshape(W.shape[0], -1)
         return M if "bias" not in params else torch.cat([M, params["bias"].unsqueeze(1)], dim=1)
 
     def _moments(self, data: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        """``S [p, p]``, ``C [out, p]`` and the square of the targets."""
-        layer = self.layer
-        padding = layer.padding
-        assert not isinstance(padding, str)
-        P = F.unfold(
-            data.x, layer.kernel_size, layer.dilation, padding, layer.stride
-        )  # [examples, p, places]
-        if self.layer.bias is not None:
-            P = torch.cat([P, torch.ones_like(P[:, :1])], dim=1)
-        Y = data.y.reshape(data.y.shape[0], data.y.shape[1], -1)
-        return (P @ P.mT).sum(0), (Y @ P.mT).sum(0), torch.linalg.vector_norm(data.y) ** 2
+        """``S [p, p]``, ``C [out, p]`` and the square of the targets, in float64."""
+        check_shapes((data.x.shape[0], self.layer.out_channels, *self._places(data.x)), data.y)
+        found: tuple[Tensor, Tensor, Tensor] = _Moments.apply(data.x, data.y, self.layer)  # type: ignore[no-untyped-call]
+        return found
 
 
-def is_squared(loss: Loss) -> bool:
-    """Whether ``loss`` is known to be the mean squared error."""
-    return loss is F.mse_loss or (isinstance(loss, nn.MSELoss) and loss.reduction == "mean")
+class _Moments(torch.autograd.Function):
+    """The moments of one task's data, under vmap one task after the other.
+
+    A task's data in float64 stay in the cache, those of all tasks do not: the loop costs about what float32
+    costs all at once.
+    """
+
+    @staticmethod
+    def forward(x: Tensor, y: Tensor, layer: nn.Conv2d) -> tuple[Tensor, Tensor, Tensor]:
+        return _moments(x.double(), y.double(), layer)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:  # noqa: ARG004
+        ctx.save_for_backward(*inputs[:2])
+        ctx.layer = inputs[2]
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        """Only for inputs that ask for gradients, as learned ones do."""
+        x, y = (t.double() for t in ctx.saved_tensors)
+        pull = vjp(lambda x, y: _moments(x, y, ctx.layer), x, y)[1]
+        return (*pull(gradients), None)
+
+    @staticmethod
+    def vmap(
+        info: Any, in_dims: tuple[int | None, ...], x: Tensor, y: Tensor, layer: nn.Conv2d
+    ) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
+        xs, ys = (
+            t.expand(info.batch_size, *t.shape) if dim is None else t.movedim(dim, 0)
+            for t, dim in zip((x, y), in_dims, strict=False)
+        )
+        apply: Callable[..., tuple[Tensor, ...]] = _Moments.apply
+        parts = [apply(x, y, layer) for x, y in zip(xs, ys, strict=True)]
+        return tuple(torch.stack(part) for part in zip(*parts, strict=True)), (0, 0, 0)
+
+
+def _moments(x: Tensor, y: Tensor, layer: nn.Conv2d) -> tuple[Tensor, Tensor, Tensor]:
+    """``P^T P``, ``Y^T P`` and ``|Y|^2`` of one task."""
+    P = _patches(x, layer)
+    if layer.bias is not None:
+        P = torch.cat([P, torch.ones_like(P[:, :1])], dim=1)
+    Y = y.reshape(y.shape[0], y.shape[1], -1)
+    # P first: the product is a third faster so than the other way round.
+    return (P @ P.mT).sum(0), (P @ Y.mT).sum(0).mT, torch.linalg.vector_norm(Y) ** 2
+
+
+def _patches(x: Tensor, layer: nn.Conv2d) -> Tensor:
+    """``[examples, entries of a patch, places]``: what ``F.unfold`` gives, five times as fast by views."""
+    padding = layer.padding
+    assert not isinstance(padding, str)
+    x = F.pad(x, (padding[1], padding[1], padding[0], padding[0]))
+    for i in range(2):
+        reach = layer.dilation[i] * (layer.kernel_size[i] - 1) + 1
+        x = x.unfold(2 + i, reach, layer.stride[i])[..., :: layer.dilation[i]]
+    return x.permute(0, 1, 4, 5, 2, 3).flatten(1, 3).flatten(2)
 
 
 def convolution_predictor(model: nn.Module, params: Params, inner: list[str]) -> ConvolutionPredictor | None:

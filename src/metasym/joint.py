@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.func import grad_and_value
 
 from metasym.contraction import dense_linear
-from metasym.functional import Adapted, ModelPredictor
+from metasym.functional import Adapted, ModelPredictor, measure
 from metasym.types import Batch, Loss, Params
 
 _U, _V = "parametrizations.weight.0.U", "parametrizations.weight.original"
@@ -64,7 +64,7 @@ def joint_sgd(
         return W
 
     def support_loss(W: Tensor) -> Tensor:
-        return loss(predict({_WEIGHT: W}, support.x), support.y)
+        return measure(loss, predict({_WEIGHT: W}, support.x), support.y)
 
     before: Tensor | None = None
     for step in range(steps):

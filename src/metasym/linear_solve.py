@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 from torch.func import vjp
 
-from metasym.functional import Adapted, Predictor, flatten, unflatten
+from metasym.functional import Adapted, Predictor, check_shapes, flatten, full_precision, unflatten
 from metasym.types import Batch, MetasymError, Params
 
 
-def ridge(predict: Predictor, inner: Params, support: Batch, *, penalty: Tensor) -> Adapted:
+def ridge(predict: Predictor, inner: Params, support: Batch, *, penalty: float) -> Adapted:
     """The exact minimiser, from the smaller of the two normal equations, in float64.
 
     With fewer residuals than parameters the dual ``d = J^T (J J^T + c I)^-1 r`` is smaller and better
@@ -23,7 +23,7 @@ def ridge(predict: Predictor, inner: Params, support: Batch, *, penalty: Tensor)
     """
     start = flatten(inner)
     gram, right, dual, rows, square = predict.normal_equations(inner, support)
-    d = _solve_positive(gram, penalty.double() * rows, right.unsqueeze(-1)).squeeze(-1)
+    d = _solve_positive(gram, penalty * rows, right.unsqueeze(-1)).squeeze(-1)
     if dual is not None:
         after_square = torch.linalg.vector_norm(right - gram @ d) ** 2
         d = dual @ d
@@ -39,7 +39,7 @@ def ridge(predict: Predictor, inner: Params, support: Batch, *, penalty: Tensor)
 
 
 def conjugate_gradients(
-    predict: Predictor, inner: Params, support: Batch, *, penalty: Tensor, iterations: int
+    predict: Predictor, inner: Params, support: Batch, *, penalty: float, iterations: int
 ) -> Adapted:
     """``iterations`` of conjugate gradients on the normal equations: J is never formed.
 
@@ -54,12 +54,14 @@ def conjugate_gradients(
     start = flatten(inner)
     zero = torch.zeros_like(start)
     offset, transposed = vjp(prediction, zero)  # type: ignore[misc]
-    residual = support.y.reshape(-1) - prediction(start)
+    predicted = at_support(inner)
+    check_shapes(predicted.shape, support.y)
+    residual = (support.y - predicted).reshape(-1)
     rows = residual.numel()
 
     def normal(direction: Tensor) -> Tensor:
         moved = prediction(direction) - offset  # affine: no derivative needed
-        curved: Tensor = transposed(moved)[0] / rows + penalty.to(direction) * direction
+        curved: Tensor = transposed(moved)[0] / rows + penalty * direction
         return curved
 
     d = zero
@@ -75,7 +77,9 @@ def conjugate_gradients(
         p, gg = g + (new / (gg + tiny)) * p, new
 
     def after() -> Tensor:
-        return (support.y.reshape(-1) - prediction((start + d).detach())).detach().square().mean()
+        with full_precision(start):  # evaluated later, when the solve's own precision is over
+            left = support.y.reshape(-1) - prediction((start + d).detach())
+        return left.detach().square().mean()
 
     return Adapted(unflatten(inner, start + d), residual.detach().square().mean(), after)
 
@@ -95,7 +99,7 @@ def check_linear(predict: Predictor, inner: Params, x: Tensor) -> None:
         )
 
 
-def _solve_positive(A: Tensor, shift: Tensor, b: Tensor) -> Tensor:
+def _solve_positive(A: Tensor, shift: float, b: Tensor) -> Tensor:
     """``(A + shift I)^-1 b`` for a positive semidefinite A ``[n, n]``, scaled so that 1e-12 is a safe shift."""
     eye = torch.eye(A.shape[-1], dtype=A.dtype, device=A.device)
     floor = 1e-13 * A.detach().diagonal(dim1=-2, dim2=-1).sum()  # rounding of A itself: keeps Cholesky alive

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from numbers import Integral, Real
 from typing import Any
 
 import torch
@@ -20,6 +22,24 @@ def accuracy(prediction: Tensor, target: Tensor) -> Tensor:
     return (prediction.argmax(-1) == target).to(prediction.dtype).mean()
 
 
+def check_count(what: str, value: object, least: int = 0) -> int:
+    """``value`` as a whole number of at least ``least``."""
+    if not isinstance(value, Integral) or isinstance(value, bool):
+        raise MetasymError(f"expected {what} to be a whole number, found {value!r}")
+    if value < least:
+        raise MetasymError(f"expected {what} >= {least}, found {value}")
+    return int(value)
+
+
+def check_finite(what: str, value: object, least: float | None = None) -> float:
+    """``value`` as a finite number of at least ``least``."""
+    if not isinstance(value, Real) or not math.isfinite(value):
+        raise MetasymError(f"expected {what} to be a finite number, found {value!r}")
+    if least is not None and value < least:
+        raise MetasymError(f"expected {what} >= {least:g}, found {value}")
+    return float(value)
+
+
 class Learner(nn.Module, ABC):
     """A meta-learner: an ``nn.Module`` whose state is all that meta-training changes.
 
@@ -33,8 +53,8 @@ class Learner(nn.Module, ABC):
         super().__init__()
         if not isinstance(model, nn.Module):
             raise MetasymError(f"expected model to be an nn.Module, found {type(model).__name__}")
-        if chunk_size is not None and chunk_size < 1:
-            raise MetasymError(f"expected chunk_size >= 1, found {chunk_size}")
+        if chunk_size is not None:
+            check_count("chunk_size", chunk_size, least=1)
         self.model = model
         self.loss = loss
         self.chunk_size = chunk_size

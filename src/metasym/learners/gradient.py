@@ -19,14 +19,18 @@ from metasym.functional import (
     call,
     check_no_running_statistics,
     choose_map,
+    evaluating,
+    full_precision,
+    is_squared,
     map_tasks,
+    measure,
     parameters_of,
     query_loss,
     sgd,
 )
 from metasym.gram import convolution_predictor
 from metasym.joint import JointPredictor, joint_predictor, joint_sgd
-from metasym.learners.base import Learner, Metric
+from metasym.learners.base import Learner, Metric, check_count, check_finite
 from metasym.learners.step_sizes import StepSizes
 from metasym.linear_solve import check_linear, conjugate_gradients, ridge
 from metasym.reparam import bake, split, symmetries
@@ -68,21 +72,21 @@ class GradientLearner(Learner):
         super().__init__(model, loss, chunk_size=chunk_size)
         if solver not in SOLVERS:
             raise MetasymError(f"expected solver to be one of {', '.join(SOLVERS)}, found {solver!r}")
-        if solver != "sgd" and not (loss is F.mse_loss or isinstance(loss, nn.MSELoss)):
-            raise MetasymError(f"expected the squared loss with solver={solver!r}, found {loss}")
-        for what, count in (("inner_steps", inner_steps), ("test_inner_steps", test_inner_steps or 0)):
-            if count < 0:
-                raise MetasymError(f"expected {what} >= 0, found {count}")
+        if solver != "sgd":
+            _check_exact(solver, loss, step_sizes, first_order)
         check_no_running_statistics(model)
-        self.inner_steps = inner_steps
-        self.test_inner_steps = inner_steps if test_inner_steps is None else test_inner_steps
-        self.solver, self.penalty = solver, penalty
+        self.inner_steps = check_count("inner_steps", inner_steps)
+        self.test_inner_steps = self.inner_steps
+        if test_inner_steps is not None:
+            self.test_inner_steps = check_count("test_inner_steps", test_inner_steps)
+        inner_lr = check_finite("inner_lr", inner_lr)
+        self.solver, self.penalty = solver, check_finite("penalty", penalty, least=0)
         self.learn_start, self.first_order = learn_start, first_order
         trainable: Params = {n: p for n, p in model.named_parameters() if p.requires_grad}
         adaptable = self._adaptable(trainable)
         self._inner = _matching(list(adaptable), adapt_only)
-        self.map = choose_map(model, self._inner, map)
-        self.rates = StepSizes({n: trainable[n] for n in self._inner}, step_sizes, inner_lr, inner_steps)
+        self.map = choose_map(model, map)
+        self.rates = StepSizes({n: trainable[n] for n in self._inner}, step_sizes, inner_lr, self.inner_steps)
         self._checked_linear = solver == "sgd"
 
     def _adaptable(self, trainable: Params) -> Params:
@@ -115,16 +119,16 @@ class GradientLearner(Learner):
 
     def scores(self, episodes: Episode, metric: Metric, *, inner_steps: int | None = None) -> Tensor:
         """``metric`` on the query sets after ``test_inner_steps`` (or ``inner_steps``), ``[tasks]``."""
+        steps = self._test_steps(inner_steps)
         predict, inner = self._bind()
-        self._check_linear(predict, inner, episodes.support.x[0])
-        steps = self.test_inner_steps if inner_steps is None else inner_steps
 
         def task(episode: Episode) -> Tensor:
             adapted = self._solve(predict, inner, episode.support, steps).inner
-            return metric(predict(adapted, episode.query.x), episode.query.y)
+            return measure(metric, predict(adapted, episode.query.x), episode.query.y, "metric")
 
         size = self.chunk_size or episodes.count
-        with torch.no_grad():
+        with torch.no_grad(), evaluating(self):
+            self._check_linear(predict, inner, episodes.support.x[0])
             parts = [
                 map_tasks(task, episodes.tasks(start, start + size), mode=self.map)
                 for start in range(0, episodes.count, size)
@@ -133,20 +137,20 @@ class GradientLearner(Learner):
 
     def adapted_parameters(self, support: Batch, *, inner_steps: int | None = None) -> Params:
         """The adapted parameters of one task, by their names in the model; keeps no graph."""
-        predict, inner = self._bind()
-        self._check_linear(predict, inner, support.x)
-        steps = self.test_inner_steps if inner_steps is None else inner_steps
-        with torch.no_grad():
+        steps = self._test_steps(inner_steps)
+        predict, inner = self._bind_whole()
+        with torch.no_grad(), evaluating(self):
+            self._check_linear(predict, inner, support.x)
             return self._solve(predict, inner, support, steps).inner
 
     def predict(self, support: Batch, x: Tensor, *, inner_steps: int | None = None) -> Tensor:
         """Adapt to one task's support set and predict at ``x [examples, ...]``; keeps no graph."""
         adapted = self.adapted_parameters(support, inner_steps=inner_steps)
-        with torch.no_grad():
+        with torch.no_grad(), evaluating(self):
             return call(self.model, {**parameters_of(self.model), **adapted}, x)
 
     def adapt(self, support: Batch, *, inner_steps: int | None = None) -> nn.Module:
-        """An ordinary ``nn.Module`` adapted to one task's support set."""
+        """An ordinary ``nn.Module`` adapted to one task's support set, in evaluation mode."""
         return with_parameters(self.model, self.adapted_parameters(support, inner_steps=inner_steps))
 
     def step_sizes(self) -> dict[str, float]:
@@ -173,6 +177,13 @@ class GradientLearner(Learner):
         params = parameters_of(self.model)
         return self._predictor(params), {name: params[name] for name in self._inner}
 
+    def _bind_whole(self) -> tuple[Predictor, Params]:
+        """The same by a predictor whose adapted parameters have the names and shapes of the model's."""
+        return self._bind()
+
+    def _test_steps(self, inner_steps: int | None) -> int:
+        return self.test_inner_steps if inner_steps is None else check_count("inner_steps", inner_steps)
+
     def _predictor(self, params: Params) -> Predictor:
         """The fastest that knows the model's structure; all give the same numbers."""
         return (
@@ -184,7 +195,8 @@ class GradientLearner(Learner):
     def _check_linear(self, predict: Predictor, inner: Params, x: Tensor) -> None:
         """Once, before an exact solve: an error unless the model is linear in what adapts."""
         if not self._checked_linear:
-            check_linear(predict, inner, x)
+            with full_precision(x):
+                check_linear(predict, inner, x)
             self._checked_linear = True
 
     def _solve(self, predict: Predictor, inner: Params, support: Batch, steps: int) -> Adapted:
@@ -198,10 +210,10 @@ class GradientLearner(Learner):
                 rates=self.rates.at,
                 first_order=self.first_order,
             )
-        penalty = support.y.new_tensor(self.penalty)
-        if self.solver == "ridge":
-            return ridge(predict, inner, support, penalty=penalty)
-        return conjugate_gradients(predict, inner, support, penalty=penalty, iterations=steps)
+        with full_precision(support.x):
+            if self.solver == "ridge":
+                return ridge(predict, inner, support, penalty=self.penalty)
+            return conjugate_gradients(predict, inner, support, penalty=self.penalty, iterations=steps)
 
 
 class MAML(GradientLearner):
@@ -217,7 +229,11 @@ class MAML(GradientLearner):
 
 
 class ANIL(GradientLearner):
-    """Adapts only the head (Raghu et al. 2019): the layer named ``head``, the last one unless given."""
+    """Adapts only the head (Raghu et al. 2019): the layer named ``head``.
+
+    Unless given, the last in order of registration whose weight has two dimensions or more: norms are
+    passed over. Where layers are not registered in the order in which they act, name the head.
+    """
 
     def __init__(self, model: nn.Module, loss: Loss = F.mse_loss, *, head: str | None = None, **options: Any):
         self._head = _last_layer(model) if head is None else head
@@ -267,23 +283,19 @@ class MSRJoint(GradientLearner):
             predict, self.loss, inner, support, steps=steps, rates=self.rates.at, first_order=self.first_order
         )
 
-    def adapted_parameters(self, support: Batch, *, inner_steps: int | None = None) -> Params:
-        """The adapted U and v of one task, made whole; keeps no graph."""
+    def _bind_whole(self) -> tuple[Predictor, Params]:
         params = parameters_of(self.model)
-        inner = {name: params[name] for name in self._inner}
-        steps = self.test_inner_steps if inner_steps is None else inner_steps
-        with torch.no_grad():
-            return super()._solve(ModelPredictor(self.model, params), inner, support, steps).inner
+        return ModelPredictor(self.model, params), {name: params[name] for name in self._inner}
 
 
 def with_parameters(model: nn.Module, values: Params) -> nn.Module:
-    """A copy of ``model`` with these parameter values, its symmetries baked: plain and self-contained."""
+    """A copy of ``model`` with these values, symmetries baked: plain, self-contained, in evaluation mode."""
     plain = copy.deepcopy(model)
     named = dict(plain.named_parameters())
     with torch.no_grad():
         for name, value in values.items():
             named[name].copy_(value)
-    return bake(plain) if symmetries(plain) else plain
+    return (bake(plain) if symmetries(plain) else plain).eval()
 
 
 def _need_symmetries(model: nn.Module, method: str) -> None:
@@ -294,17 +306,36 @@ def _need_symmetries(model: nn.Module, method: str) -> None:
         )
 
 
+def _check_exact(solver: str, loss: Loss, step_sizes: str, first_order: bool) -> None:
+    """Refuse what an exact solve would silently ignore or get wrong."""
+    if not is_squared(loss):
+        reduction = getattr(loss, "reduction", None)
+        found = f"{loss}" if reduction is None else f"{type(loss).__name__}(reduction={reduction!r})"
+        raise MetasymError(
+            f"expected the squared loss, F.mse_loss or nn.MSELoss(), with solver={solver!r}, found {found}"
+        )
+    for what, value, default in (("step_sizes", step_sizes, "layer"), ("first_order", first_order, False)):
+        if value != default:
+            raise MetasymError(
+                f"expected {what} to be left at its default with solver={solver!r}, which takes no steps "
+                f"along gradients, found {value!r}"
+            )
+
+
 def _last_layer(model: nn.Module) -> str:
-    """The last module, in order of registration, that has parameters and no parametrization machinery."""
-    names: list[str] = [
-        name
-        for name, module in model.named_modules()
-        if "parametrizations" not in name.split(".")
-        and (any(True for _ in module.parameters(recurse=False)) or hasattr(module, "parametrizations"))
-    ]
-    if not names:
+    """The last module, in order of registration, with a weight of two dimensions or more of its own.
+
+    Failing that, the last with any parameter.
+    """
+    ranks: dict[str, int] = {}
+    for name, module in model.named_modules():
+        own = [n for n, p in module._parameters.items() if p is not None]
+        own += list(getattr(module, "parametrizations", ()))  # a filter may be flat where its weight is not
+        if own and "parametrizations" not in name.split("."):
+            ranks[name] = max(getattr(module, n).ndim for n in own)
+    if not ranks:
         raise MetasymError(f"expected a model with parameters, found none in {type(model).__name__}")
-    return names[-1]
+    return [name for name, rank in ranks.items() if rank > 1 or max(ranks.values()) < 2][-1]
 
 
 def _matching(names: list[str], patterns: str | Sequence[str] | None) -> list[str]:

@@ -8,8 +8,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from metasym.functional import call, check_no_running_statistics, choose_map, map_tasks, parameters_of
-from metasym.learners.base import Learner, Metric
+from metasym.functional import (
+    call,
+    check_no_running_statistics,
+    choose_map,
+    evaluating,
+    map_tasks,
+    measure,
+    parameters_of,
+)
+from metasym.learners.base import Learner, Metric, check_count, check_finite
 from metasym.learners.gradient import with_parameters
 from metasym.reparam import split, symmetries
 from metasym.types import Batch, Episode, Loss, MetasymError, OuterLoss, Params
@@ -20,7 +28,8 @@ class MTSR(Learner):
 
     On a new task U stays frozen and a newly drawn v is fitted to the support set by ``test_steps`` of Adam
     at ``test_lr``. ``train_tasks`` is the number of training tasks; train with ``tasks_per_step`` at least
-    as large for the paper's full-batch updates. Filters start from N(0, filter_std^2).
+    as large for the paper's full-batch updates. Filters start from N(0, filter_std^2), what else is a task's
+    own (biases, norms) from the model's values.
     """
 
     def __init__(
@@ -42,19 +51,19 @@ class MTSR(Learner):
                 f"expected a reparameterized model for MTSR, found a plain {type(model).__name__}: "
                 "call metasym.reparameterize first"
             )
-        if train_tasks < 1:
-            raise MetasymError(f"expected train_tasks >= 1, found {train_tasks}")
+        check_count("train_tasks", train_tasks, least=1)
         check_no_running_statistics(model)
         learned = split(model).U
         own = {n: p for n, p in model.named_parameters() if p.requires_grad and n not in learned}
         self._keys = {name: name.replace(".", "/") for name in own}  # torch forbids dots in names
-        self.test_steps, self.test_lr = test_steps, test_lr
-        self.filter_std, self.seed = filter_std, seed
+        self.test_steps = check_count("test_steps", test_steps)
+        self.test_lr = check_finite("test_lr", test_lr, least=0)
+        self.filter_std, self.seed = check_finite("filter_std", filter_std, least=0), seed
         generator = torch.Generator().manual_seed(seed)
         self.filters = nn.ParameterDict(
-            {self._keys[n]: nn.Parameter(self._draw(p, train_tasks, generator)) for n, p in own.items()}
+            {self._keys[n]: nn.Parameter(t) for n, t in self._start(train_tasks, generator).items()}
         )
-        self.map = choose_map(model, list(own), map)
+        self.map = choose_map(model, map)
 
     @property
     def train_tasks(self) -> int:
@@ -84,14 +93,14 @@ class MTSR(Learner):
 
     def fit(self, support: Batch, *, inner_steps: int | None = None) -> Params:
         """New filters for the tasks of ``support [tasks, examples, ...]``, U frozen: ``[tasks, *filter]``."""
-        tasks = support.x.shape[0]
-        params = parameters_of(self.model)
+        steps = self.test_steps if inner_steps is None else check_count("inner_steps", inner_steps)
         generator = torch.Generator().manual_seed(self.seed + 1)
-        own = {n: self._draw(params[n], 1, generator).expand(tasks, *params[n].shape) for n in self._keys}
-        own = {n: v.clone().requires_grad_() for n, v in own.items()}
+        tasks = support.x.shape[0]
+        start = {n: t[0].expand(tasks, *t[0].shape) for n, t in self._start(1, generator).items()}
+        own = {n: v.clone().requires_grad_() for n, v in start.items()}
         optimizer = torch.optim.Adam(list(own.values()), lr=self.test_lr)
-        with torch.enable_grad():
-            for _ in range(self.test_steps if inner_steps is None else inner_steps):
+        with torch.enable_grad(), evaluating(self):
+            for _ in range(steps):
                 total = self._losses(own, support, frozen=True).sum()  # Adam scales each entry by itself
                 for v, g in zip(own.values(), torch.autograd.grad(total, list(own.values())), strict=True):
                     v.grad = g
@@ -105,18 +114,18 @@ class MTSR(Learner):
         for start in range(0, episodes.count, size):
             chunk = episodes.tasks(start, start + size)
             own = self.fit(chunk.support, inner_steps=inner_steps)
-            with torch.no_grad():
-                parts.append(self._map(own, chunk.query, metric))
+            with torch.no_grad(), evaluating(self):
+                parts.append(self._map(own, chunk.query, metric, "metric"))
         return torch.cat(parts)
 
     def adapt(self, support: Batch, *, inner_steps: int | None = None) -> nn.Module:
-        """An ordinary ``nn.Module`` whose filter was fitted to one task's support set."""
+        """An ordinary ``nn.Module`` whose filter was fitted to one task's support set, in evaluation mode."""
         return with_parameters(self.model, self._fit_one(support, inner_steps))
 
     def predict(self, support: Batch, x: Tensor, *, inner_steps: int | None = None) -> Tensor:
         """Fit a new filter to one task's support set and predict at ``x [examples, ...]``."""
         params = {**parameters_of(self.model), **self._fit_one(support, inner_steps)}
-        with torch.no_grad():
+        with torch.no_grad(), evaluating(self):
             return call(self.model, params, x)
 
     def describe(self) -> dict[str, Any]:
@@ -131,18 +140,25 @@ class MTSR(Learner):
             "map": self.map,
         }
 
-    def _draw(self, like: Tensor, tasks: int, generator: torch.Generator) -> Tensor:
-        drawn = torch.randn(tasks, *like.shape, generator=generator, dtype=like.dtype)
-        return self.filter_std * drawn.to(like.device)
+    def _start(self, tasks: int, generator: torch.Generator) -> Params:
+        """Where the parameters of so many tasks start: filters drawn, the rest as the model has it."""
+        filters, found = split(self.model).v, {}
+        for name, value in parameters_of(self.model).items():
+            if name in filters and name in self._keys:
+                drawn = torch.randn(tasks, *value.shape, generator=generator, dtype=value.dtype)
+                found[name] = self.filter_std * drawn.to(value.device)
+            elif name in self._keys:
+                found[name] = value.detach().expand(tasks, *value.shape).clone()
+        return found
 
     def _fit_one(self, support: Batch, inner_steps: int | None) -> Params:
         batched = Batch(support.x.unsqueeze(0), support.y.unsqueeze(0))
         return {n: v[0] for n, v in self.fit(batched, inner_steps=inner_steps).items()}
 
     def _losses(self, own: Params, data: Batch, *, frozen: bool = False) -> Tensor:
-        return self._map(own, data, self.loss, frozen=frozen)
+        return self._map(own, data, self.loss, "loss", frozen=frozen)
 
-    def _map(self, own: Params, data: Batch, score: Loss, *, frozen: bool = True) -> Tensor:
+    def _map(self, own: Params, data: Batch, score: Loss, what: str, *, frozen: bool = True) -> Tensor:
         """``score(prediction, target)`` of each task with its own filters ``[tasks, *filter]``."""
         shared = parameters_of(self.model)
         if frozen:
@@ -150,6 +166,6 @@ class MTSR(Learner):
 
         def task(item: tuple[Params, Batch]) -> Tensor:
             mine, batch = item
-            return score(call(self.model, {**shared, **mine}, batch.x), batch.y)
+            return measure(score, call(self.model, {**shared, **mine}, batch.x), batch.y, what)
 
         return map_tasks(task, (own, data), mode=self.map)

@@ -8,7 +8,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from metasym.functional import call, check_no_running_statistics, choose_map, map_tasks, parameters_of
+from metasym.functional import (
+    call,
+    check_no_running_statistics,
+    choose_map,
+    evaluating,
+    map_tasks,
+    measure,
+    parameters_of,
+)
 from metasym.learners.base import Learner, Metric
 from metasym.learners.gradient import with_parameters
 from metasym.types import Batch, Episode, Loss, MetasymError, OuterLoss, Params
@@ -46,7 +54,7 @@ class ProtoNet(Learner):
     ) -> None:
         super().__init__(model, loss, chunk_size=chunk_size)
         check_no_running_statistics(model)
-        self.map = choose_map(model, [], map)
+        self.map = choose_map(model, map)
 
     def outer_parameters(self) -> Params:
         """Every trainable parameter of the embedding."""
@@ -59,8 +67,9 @@ class ProtoNet(Learner):
         def task(episode: Episode) -> OuterLoss:
             embedded = call(self.model, params, episode.support.x)
             means = prototypes(embedded, episode.support.y, classes)
-            query = self.loss(closeness(call(self.model, params, episode.query.x), means), episode.query.y)
-            support = self.loss(closeness(embedded.detach(), means.detach()), episode.support.y)
+            logits = closeness(call(self.model, params, episode.query.x), means)
+            query = measure(self.loss, logits, episode.query.y)
+            support = measure(self.loss, closeness(embedded.detach(), means.detach()), episode.support.y)
             return OuterLoss(query, support, support)
 
         return map_tasks(task, episodes, mode=self.map)
@@ -71,10 +80,11 @@ class ProtoNet(Learner):
 
         def task(episode: Episode) -> Tensor:
             means = prototypes(call(self.model, params, episode.support.x), episode.support.y, classes)
-            return metric(closeness(call(self.model, params, episode.query.x), means), episode.query.y)
+            logits = closeness(call(self.model, params, episode.query.x), means)
+            return measure(metric, logits, episode.query.y, "metric")
 
         size = self.chunk_size or episodes.count
-        with torch.no_grad():
+        with torch.no_grad(), evaluating(self):
             parts = [
                 map_tasks(task, episodes.tasks(start, start + size), mode=self.map)
                 for start in range(0, episodes.count, size)
@@ -82,14 +92,14 @@ class ProtoNet(Learner):
         return torch.cat(parts)
 
     def adapt(self, support: Batch, *, inner_steps: int | None = None) -> nn.Module:
-        """A classifier with this task's prototypes; ``inner_steps`` is ignored."""
-        with torch.no_grad():
+        """A classifier with this task's prototypes, in evaluation mode; ``inner_steps`` is ignored."""
+        with torch.no_grad(), evaluating(self):
             means = prototypes(self.model(support.x), support.y, _classes(support.y))
-        return PrototypeClassifier(with_parameters(self.model, {}), means)
+        return PrototypeClassifier(with_parameters(self.model, {}), means).eval()
 
     def predict(self, support: Batch, x: Tensor, *, inner_steps: int | None = None) -> Tensor:
         """Class scores ``[examples, classes]`` at ``x``; keeps no graph."""
-        with torch.no_grad():
+        with torch.no_grad(), evaluating(self):
             means = prototypes(self.model(support.x), support.y, _classes(support.y))
             return closeness(self.model(x), means)
 
