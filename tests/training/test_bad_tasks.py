@@ -10,6 +10,7 @@ from toy_learner import Lines, learner, msr
 
 from metasym.evaluation import evaluate
 from metasym.learners import MAML
+from metasym.tasks import Subset
 from metasym.tasks.sampling import sample
 from metasym.training import train
 from metasym.types import Batch, Episode, MetasymError
@@ -149,3 +150,15 @@ def test_good_episodes_are_what_they_were():
     found = sample(Lines(6), ids, 7)
     assert found.ids.tolist() == [4, 1]
     assert found.support.x.shape == (2, 4, 3)
+
+
+def test_a_bad_episode_inside_a_subset_names_its_task():
+    class Nothing:
+        def __len__(self) -> int:
+            return 4
+
+        def episode(self, index: int, generator: torch.Generator) -> None:
+            return None
+
+    with pytest.raises(MetasymError, match=r"task 2: expected a metasym\.Episode, found NoneType"):
+        sample(Subset(Nothing(), [1, 2]), torch.tensor([1]), 0)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from metasym.tasks.sampling import mix, seeded, stack
+from metasym.tasks.sampling import check_episode, mix, seeded, stack
 from metasym.types import Episode, MetasymError, Tasks
 
 _HOLD_OUT = 7
@@ -35,7 +35,8 @@ class Subset:
 
     def episode(self, index: int, generator: torch.Generator) -> Episode:
         """The episode of the task that is number ``index`` here."""
-        found = self.tasks.episode(int(self.ids[index]), generator)
+        task = int(self.ids[index])
+        found = check_episode(self.tasks.episode(task, generator), f"task {task}", leading=())
         return found._replace(ids=torch.tensor(index))
 
     def episodes(self, ids: Tensor, seeds: Tensor) -> Episode:
