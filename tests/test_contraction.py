@@ -7,24 +7,15 @@ from collections import OrderedDict
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import nn
 
 import metasym as ms
 from metasym.contraction import LayerPredictor, input_first, layer_predictor
-from metasym.functional import ModelPredictor, parameters_of
+from metasym.functional import parameters_of
 from metasym.learners import MSR
 from metasym.types import Batch, Episode
 
-
-class Opaque(nn.Module):
-    """Hides a model's structure, so that the plain path is taken."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.model(x)
+from .plain_path import Opaque, assert_same_learning
 
 
 def network(kind: str) -> nn.Module:
@@ -66,18 +57,8 @@ def test_fast_path_is_the_plain_path(kind: str, support: int, query: int, solver
     options = {"inner_steps": 3, "inner_lr": 0.1, "solver": solver, "penalty": 1e-2}
     fast = MSR(network(kind), F.mse_loss, adapt_only="*.original", **options)
     plain = MSR(Opaque(network(kind)), F.mse_loss, adapt_only="*.original", **options)
-    assert isinstance(fast._bind()[0], LayerPredictor)
-    assert type(plain._bind()[0]) is ModelPredictor
     data = episodes(3 if kind == "network" else 5, support, query)
-    (losses, gradients), (losses2, gradients2) = fast.outer_gradient(data), plain.outer_gradient(data)
-    for found, expected in zip(losses, losses2, strict=True):
-        torch.testing.assert_close(found, expected, atol=1e-9, rtol=1e-9)
-    for name, found in gradients.items():
-        expected = gradients2[name.replace("model.", "model.model.").replace("rates.", "rates.model/")]
-        torch.testing.assert_close(found, expected, atol=1e-9, rtol=1e-9, msg=name)
-    torch.testing.assert_close(
-        fast.scores(data, F.mse_loss), plain.scores(data, F.mse_loss), atol=1e-9, rtol=1e-9
-    )
+    assert_same_learning(fast, plain, data, LayerPredictor)
 
 
 def test_structure_that_is_not_known_is_left_alone() -> None:
@@ -140,13 +121,7 @@ def test_layers_that_see_more_dimensions(kind: str, solver: str) -> None:
     model, data = many_dimensional(kind)
     options = {"inner_steps": 3, "solver": solver, "penalty": 1e-2, "adapt_only": "*.original"}
     fast, plain = MSR(model, F.mse_loss, **options), MSR(Opaque(model), F.mse_loss, **options)
-    assert isinstance(fast._bind()[0], LayerPredictor)
-    (losses, gradients), (losses2, gradients2) = fast.outer_gradient(data), plain.outer_gradient(data)
-    for found, expected in zip(losses, losses2, strict=True):
-        torch.testing.assert_close(found, expected, atol=1e-9, rtol=1e-9)
-    for name, found in gradients.items():
-        expected = gradients2[name.replace("model.", "model.model.").replace("rates.", "rates.model/")]
-        torch.testing.assert_close(found, expected, atol=1e-9, rtol=1e-9, msg=name)
+    assert_same_learning(fast, plain, data, LayerPredictor)
     ms.testing.assert_meta_gradient(fast, data, directions=1)
 
 

@@ -8,12 +8,12 @@ import torch.nn.functional as F
 from torch import nn
 
 import metasym as ms
-from metasym.functional import ModelPredictor, parameters_of
+from metasym.functional import parameters_of
 from metasym.gram import ConvolutionPredictor, convolution_predictor
 from metasym.learners import MAML, MSR, GradientLearner, MSRJoint
 from metasym.types import Batch, Episode
 
-from .test_contraction import Opaque
+from .plain_path import Opaque, assert_same_learning
 
 
 def layer(kind: str) -> nn.Module:
@@ -69,18 +69,8 @@ def test_moments_are_the_plain_path(method: type[GradientLearner], kind: str, so
     options = {"inner_steps": 2, "inner_lr": 0.1, "solver": solver, "penalty": 1e-2}
     fast = method(layer(kind), F.mse_loss, **options)
     plain = method(Opaque(layer(kind)), F.mse_loss, **options)
-    assert isinstance(fast._bind()[0], ConvolutionPredictor)
-    assert type(plain._bind()[0]) is ModelPredictor
     data = episodes(layer(kind))
-    (losses, gradients), (losses2, gradients2) = fast.outer_gradient(data), plain.outer_gradient(data)
-    for found, expected in zip(losses, losses2, strict=True):
-        torch.testing.assert_close(found, expected, atol=1e-9, rtol=1e-9)
-    for name, found in gradients.items():
-        expected = gradients2[name.replace("model.", "model.model.").replace("rates.", "rates.model/")]
-        torch.testing.assert_close(found, expected, atol=1e-9, rtol=1e-9, msg=name)
-    torch.testing.assert_close(
-        fast.scores(data, F.mse_loss), plain.scores(data, F.mse_loss), atol=1e-9, rtol=1e-9
-    )
+    assert_same_learning(fast, plain, data, ConvolutionPredictor)
 
 
 def test_another_loss_takes_the_plain_path() -> None:

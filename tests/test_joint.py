@@ -13,7 +13,8 @@ from metasym.joint import JointPredictor
 from metasym.learners import MSRJoint
 from metasym.types import Batch
 
-from .test_contraction import Opaque, episodes
+from .plain_path import Opaque, assert_same_learning
+from .test_contraction import episodes
 
 
 def layer(bias: bool = False) -> nn.Module:
@@ -31,18 +32,8 @@ def test_outer_products_are_copies(
 ) -> None:
     options = {"inner_steps": steps, "inner_lr": 0.1, "step_sizes": step_sizes, "first_order": first_order}
     fast, plain = MSRJoint(layer(), F.mse_loss, **options), MSRJoint(Opaque(layer()), F.mse_loss, **options)
-    assert isinstance(fast._bind()[0], JointPredictor)
-    assert type(plain._bind()[0]) is ModelPredictor
     data = episodes(5, support, query)
-    (losses, gradients), (losses2, gradients2) = fast.outer_gradient(data), plain.outer_gradient(data)
-    for found, expected in zip(losses, losses2, strict=True):
-        torch.testing.assert_close(found, expected, atol=1e-9, rtol=1e-9)
-    for name, found in gradients.items():
-        expected = gradients2[name.replace("model.", "model.model.").replace("rates.", "rates.model/")]
-        torch.testing.assert_close(found, expected, atol=1e-9, rtol=1e-9, msg=name)
-    torch.testing.assert_close(
-        fast.scores(data, F.mse_loss, inner_steps=5), plain.scores(data, F.mse_loss, inner_steps=5)
-    )
+    assert_same_learning(fast, plain, data, JointPredictor, inner_steps=5)
     one = Batch(data.support.x[0], data.support.y[0])
     torch.testing.assert_close(fast.predict(one, data.query.x[0]), plain.predict(one, data.query.x[0]))
     adapted = fast.adapt(one)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import fnmatch
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -89,9 +90,9 @@ class GradientLearner(Learner):
         self.rates = StepSizes({n: trainable[n] for n in self._inner}, step_sizes, inner_lr, self.inner_steps)
         self._checked_linear = solver == "sgd"
 
+    @abstractmethod
     def _adaptable(self, trainable: Params) -> Params:
         """What this method adapts, of the trainable parameters."""
-        raise NotImplementedError
 
     @property
     def inner_names(self) -> list[str]:
