@@ -70,6 +70,16 @@ def test_two_runs_are_bit_identical(tmp_path, name):
     assert other["per_task"] != runs[0]["per_task"]
 
 
+def test_the_number_of_threads_changes_next_to_nothing(tmp_path):
+    """Sums are taken in another order: the last bits move, and after 60 steps the score by less than 1e-4."""
+    one, two = (
+        run(quick(threads=n, outer_steps=60, tasks_per_step=8), tmp_path / str(n), progress="silent")
+        for n in (1, 2)
+    )
+    assert (one["threads"], two["threads"]) == (1, 2)
+    assert two["mean"] == pytest.approx(one["mean"], rel=1e-4)
+
+
 def test_an_interrupted_run_goes_on_bit_for_bit(tmp_path, monkeypatch):
     whole = run(quick(), tmp_path / "whole", progress="silent")
     module = __import__("metasym.experiments.run", fromlist=["train"])
@@ -263,6 +273,21 @@ def test_diverged_tasks_are_counted(tmp_path):
     assert found["diverged"] == 5
     assert math.isnan(found["mean"])
     assert "NaN" not in (tmp_path / "result.json").read_text()
+
+
+def test_the_first_stage_of_a_recipe_is_found_pruned_and_loaded(tmp_path):
+    """With find_steps the filter is compressed to what the nuclear norm left, resumed and loaded alike."""
+    changes = {"find_steps": 60, "nuclear": 3.0, "train_tasks": 32, "tasks_per_step": 16}
+    wanted = find(NAME, "best", **{**QUICK, **changes})
+    found = run(wanted, tmp_path / "a", progress="silent")
+    (size,) = found["filter_sizes"]
+    assert size < 70
+    assert found["outer_steps"] == 64
+    _, problem, learner = load_run(tmp_path / "a")
+    assert next(iter(learner.model.parameters())).numel() == size
+    (tmp_path / "a" / "result.json").unlink()  # killed before the result: the rest is the same to the bit
+    again = run(wanted, tmp_path / "a", resume=True, progress="silent")
+    assert again["per_task"] == found["per_task"]
 
 
 def test_the_command_of_a_result_is_the_command_that_makes_it():
