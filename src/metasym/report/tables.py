@@ -230,8 +230,10 @@ def _image_size(found: dict[str, Any]) -> int:
 def _number(value: float) -> str:
     if not math.isfinite(value):
         return str(value)
+    if 0 < abs(value) < 1e-4:
+        return f"{value:.1e}"
     return f"{value:.4f}" if abs(value) < 1 else f"{value:.2f}" if abs(value) < 1000 else f"{value:.1e}"
 
 
 def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
