@@ -283,7 +283,7 @@ def test_the_first_stage_of_a_recipe_is_found_pruned_and_loaded(tmp_path):
     (size,) = found["filter_sizes"]
     assert size < 70
     assert found["outer_steps"] == 64
-    _, problem, learner = load_run(tmp_path / "a")
+    _, _, learner = load_run(tmp_path / "a")
     assert next(iter(learner.model.parameters())).numel() == size
     (tmp_path / "a" / "result.json").unlink()  # killed before the result: the rest is the same to the bit
     again = run(wanted, tmp_path / "a", resume=True, progress="silent")
