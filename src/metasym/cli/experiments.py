@@ -1,74 +1,23 @@
-"""The command line, ``metasym`` and ``python -m metasym``: the only place that prints.
-
-Heavy packages (matplotlib, rich) are imported by the commands that need them.
-"""
+"""``metasym list``, ``run``, ``reproduce`` and ``cost``: the experiments of the catalogue."""
 
 from __future__ import annotations
 
 import argparse
-import dataclasses
-import os
-import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
 
 import torch
 
 import metasym
+from metasym.cli.common import PROGRESS, Commands, add_recipe, changes, console, say, write_text
 from metasym.distributed import is_main
 from metasym.experiments.catalogue import find, names
-from metasym.experiments.config import Recipe, field_type
 from metasym.experiments.paper import RECIPES, TABLE1, TABLE2
 from metasym.experiments.reproduce import TABLES
 from metasym.types import MetasymError
 
-_PROGRESS = ("auto", "plain", "silent")
 
-
-class _Parser(argparse.ArgumentParser):
-    """A parser whose complaints are errors like all others: one line, exit status 2."""
-
-    def error(self, message: str) -> NoReturn:
-        raise MetasymError(f"{message} (see {self.prog} --help)")
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status."""
-    try:
-        options = _parser().parse_args(arguments)
-        options.command(options)
-        sys.stdout.flush()
-    except MetasymError as error:
-        print(f"metasym: error: {' '.join(str(error).split())}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("metasym: interrupted; a run that has begun goes on with --resume", file=sys.stderr)
-        return 130
-    except BrokenPipeError:  # the reader of a pipe, head say, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog="metasym",
-        description="Learn the symmetries that a family of tasks shares, and build them into a network.",
-        epilog="metasym COMMAND --help tells all about a command.",
-    )
-    parser.add_argument("--version", action="version", version=f"metasym {metasym.__version__}")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-
-    demo = commands.add_parser("demo", help="learn convolution from data, in about a minute")
-    demo.add_argument(
-        "--out", type=Path, default=Path("demo"), help="folder for the pictures (default: demo)"
-    )
-    demo.add_argument("--seed", type=int, default=0, help="seed of data and start (default: 0)")
-    demo.add_argument(
-        "--outer-steps", type=int, default=1000, help="outer steps of each method (default: 1000)"
-    )
-    demo.set_defaults(command=_demo)
-
+def add(commands: Commands) -> None:
+    """The commands' flags."""
     listing = commands.add_parser("list", help="the names of all experiments")
     listing.add_argument(
         "pattern", nargs="?", help="a part of the name, or a pattern: 'translation/*/msr-fc'"
@@ -81,8 +30,8 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("name", help="the experiment, such as translation/rank1/small/msr-fc")
     run.add_argument("--out", type=Path, required=True, help="folder for its files")
     run.add_argument("--resume", action="store_true", help="go on with the run in --out, if there is one")
-    run.add_argument("--progress", choices=_PROGRESS, default="auto", help="how to show the steps")
-    _add_recipe(run)
+    run.add_argument("--progress", choices=PROGRESS, default="auto", help="how to show the steps")
+    add_recipe(run)
     run.set_defaults(command=_run)
 
     reproduce = commands.add_parser(
@@ -107,51 +56,15 @@ def _parser() -> argparse.ArgumentParser:
     )
     reproduce.add_argument("--only", metavar="PATTERN", help="only experiments whose names match")
     reproduce.add_argument("--markdown", type=Path, metavar="FILE", help="also write the table as Markdown")
-    reproduce.add_argument("--progress", choices=_PROGRESS, default="auto", help="how to show the steps")
+    reproduce.add_argument("--progress", choices=PROGRESS, default="auto", help="how to show the steps")
     reproduce.set_defaults(command=_reproduce)
 
     cost = commands.add_parser(
         "cost", help="an experiment's network: entries of U and v, bytes, multiply-adds"
     )
     cost.add_argument("name", help="the experiment, such as translation/rank1/small/msr-fc")
-    _add_recipe(cost)
+    add_recipe(cost)
     cost.set_defaults(command=_cost)
-    return parser
-
-
-def _add_recipe(parser: argparse.ArgumentParser) -> None:
-    """``--recipe`` and one flag for each of a recipe's fields, which override it."""
-    parser.add_argument("--recipe", choices=RECIPES, default="paper", help="default: paper")
-    group = parser.add_argument_group("fields of the recipe, if they shall differ")
-    for field in dataclasses.fields(Recipe):
-        flag = f"--{field.name.replace('_', '-')}"
-        kind, optional = field_type(field)
-        about: dict[str, Any] = {
-            "default": argparse.SUPPRESS,
-            "help": field.metadata["help"],
-            "dest": field.name,
-        }
-        if kind is bool:
-            group.add_argument(flag, action=argparse.BooleanOptionalAction, **about)
-            continue
-        if field.metadata["choices"]:
-            about["choices"] = field.metadata["choices"]
-        else:
-            about["metavar"] = {int: "N", float: "X", str: "TEXT"}[kind]
-        group.add_argument(flag, type=_none_or(kind) if optional else kind, **about)
-
-
-def _none_or(kind: type) -> Any:
-    def parse(text: str) -> Any:
-        return None if text == "none" else kind(text)
-
-    parse.__name__ = f"{kind.__name__} (or none)"
-    return parse
-
-
-def _changes(options: argparse.Namespace) -> dict[str, Any]:
-    known = {field.name for field in dataclasses.fields(Recipe)}
-    return {name: value for name, value in vars(options).items() if name in known}
 
 
 def _list(options: argparse.Namespace) -> None:
@@ -167,7 +80,7 @@ def _list(options: argparse.Namespace) -> None:
 def _run(options: argparse.Namespace) -> None:
     from metasym.experiments.run import run
 
-    experiment = find(options.name, options.recipe, **_changes(options))
+    experiment = find(options.name, options.recipe, **changes(options))
     found = run(experiment, options.out, resume=options.resume, progress=options.progress)
     if not is_main():  # under torchrun one process speaks for all
         return
@@ -191,7 +104,7 @@ def _reproduce(options: argparse.Namespace) -> None:
         results=options.results,
         jobs=options.jobs,
         progress=options.progress,
-        note=_say,
+        note=say,
         **chosen,
     )
     folder = written[0].parents[1]
@@ -206,7 +119,7 @@ def _reproduce(options: argparse.Namespace) -> None:
     from metasym.report.tables import render
 
     table = render(options.table, folder)
-    _console().print(table.terminal())
+    console().print(table.terminal())
     if options.table == "sizes":
         from metasym.report.figures import sizes_figure
         from metasym.report.tables import load_cells
@@ -214,40 +127,14 @@ def _reproduce(options: argparse.Namespace) -> None:
         for path in sizes_figure(load_cells(folder), folder / "sizes"):
             print(path)
     if options.markdown is not None:
-        _write_text(options.markdown, table.markdown())
+        write_text(options.markdown, table.markdown())
         print(options.markdown)
 
 
 def _cost(options: argparse.Namespace) -> None:
     from metasym.experiments.build import build_model, build_problem
 
-    experiment = find(options.name, options.recipe, **_changes(options))
+    experiment = find(options.name, options.recipe, **changes(options))
     problem = build_problem(experiment)
     model = build_model(experiment, problem)
     print(metasym.cost(model, torch.zeros(1, *problem.input_shape)))
-
-
-def _demo(options: argparse.Namespace) -> None:
-    from metasym.report.demo import demo
-
-    console = _console()
-    for part in demo(options.out, seed=options.seed, outer_steps=options.outer_steps):
-        console.print(part, highlight=False, markup=False)
-
-
-def _console() -> Any:
-    from rich.console import Console
-
-    return Console(width=None if sys.stdout.isatty() else 140)
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
-def _write_text(path: Path, text: str) -> None:
-    from metasym.checkpoint import write_atomically
-    from metasym.experiments.files import make_folder
-
-    make_folder(path.parent)
-    write_atomically(path, text.encode(), what="a table")

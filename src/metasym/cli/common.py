@@ -1,0 +1,82 @@
+"""What several commands share: the parser's errors, a recipe's flags, the console, files."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+from pathlib import Path
+from typing import Any, NoReturn, TypeAlias
+
+from metasym.experiments.config import Recipe, field_type
+from metasym.experiments.paper import RECIPES
+from metasym.types import MetasymError
+
+Commands: TypeAlias = "argparse._SubParsersAction[Any]"
+
+PROGRESS = ("auto", "plain", "silent")
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose complaints are errors like all others: one line, exit status 2."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raised, not printed: :func:`metasym.cli.main` prints it."""
+        raise MetasymError(f"{message} (see {self.prog} --help)")
+
+
+def add_recipe(parser: argparse.ArgumentParser) -> None:
+    """``--recipe`` and one flag for each of a recipe's fields, which override it."""
+    parser.add_argument("--recipe", choices=RECIPES, default="paper", help="default: paper")
+    group = parser.add_argument_group("fields of the recipe, if they shall differ")
+    for field in dataclasses.fields(Recipe):
+        flag = f"--{field.name.replace('_', '-')}"
+        kind, optional = field_type(field)
+        about: dict[str, Any] = {
+            "default": argparse.SUPPRESS,
+            "help": field.metadata["help"],
+            "dest": field.name,
+        }
+        if kind is bool:
+            group.add_argument(flag, action=argparse.BooleanOptionalAction, **about)
+            continue
+        if field.metadata["choices"]:
+            about["choices"] = field.metadata["choices"]
+        else:
+            about["metavar"] = {int: "N", float: "X", str: "TEXT"}[kind]
+        group.add_argument(flag, type=_none_or(kind) if optional else kind, **about)
+
+
+def _none_or(kind: type) -> Any:
+    def parse(text: str) -> Any:
+        return None if text == "none" else kind(text)
+
+    parse.__name__ = f"{kind.__name__} (or none)"
+    return parse
+
+
+def changes(options: argparse.Namespace) -> dict[str, Any]:
+    """The fields of the recipe that the command line gives."""
+    known = {field.name for field in dataclasses.fields(Recipe)}
+    return {name: value for name, value in vars(options).items() if name in known}
+
+
+def console() -> Any:
+    """A rich console; 140 wide where the output is no terminal."""
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else 140)
+
+
+def say(text: str) -> None:
+    """A line of progress, on stderr."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """A text file, whole or not at all."""
+    from metasym.checkpoint import write_atomically
+    from metasym.experiments.files import make_folder
+
+    make_folder(path.parent)
+    write_atomically(path, text.encode(), what="a table")

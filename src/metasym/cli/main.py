@@ -1,0 +1,43 @@
+"""The parser of all commands, and how errors leave the program."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+import metasym
+from metasym.cli import demo, experiments
+from metasym.cli.common import Parser
+from metasym.types import MetasymError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status."""
+    try:
+        options = _parser().parse_args(arguments)
+        options.command(options)
+        sys.stdout.flush()
+    except MetasymError as error:
+        print(f"metasym: error: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("metasym: interrupted; a run that has begun goes on with --resume", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of a pipe, head say, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(
+        prog="metasym",
+        description="Learn the symmetries that a family of tasks shares, and build them into a network.",
+        epilog="metasym COMMAND --help tells all about a command.",
+    )
+    parser.add_argument("--version", action="version", version=f"metasym {metasym.__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for group in (demo, experiments):
+        group.add(commands)
+    return parser
