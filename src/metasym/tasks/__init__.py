@@ -1,17 +1,28 @@
-"""Families of tasks: the paper's synthetic problems, a user's own arrays, and how episodes are drawn."""
+"""Families of tasks: the paper's problems, a user's own arrays and images, and how episodes are drawn."""
 
 from metasym.tasks.arrays import ArrayTasks
+from metasym.tasks.augment import AugmentQuery, PaperTransform, augment_query, paper_transform
+from metasym.tasks.images import FewShotTasks, ImageClasses, from_arrays, mini_imagenet, omniglot
 from metasym.tasks.sampling import mix, sample, seeded
 from metasym.tasks.subset import Subset, hold_out
 from metasym.tasks.synthetic import Problem, RotationTasks, rotation, translation
 
 __all__ = [
     "ArrayTasks",
+    "AugmentQuery",
+    "FewShotTasks",
+    "ImageClasses",
+    "PaperTransform",
     "Problem",
     "RotationTasks",
     "Subset",
+    "augment_query",
+    "from_arrays",
     "hold_out",
+    "mini_imagenet",
     "mix",
+    "omniglot",
+    "paper_transform",
     "rotation",
     "sample",
     "seeded",

@@ -1,0 +1,219 @@
+"""Algorithm 2, augmentation meta-training: a transform of the query set, never of the support set.
+
+``AugmentQuery`` wraps any task family and any transform of image batches. ``PaperTransform`` is the one of the
+paper's listing, with the arithmetic of torchvision on PIL images; the sampling is kornia's.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from metasym.tasks.sampling import check_episode, mix, seeded, stack
+from metasym.types import Batch, Episode, MetasymError, Tasks
+
+Transform = Callable[..., Tensor]
+"""``transform(images)`` or ``transform(images, generator=generator)``: images ``[n, ...]`` to as many images."""
+
+_AUGMENT = 21
+_SEEDS = 2**62
+_TRIES = 10
+"""How often torchvision draws a crop before it takes the whole image."""
+
+
+def augment_query(episode: Episode, transform: Transform, generator: torch.Generator) -> Episode:
+    """Algorithm 2 for one task: the query images transformed, all else, the support set above all, as it was.
+
+    A transform that has a parameter ``generator`` draws from ``generator``. Any other may draw from torch's
+    global generator (kornia's do): that is seeded from ``generator`` meanwhile, and put back afterwards.
+    """
+    x = episode.query.x
+    if _takes_generator(transform):
+        found = transform(x, generator=generator)
+    else:
+        seed = int(torch.randint(_SEEDS, (), generator=generator))
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(seed)
+            found = transform(x)
+    if not isinstance(found, Tensor) or found.shape[:1] != x.shape[:1]:
+        kind = f"shape {list(found.shape)}" if isinstance(found, Tensor) else type(found).__name__
+        raise MetasymError(f"expected the transform of {len(x)} images to be {len(x)} images, found {kind}")
+    return episode._replace(query=Batch(found, episode.query.y))
+
+
+class AugmentQuery:
+    """The tasks of ``tasks`` with ``transform`` applied to every query set (Algorithm 2).
+
+    ``transform`` maps images ``[n, ...]`` to ``n`` images: a function, an ``nn.Module``, one of kornia's. An
+    episode depends on its own seed alone, in every process and whatever other tasks are drawn with it.
+    """
+
+    def __init__(self, tasks: Tasks, transform: Transform) -> None:
+        if not callable(transform):
+            raise MetasymError(f"expected a transform that can be called, found {transform!r:.60}")
+        self.tasks, self.transform = tasks, transform
+
+    def __len__(self) -> int:
+        return len(self.tasks)
+
+    def episode(self, index: int, generator: torch.Generator) -> Episode:
+        """The episode of task ``index``; ``generator`` draws it, then its augmentation."""
+        found = check_episode(self.tasks.episode(index, generator), f"task {index}", leading=())
+        return augment_query(found, self.transform, generator)
+
+    def episodes(self, ids: Tensor, seeds: Tensor) -> Episode:
+        """The episodes of tasks ``ids [tasks]``, each drawn and augmented by its own of ``seeds [tasks]``."""
+        batched = getattr(self.tasks, "episodes", None)
+        if batched is None:
+            pairs = zip(ids.tolist(), seeds.tolist(), strict=True)
+            return stack([self.episode(index, seeded(seed)) for index, seed in pairs], ids.tolist())
+        plain: Episode = check_episode(batched(ids, seeds), "tasks", leading=tuple(ids.shape))
+        queries = []
+        # Task by task, so that neither the numbers drawn nor the order of sums depends on the batch.
+        for row, seed in enumerate(mix(seeds, _AUGMENT).tolist()):
+            one = Episode(
+                Batch(plain.support.x[row], plain.support.y[row]),
+                Batch(plain.query.x[row], plain.query.y[row]),
+                plain.ids[row],
+            )
+            queries.append(augment_query(one, self.transform, seeded(seed)).query.x)
+        if any(query.shape != queries[0].shape for query in queries):
+            shapes = [list(query.shape) for query in queries]
+            raise MetasymError(f"expected the transform to give all tasks one shape, found {shapes!s:.80}")
+        return plain._replace(query=Batch(torch.stack(queries), plain.query.y))
+
+
+class PaperTransform:
+    """Random resized crop, both flips, rotation: what the paper applies to query sets.
+
+    The crop covers ``scale`` of the area at an aspect ratio within ``ratio`` and is resized to ``size`` (None:
+    the size of the images) with antialiasing; each flip has probability 1/2; the rotation is by up to
+    ``degrees`` either way, bilinear, with zeros where there is no image. Crop and rotation are two resamplings,
+    as in the paper's listing: what the crop cuts off does not come back in the corners.
+    """
+
+    def __init__(
+        self,
+        size: int | None = None,
+        *,
+        scale: tuple[float, float] = (0.8, 1.0),
+        ratio: tuple[float, float] = (3 / 4, 4 / 3),
+        flips: bool = True,
+        degrees: float = 30.0,
+    ) -> None:
+        if size is not None and size < 1:
+            raise MetasymError(f"expected a size of at least 1, found {size}")
+        if not 0 < scale[0] <= scale[1] <= 1 or not 0 < ratio[0] <= ratio[1]:
+            raise MetasymError(
+                f"expected 0 < low <= high (scale at most 1), found scale {scale}, ratio {ratio}"
+            )
+        self.size, self.scale, self.ratio, self.flips, self.degrees = size, scale, ratio, flips, degrees
+
+    def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        """``images [n, C, H, W]``, float, to ``[n, C, size, size]``; every number is drawn from ``generator``."""
+        if images.ndim != 4 or not images.is_floating_point():
+            raise MetasymError(
+                f"expected float images [n, C, H, W], found {images.dtype} {list(images.shape)}"
+            )
+        count, _, height, width = images.shape
+        boxes = self.draw_boxes(count, height, width, generator)
+        flipped = torch.rand(count, 2, generator=generator) < 0.5
+        angles = (torch.rand(count, generator=generator) * 2 - 1) * self.degrees
+        flipped &= self.flips
+        size = (height, width) if self.size is None else (self.size, self.size)
+        return rotate(crop_and_flip(images, boxes, flipped, size), angles)
+
+    def draw_boxes(self, count: int, height: int, width: int, generator: torch.Generator) -> Tensor:
+        """Crops ``[count, 4]`` as (top, left, height, width), whole numbers, drawn as torchvision does."""
+        uniform = torch.rand(count, _TRIES + 1, 2, generator=generator, dtype=torch.float64)
+        low, high = self.scale
+        area = height * width * (low + (high - low) * uniform[:, :_TRIES, 0])
+        logs = math.log(self.ratio[0]), math.log(self.ratio[1])
+        aspect = (logs[0] + (logs[1] - logs[0]) * uniform[:, :_TRIES, 1]).exp()
+        tall, wide = (area / aspect).sqrt().round(), (area * aspect).sqrt().round()
+        fits = (tall >= 1) & (tall <= height) & (wide >= 1) & (wide <= width)
+        # The first that fits; where none does, the whole image, cut to the nearest aspect ratio.
+        at = fits.to(torch.int8).argmax(dim=1, keepdim=True)
+        good = fits.any(dim=1)
+        whole = self._whole(height, width)
+        tall = torch.where(good, tall.gather(1, at)[:, 0], float(whole[0]))
+        wide = torch.where(good, wide.gather(1, at)[:, 0], float(whole[1]))
+        free = torch.stack([height - tall, width - wide], dim=1)
+        corner = (uniform[:, _TRIES] * (free + 1)).floor().minimum(free)
+        corner = torch.where(good.unsqueeze(1), corner, (free / 2).floor())
+        return torch.cat([corner, tall.unsqueeze(1), wide.unsqueeze(1)], dim=1).long()
+
+    def _whole(self, height: int, width: int) -> tuple[int, int]:
+        if width / height < self.ratio[0]:
+            return round(width / self.ratio[0]), width
+        if width / height > self.ratio[1]:
+            return height, round(height * self.ratio[1])
+        return height, width
+
+
+def paper_transform(size: int | None = None) -> PaperTransform:
+    """The transform of the paper's listing: 28 for Omniglot, 84 for MiniImagenet, None for any square image."""
+    return PaperTransform(size)
+
+
+def crop_and_flip(images: Tensor, boxes: Tensor, flipped: Tensor, size: tuple[int, int]) -> Tensor:
+    """Cut ``boxes [n, 4]`` out of ``images [n, C, H, W]``, resize to ``size``, flip by ``flipped [n, 2]``.
+
+    ``flipped`` is (upside down, left to right). Resizing is separable: two products with interpolation
+    matrices, whose rows are turned round for a flip.
+    """
+    _, _, height, width = images.shape
+    rows = _resizing(boxes[:, 0], boxes[:, 2], height, size[0], flipped[:, 0]).to(images.dtype)
+    columns = _resizing(boxes[:, 1], boxes[:, 3], width, size[1], flipped[:, 1]).to(images.dtype)
+    return rows.unsqueeze(1) @ (images @ columns.transpose(1, 2).unsqueeze(1))
+
+
+def _resizing(start: Tensor, length: Tensor, available: int, size: int, flipped: Tensor) -> Tensor:
+    """``[n, size, available]``: linear interpolation of a stretch of pixels, antialiased where it shrinks."""
+    step = (length.double() / size)[:, None, None]
+    places = torch.arange(size, dtype=torch.float64) + 0.5
+    centres = start.double()[:, None] + torch.where(flipped[:, None], size - places, places) * step[:, 0]
+    pixels = torch.arange(available, dtype=torch.float64) + 0.5
+    weights = (1 - (pixels - centres.unsqueeze(-1)).abs() / step.clamp(min=1)).clamp(min=0)
+    inside = (pixels > start[:, None]) & (pixels < (start + length)[:, None])
+    weights = weights * inside.unsqueeze(1)
+    return weights / weights.sum(dim=-1, keepdim=True)
+
+
+def rotate(images: Tensor, degrees: Tensor) -> Tensor:
+    """``images [n, C, H, W]`` turned counter-clockwise by ``degrees [n]`` about their centres, bilinear.
+
+    Zeros where the turned image does not reach; inside it, pixels at the border are not mixed with zeros.
+    """
+    from kornia.geometry.transform import remap  # kornia takes a second to import
+
+    _, _, height, width = images.shape
+    angles = torch.deg2rad(degrees.double())[:, None, None]
+    y = (torch.arange(height, dtype=torch.float64) - (height - 1) / 2)[:, None]
+    x = torch.arange(width, dtype=torch.float64) - (width - 1) / 2
+    cos, sin = angles.cos(), angles.sin()
+    from_x = cos * x - sin * y + (width - 1) / 2
+    from_y = sin * x + cos * y + (height - 1) / 2
+    inside = (from_x >= -0.5) & (from_x < width - 0.5) & (from_y >= -0.5) & (from_y < height - 0.5)
+    turned: Tensor = remap(
+        images,
+        from_x.to(images.dtype),
+        from_y.to(images.dtype),
+        mode="bilinear",
+        padding_mode="border",
+        align_corners=True,  # how remap counts pixels: the centre of the first is 0
+    )
+    return turned * inside.unsqueeze(1)
+
+
+def _takes_generator(transform: Any) -> bool:
+    call = transform.forward if isinstance(transform, torch.nn.Module) else transform
+    try:
+        return "generator" in inspect.signature(call).parameters
+    except (TypeError, ValueError):  # a callable without a signature, of an extension module say
+        return False

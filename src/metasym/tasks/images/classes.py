@@ -1,0 +1,140 @@
+"""Labelled images, class by class, and how classes are split into training, validation and test."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from metasym.tasks.sampling import check_seed, mix
+from metasym.types import MetasymError
+
+Images = npt.NDArray[Any]
+
+SPLITS = ("train", "val", "test")
+QUARTERS = 4
+_SPLIT = 11
+
+
+class ImageClasses:
+    """Images ``[images, channels, height, width]`` of many classes, those of a class one after the other.
+
+    ``images`` may be memory-mapped: only what an episode needs is read. Class c owns the images
+    ``first[c] .. first[c] + counts[c] - 1``, turned by ``quarters[c]`` times 90 degrees (counter-clockwise):
+    this is how a rotated copy of a class is a class of its own without being stored. Pixels are sampled as
+    float32; those of type uint8 are divided by 255, others taken as they are.
+    """
+
+    def __init__(
+        self,
+        images: Images,
+        first: Tensor,
+        counts: Tensor,
+        names: Sequence[str],
+        *,
+        quarters: Tensor | None = None,
+    ) -> None:
+        if images.ndim != 4:
+            raise MetasymError(
+                f"expected images of shape [images, channels, height, width], found {list(images.shape)}"
+            )
+        if not len(first) == len(counts) == len(names) or len(names) == 0:
+            raise MetasymError(f"expected at least one class, each with a name, found {len(names)} names")
+        self.images, self.first, self.counts, self.names = images, first, counts, list(names)
+        self.quarters = torch.zeros_like(first) if quarters is None else quarters
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """``(channels, height, width)`` of an image."""
+        _, channels, height, width = self.images.shape
+        return int(channels), int(height), int(width)
+
+    def pick(self, classes: Tensor, places: Tensor) -> Tensor:
+        """Image ``places`` of class ``classes`` (broadcast together, int64): ``[..., C, H, W]``, float32."""
+        classes, places = torch.broadcast_tensors(classes, places)
+        rows = (self.first[classes] + places).flatten()
+        found = torch.from_numpy(np.ascontiguousarray(self.images[rows.numpy()]))
+        turned = self.quarters[classes].flatten()
+        for times in torch.unique(turned[turned > 0]).tolist():
+            these = turned == times
+            found[these] = torch.rot90(found[these], times, dims=(2, 3))
+        pixels = found.float().div_(255) if found.dtype == torch.uint8 else found.float()
+        return pixels.view(*classes.shape, *self.shape)
+
+    def subset(self, ids: Sequence[int] | Tensor) -> ImageClasses:
+        """The classes ``ids``, in that order; no image is copied."""
+        chosen = torch.as_tensor(ids, dtype=torch.int64)
+        if chosen.ndim != 1 or len(chosen) == 0 or int(chosen.min()) < 0 or int(chosen.max()) >= len(self):
+            raise MetasymError(
+                f"expected a list of classes 0 to {len(self) - 1}, found {chosen.tolist()!s:.60}"
+            )
+        names = [self.names[i] for i in chosen.tolist()]
+        return ImageClasses(
+            self.images, self.first[chosen], self.counts[chosen], names, quarters=self.quarters[chosen]
+        )
+
+    def split(self, *sizes: int | float, seed: int = 0) -> list[ImageClasses]:
+        """Cut the classes into parts of ``sizes``, at random but equal in every process.
+
+        Whole numbers are numbers of classes, fractions are of all classes. What is left over is in no part.
+        The cut depends on ``seed`` and on the number of classes alone.
+        """
+        check_seed(seed)
+        wanted = [size if isinstance(size, int) else round(size * len(self)) for size in sizes]
+        if not wanted or min(wanted) < 1 or sum(wanted) > len(self):
+            raise MetasymError(
+                f"expected parts of at least one class and of at most {len(self)} together, found {wanted}"
+            )
+        order = mix(seed, _SPLIT, torch.arange(len(self))).argsort()
+        ends = list(itertools.accumulate(wanted))
+        return [
+            self.subset(order[end - size : end].sort().values) for size, end in zip(wanted, ends, strict=True)
+        ]
+
+    def with_rotations(self) -> ImageClasses:
+        """Four times as many classes: each class turned by 0, 90, 180 and 270 degrees.
+
+        Split first: a class and its turned copies belong into the same part.
+        """
+        _, height, width = self.shape
+        if height != width:
+            raise MetasymError(f"expected square images to turn by 90 degrees, found {height} x {width}")
+        turns = torch.arange(QUARTERS).repeat_interleave(len(self))
+        return ImageClasses(
+            self.images,
+            self.first.repeat(QUARTERS),
+            self.counts.repeat(QUARTERS),
+            [f"{name} ({90 * i})" if i else name for i in range(QUARTERS) for name in self.names],
+            quarters=(self.quarters.repeat(QUARTERS) + turns) % QUARTERS,
+        )
+
+
+def from_arrays(images: Images | Tensor, labels: Images | Tensor | Sequence[Any]) -> ImageClasses:
+    """Classes from ``images [n, C, H, W]`` or ``[n, H, W]`` and ``labels [n]`` (numbers or texts)."""
+    pixels = images.numpy() if isinstance(images, Tensor) else np.asarray(images)
+    keys = labels.numpy() if isinstance(labels, Tensor) else np.asarray(labels)
+    pixels = pixels[:, None] if pixels.ndim == 3 else pixels
+    if keys.ndim != 1 or pixels.ndim != 4 or len(keys) != len(pixels) or len(keys) == 0:
+        raise MetasymError(
+            "expected images [n, C, H, W] or [n, H, W] and labels [n], "
+            f"found {list(np.shape(images))} and {list(np.shape(keys))}"
+        )
+    if keys.dtype.kind not in "iubU" or pixels.dtype.kind not in "uif":
+        raise MetasymError(
+            f"expected images of numbers and labels of whole numbers or texts, found {pixels.dtype} and {keys.dtype}"
+        )
+    order = np.argsort(keys, kind="stable")
+    found, first, counts = np.unique(keys[order], return_index=True, return_counts=True)
+    if not (order == np.arange(len(order))).all():
+        pixels = pixels[order]
+    return ImageClasses(
+        pixels, torch.from_numpy(first), torch.from_numpy(counts), [str(name) for name in found]
+    )

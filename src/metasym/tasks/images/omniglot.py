@@ -1,0 +1,201 @@
+"""Omniglot: 1,623 characters of 50 alphabets, each drawn once by 20 people.
+
+Images are 28 x 28 with ink 1 on paper 0, resized from 105 x 105 with antialiasing (bilinear).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from metasym.tasks.images.cache import SUFFIX, data_folder, open_images
+from metasym.tasks.images.classes import SPLITS, ImageClasses, Images
+from metasym.tasks.images.decode import SUFFIXES, Archive, Npz, read_file, resize
+from metasym.tasks.images.prepare import DataSet, prepared
+from metasym.tasks.images.sources import Files, ImageFile, Listed, Source
+from metasym.types import MetasymError
+
+CHARACTERS, DRAWERS = 1623, 20
+SIZES = (1028, 172, 423)
+"""Of the parts train, val and test, in characters."""
+PARTS = ("images_background", "images_evaluation")
+NPZ = "omniglot.npz"
+_PLACES = ("", "omniglot-py", "omniglot", "python", "omniglot/python", "raw")
+"""Folders in which torchvision, learn2learn, torchmeta and a clone of Omniglot's repository keep the images."""
+_LARGEST = 4096
+
+
+def omniglot(
+    split: str = "train",
+    *,
+    data: str | os.PathLike[str] | None = None,
+    size: int = 28,
+    rotated_classes: bool = False,
+    seed: int = 0,
+) -> ImageClasses:
+    """The characters of one part: 1,028 of ``"train"``, 172 of ``"val"``, 423 of ``"test"``.
+
+    ``seed`` chooses which characters are in which part. ``rotated_classes`` adds each character turned by 90,
+    180 and 270 degrees as classes of their own. The images come from the folder ``data`` (else ``METASYM_DATA``,
+    else the user's cache folder), converted there at the first use; ``metasym data omniglot`` fetches them.
+    """
+    if split not in SPLITS:
+        raise MetasymError(f"expected split to be one of {', '.join(SPLITS)}, found {split!r}")
+    classes = open_images(prepared(data_set(size), data_folder(data)))
+    chosen = classes.split(*SIZES, seed=seed)[SPLITS.index(split)]
+    return chosen.with_rotations() if rotated_classes else chosen
+
+
+def data_set(size: int = 28) -> DataSet:
+    """How Omniglot is found and what it is called when converted."""
+    return DataSet(
+        title="Omniglot",
+        name=f"omniglot-{size}{SUFFIX}",
+        find=lambda path: find(path, size),
+        missing=(
+            "`metasym data omniglot` downloads it (16 MB), `metasym data omniglot --from PATH` converts "
+            f"{PARTS[0]}.zip and {PARTS[1]}.zip, their folders, or {NPZ}"
+        ),
+    )
+
+
+def find(path: Path, size: int) -> Source | None:
+    """The images at ``path``: an ``.npz``, one or two zips, or a folder with any of these; None: not there."""
+    if path.is_file():
+        if path.suffix == ".npz":
+            return PackedNpz(path, size)
+        if path.suffix == ".zip":
+            both = [path.with_name(f"{part}.zip") for part in PARTS]
+            return from_zips([p for p in both if p.is_file()] if path in both else [path], size)
+        raise MetasymError(
+            f"{path}: expected a folder, a .zip or an .npz of Omniglot, found {path.suffix or 'another file'}"
+        )
+    if not path.is_dir():
+        return None
+    if (path / NPZ).is_file():
+        return PackedNpz(path / NPZ, size)
+    for place in _PLACES:
+        folders = [path / place / part for part in PARTS if (path / place / part).is_dir()]
+        if folders:
+            return from_folders(folders, size)
+        zips = [path / place / f"{part}.zip" for part in PARTS if (path / place / f"{part}.zip").is_file()]
+        if zips:
+            return from_zips(zips, size)
+    if any(path.glob("*/character[0-9]*")):  # all alphabets in one folder
+        return from_folders([path], size)
+    return None
+
+
+def from_zips(paths: Sequence[Path], size: int) -> Source:
+    """The characters in one or several zips."""
+    found = []
+    for path in paths:
+        archive = Archive(path)
+        for name in archive.names():
+            found.append((name, ImageFile(f"{path}: {name}", lambda a=archive, n=name: a.read(n))))  # type: ignore[misc]
+    return _by_character(", ".join(map(str, paths)), found, size)
+
+
+def from_folders(paths: Sequence[Path], size: int) -> Source:
+    """The characters in one or several folders of alphabets."""
+    found = []
+    for path in paths:
+        for folder, _, names in os.walk(path):
+            for name in names:
+                file = Path(folder, name)
+                found.append((file.as_posix(), ImageFile(str(file), lambda f=file: read_file(f))))  # type: ignore[misc]
+    return _by_character(", ".join(map(str, paths)), found, size)
+
+
+def _by_character(text: str, found: Iterable[tuple[str, ImageFile]], size: int) -> Source:
+    """Files sorted by alphabet, character and name, from paths that end in alphabet/character/name."""
+    characters: dict[str, dict[str, ImageFile]] = {}
+    for path, file in found:
+        parts = path.split("/")
+        if (
+            len(parts) < 3
+            or "__MACOSX" in parts
+            or not parts[-1].lower().endswith(SUFFIXES)
+            or not re.fullmatch(r"character\d+", parts[-2])
+        ):
+            continue
+        files = characters.setdefault(f"{parts[-3]}/{parts[-2]}", {})
+        if parts[-1] in files:
+            raise MetasymError(
+                f"{file.name}: expected every image once, found {files[parts[-1]].name} of the same name"
+            )
+        files[parts[-1]] = file
+    names = sorted(characters)
+    for name in names:
+        if len(characters[name]) != DRAWERS:
+            raise MetasymError(
+                f"{text}: expected {DRAWERS} images of character {name}, found {len(characters[name])}"
+            )
+    _check_complete(text, len(names))
+    files_of = [[characters[name][key] for key in sorted(characters[name])] for name in names]
+    listing = [Listed(name, "", DRAWERS) for name in names]
+    return Files(text, listing, files_of, channels=1, size=size, invert=True)
+
+
+class PackedNpz:
+    """The bits of all images in one ``.npz``: ``images_packed``, ``character``, ``drawer`` and names."""
+
+    def __init__(self, path: Path, size: int) -> None:
+        self.text, self._size = str(path), size
+        with Npz(path) as npz:
+            packed = npz.array("images_packed", "u", 2)
+            character = npz.array("character", "iu", 1)
+            drawer = npz.array("drawer", "iu", 1)
+            alphabet = npz.array("character_alphabet", "iu", 1)
+            character_name = npz.array("character_name", "U", 1)
+            alphabet_name = npz.array("alphabet_name", "U", 1)
+            self._shape = tuple(int(npz.array(key, "iu", 0)) for key in ("height", "width"))
+        count, (height, width) = len(character_name), self._shape
+        fits = (
+            0 < height <= _LARGEST
+            and 0 < width <= _LARGEST
+            and packed.dtype == np.uint8
+            and packed.shape == (len(character), -(-height * width // 8))
+            and len(drawer) == len(character)
+            and len(alphabet) == count
+            and _within(character, count)
+            and _within(alphabet, len(alphabet_name))
+        )
+        if not fits:
+            raise MetasymError(
+                f"{path}: expected the arrays of one Omniglot, found some that do not fit together"
+            )
+        _check_complete(self.text, count)
+        names = [f"{alphabet_name[a]}/{n}" for a, n in zip(alphabet, character_name, strict=True)]
+        counts = np.bincount(character, minlength=count)
+        for name, number in zip(names, counts.tolist(), strict=True):
+            if number != DRAWERS:
+                raise MetasymError(f"{path}: expected {DRAWERS} images of character {name}, found {number}")
+        order = np.lexsort((drawer, character))
+        self._rows = order.reshape(count, DRAWERS)
+        self._packed = packed
+        self._order = sorted(range(count), key=names.__getitem__)
+        self.listing = [Listed(names[i], "", DRAWERS) for i in self._order]
+
+    def read(self, number: int) -> Images:
+        """The images of one character."""
+        height, width = self._shape
+        rows = self._packed[self._rows[self._order[number]]]
+        bits = np.unpackbits(rows, axis=1, count=height * width).reshape(-1, height, width)
+        return np.stack([resize(ink * np.uint8(255), self._size) for ink in bits])
+
+
+def _within(numbers: Images, count: int) -> bool:
+    return len(numbers) == 0 or bool(numbers.min() >= 0 and numbers.max() < count)
+
+
+def _check_complete(text: str, count: int) -> None:
+    if count != CHARACTERS:
+        known = {964: f"; {PARTS[1]} is missing", 659: f"; {PARTS[0]} is missing"}
+        raise MetasymError(
+            f"{text}: expected all {CHARACTERS:,} characters of Omniglot, found {count:,}{known.get(count, '')}"
+        )
