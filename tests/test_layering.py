@@ -39,6 +39,7 @@ ORDER = [
     "guard",
     "outer",
     "training",
+    "inspection",
     "experiments",
     "report",
     "cli",

@@ -6,6 +6,7 @@ from metasym.costs import cost
 from metasym.distributed import LostRankError
 from metasym.evaluation import evaluate
 from metasym.guard import NonFiniteError
+from metasym.inspection import SymmetryReport, inspect
 from metasym.learners import ANIL, MAML, MSR, MTSR, Learner, MSRJoint, ProtoNet
 from metasym.pruning import NuclearAdam, compress
 from metasym.reparam import Split, bake, reparameterize, split, symmetries
@@ -38,12 +39,14 @@ __all__ = [
     "Score",
     "Split",
     "Symmetry",
+    "SymmetryReport",
     "Tasks",
     "bake",
     "compress",
     "cost",
     "evaluate",
     "groups",
+    "inspect",
     "load",
     "nn",
     "reparameterize",

@@ -121,7 +121,7 @@ def _close_permutations(generators: Sequence[Tensor], max_order: int) -> tuple[T
     def find(permutation: Tensor, new: int) -> int:
         return seen.setdefault(permutation.numpy().tobytes(), new)
 
-    return _close(torch.arange(len(generators[0])), generators, find, lambda g, a: g[a], max_order)
+    return closure(torch.arange(len(generators[0])), generators, find, lambda g, a: g[a], max_order)
 
 
 def _close_matrices(generators: Sequence[Tensor], max_order: int) -> tuple[Tensor, Tensor, list[int]]:
@@ -146,10 +146,10 @@ def _close_matrices(generators: Sequence[Tensor], max_order: int) -> tuple[Tenso
         known.append(matrix)
         return new
 
-    return _close(torch.eye(n, dtype=torch.float64), generators, find, torch.matmul, max_order)
+    return closure(torch.eye(n, dtype=torch.float64), generators, find, torch.matmul, max_order)
 
 
-def _close(
+def closure(
     identity: Tensor,
     generators: Sequence[Tensor],
     find: Callable[[Tensor, int], int],

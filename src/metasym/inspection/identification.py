@@ -1,0 +1,151 @@
+"""Order and name of a permutation group given by its generators."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from metasym.groups.generators import closure
+from metasym.inspection.automorphisms import Automorphisms, Permutation
+from metasym.inspection.names import Named, name_of
+from metasym.types import MetasymError
+
+SMALL = 2000
+"""Groups up to this order are written out element by element."""
+_EXACT = 1e10
+"""nauty's orders are exact below this."""
+
+
+def identify(group: Automorphisms) -> tuple[str, int]:
+    """The name, or ``"a group of order N"``, and the exact order of ``group``."""
+    approximate = group.mantissa * 10.0**group.exponent if group.exponent < 300 else math.inf
+    if approximate <= SMALL:
+        order = round(approximate)
+        named = name_of(_table(group.generators, group.signed))
+        return (str(named), order) if named is not None else (f"a group of order {order}", order)
+    if group.signed:
+        order = round(approximate) if approximate < _EXACT else _sympy_order(group.generators) // 2
+        return f"a group of order {order}", order
+    parts = [_factor(generators) for generators in _apart(group.generators)]
+    order = math.prod(size for _, size in parts)
+    names = [named for named, _ in parts]
+    if any(named is None for named in names):
+        return f"a group of order {order}", order
+    product = Named()
+    for named in names:
+        assert named is not None
+        product = product * named
+    return str(product), order
+
+
+def _table(
+    generators: Sequence[Permutation], signed: bool
+) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
+    """The multiplication table of the group; signed, modulo the flip of every sign."""
+    seen: dict[bytes, int] = {}
+
+    def find(g: Tensor, new: int) -> int:
+        key = g.numpy().tobytes()
+        if signed:
+            key = min(key, (g ^ 1).numpy().tobytes())
+        return seen.setdefault(key, new)
+
+    tensors = [torch.tensor(g) for g in generators]
+    identity = torch.arange(len(tensors[0]))
+    table: np.ndarray[tuple[int, int], np.dtype[np.int64]] = closure(
+        identity, tensors, find, lambda g, a: g[a], SMALL
+    )[1].numpy()
+    return table
+
+
+def _apart(generators: Sequence[Permutation]) -> list[list[Permutation]]:
+    """Generators that move common points together: each list generates a direct factor."""
+    groups: list[tuple[set[int], list[Permutation]]] = []
+    for g in generators:
+        moved = {i for i, p in enumerate(g) if i != p}
+        touching = [entry for entry in groups if entry[0] & moved]
+        groups = [entry for entry in groups if not entry[0] & moved]
+        joined = [g, *(h for _, members in touching for h in members)]
+        groups.append((moved.union(*(points for points, _ in touching)), joined))
+    return [members for _, members in groups]
+
+
+def _factor(generators: list[Permutation]) -> tuple[Named | None, int]:
+    """Name (where it has one) and order of a direct factor."""
+    try:
+        table = _table(generators, signed=False)
+        return name_of(table), len(table)
+    except MetasymError:  # more than SMALL elements
+        pass
+    orbits = _orbits(generators)
+    largest = max(orbits, key=len)
+    n = len(largest)
+    if all(len(orbit) in (1, n) for orbit in orbits) and _paired_transpositions(generators, orbits, n):
+        return Named(others=(f"S_{n}",)), math.factorial(n)
+    order = _sympy_order(generators)
+    for orbit in orbits:
+        size = len(orbit)
+        image = [_restricted(g, orbit) for g in generators]
+        if order == math.factorial(size) and _sympy_order(image) == order:
+            return Named(others=(f"S_{size}",)), order
+        if size > 3 and 2 * order == math.factorial(size) and _sympy_order(image) == order:
+            return Named(others=(f"A_{size}",)), order
+    return None, order
+
+
+def _paired_transpositions(generators: list[Permutation], orbits: list[list[int]], n: int) -> bool:
+    """Whether every generator swaps two points in each orbit of length n, and the orbits are copies of one.
+
+    Transpositions that connect n points generate S_n. The orbits are copies where the points that one
+    generator swaps correspond: then the group acts on all orbits as it does on the first, faithfully.
+    """
+    long = [orbit for orbit in orbits if len(orbit) == n]
+    edges = []
+    for g in generators:
+        swaps = [tuple(i for i in orbit if g[i] != i) for orbit in long]
+        if any(len(swap) != 2 for swap in swaps):
+            return False
+        edges.append(swaps)
+    # A tree of n - 1 swaps fixes the correspondence between orbits; that its edges form the same tree in
+    # every orbit is what makes the action on each of them that of the first.
+    if len(edges) != n - 1:
+        return False
+    shared = [[len(set(a[o]) & set(b[o])) for a in edges for b in edges] for o in range(len(long))]
+    return all(row == shared[0] for row in shared)
+
+
+def _orbits(generators: Sequence[Permutation]) -> list[list[int]]:
+    parent = list(range(len(generators[0])))
+
+    def root(i: int) -> int:
+        while parent[i] != i:
+            parent[i] = parent[parent[i]]
+            i = parent[i]
+        return i
+
+    for g in generators:
+        for i, p in enumerate(g):
+            parent[root(i)] = root(p)
+    found: dict[int, list[int]] = {}
+    for i in range(len(parent)):
+        found.setdefault(root(i), []).append(i)
+    return list(found.values())
+
+
+def _restricted(g: Permutation, orbit: list[int]) -> Permutation:
+    place = {point: i for i, point in enumerate(orbit)}
+    return tuple(place[g[point]] for point in orbit)
+
+
+def _sympy_order(generators: Sequence[Permutation]) -> int:
+    from sympy.combinatorics import Permutation as SympyPermutation
+    from sympy.combinatorics import PermutationGroup
+
+    moved = sorted({i for g in generators for i, p in enumerate(g) if i != p})
+    place = {point: i for i, point in enumerate(moved)}
+    small = [SympyPermutation([place[g[point]] for point in moved]) for g in generators]
+    return int(PermutationGroup(small).order())

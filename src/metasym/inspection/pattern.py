@@ -1,0 +1,183 @@
+"""The sharing pattern of a weight: which of its entries are tied, tied up to sign, or zero.
+
+Every entry of W is a row of U, a point in R^k. Tied entries are one point, entries tied up to sign are opposite
+points, zero entries lie at the origin; a rotation of the filter, U R, rotates all points together. Learned
+points scatter. They are joined, nearest first, and cut where the gap is widest: where the smallest distance
+between two classes is largest beside the largest distance inside one.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.spatial.distance import squareform
+
+from metasym.inspection.reports import SharingPattern
+
+LARGEST = 6000
+"""Entries of a weight whose pairs of rows are compared."""
+MARGIN = 2.0
+"""Classes at least this many times farther apart than they are wide are clear."""
+EVIDENCE = 6.0
+"""``ties * log(margin)`` of a clear pattern: one or two near pairs among many points happen by chance."""
+RESIDUAL = 0.5
+"""A clear pattern leaves at most this part of U unexplained."""
+_CUTS = 24
+_EXACT = 3000
+"""More points than these are compared in float32: their distances fill hundreds of megabytes."""
+Array = npt.NDArray[np.float64]
+Points = npt.NDArray[Any]
+Labels = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Cut:
+    """One way to cut the points into classes; distances are relative to the typical length of a row."""
+
+    labels: Labels
+    """``[entries]``: 0 is the origin's class."""
+    ties: int
+    within: float
+    between: float
+
+    @property
+    def margin(self) -> float:
+        """Between-class distance over within-class distance."""
+        return self.between / self.within
+
+    @property
+    def evidence(self) -> float:
+        """How unlikely such a gap is among points without structure, as a logarithm."""
+        return self.ties * math.log(max(self.margin, 1.0))
+
+    @property
+    def rank(self) -> tuple[bool, float]:
+        """What makes one cut better than another: enough evidence, then the margin."""
+        return self.evidence >= EVIDENCE, self.margin
+
+
+def find_pattern(U: Array, shape: tuple[int, int], used: int | None = None) -> SharingPattern:
+    """The pattern of a weight ``[m, n]`` with the symmetry matrix ``U [m n, k]``, at most ``LARGEST`` rows.
+
+    ``used`` is the size of the dominant eigenspace of U U^T where a drop of the singular values tells it from
+    the rest. The points are then also looked at inside it, where what is left of U's start is gone. A pattern of
+    fewer classes than dimensions cannot be what spans them, and is not believed.
+    """
+    ones: Labels = np.ones(len(U), dtype=np.int64)
+    if not U.any():
+        return _described(U, 0 * ones, ones, shape, None)
+    views: list[tuple[Points, int]] = [(U, 0)]
+    if used is not None and used < U.shape[1]:
+        left, values, _ = np.linalg.svd(U, full_matrices=False)
+        views.append((left[:, :used] * values[:used], used))
+    best: Cut | None = None
+    points = views[0][0]
+    for view, fewest in views:
+        exact: Points = view if len(U) <= _EXACT else view.astype(np.float32)
+        cut = best_cut(exact)
+        if cut is None or len(np.unique(cut.labels[cut.labels != 0])) < fewest:
+            continue
+        if best is None or cut.rank > best.rank:
+            best, points = cut, exact
+    if best is None:
+        return _described(U, np.cumsum(ones), ones, shape, None)
+    labels, signs = _canonical(points, best.labels)
+    return _described(U, labels, signs, shape, best)
+
+
+def best_cut(points: Points) -> Cut | None:
+    """The cut with the widest gap; None where no two points can be joined."""
+    scale = float(np.sqrt(np.mean(np.sum(points * points, axis=1))))
+    distances = _distances(points)
+    distances /= scale
+    floor = 1e-6 if distances.dtype == np.float64 else 1e-3
+    tree = linkage(squareform(distances, checks=False), "single")
+    heights = np.maximum(tree[:, 2], floor)
+    # A class is at least as wide as its last join, so that a cut's margin is at most this ratio.
+    ratios = heights[1:] / heights[:-1]
+    widest = [int(i) for i in np.argsort(-ratios, kind="stable")[:_CUTS] if ratios[i] > 1]
+    cuts = [_cut(tree, distances, heights, last, floor) for last in widest]
+    # A pair that happens to be close has a wide gap too: evidence comes first.
+    return max(cuts, key=lambda cut: cut.rank, default=None)
+
+
+def _distances(points: Points) -> Points:
+    """Distances up to sign between all rows and the origin, which is point 0: ``[rows + 1, rows + 1]``."""
+    rows = np.concatenate([np.zeros_like(points[:1]), points])
+    products: Points = rows @ rows.T
+    squares = np.diag(products).copy()
+    np.abs(products, out=products)
+    products *= -2
+    products += squares[:, None]
+    products += squares[None, :]
+    np.maximum(products, 0, out=products)
+    np.sqrt(products, out=products)
+    np.fill_diagonal(products, 0)
+    return products
+
+
+def _cut(tree: Array, distances: Points, heights: Array, last: int, floor: float) -> Cut:
+    """The classes after join number ``last``."""
+    between = float(heights[last + 1])
+    found = fcluster(tree, (tree[last, 2] + tree[last + 1, 2]) / 2, "distance")
+    within = floor
+    for label in np.flatnonzero(np.bincount(found) > 1):
+        members = np.flatnonzero(found == label)
+        within = max(within, float(distances[np.ix_(members, members)].max()))
+    labels = np.where(found[1:] == found[0], 0, found[1:]).astype(np.int64)
+    return Cut(labels, last + 1, within, between)
+
+
+def _canonical(points: Points, labels: Labels) -> tuple[Labels, Labels]:
+    """Classes numbered from 1 as they first appear, and signs relative to each class's first entry."""
+    renamed, signs = np.zeros_like(labels), np.ones_like(labels)
+    firsts = {int(labels[i]): int(i) for i in reversed(range(len(labels))) if labels[i]}
+    for number, (label, first) in enumerate(sorted(firsts.items(), key=lambda item: item[1]), start=1):
+        members = np.flatnonzero(labels == label)
+        renamed[members] = number
+        signs[members] = np.where(points[members] @ points[first] < 0, -1, 1)
+    return renamed, signs
+
+
+def averaged(U: Array, labels: Labels, signs: Labels) -> Array:
+    """U with every row replaced by the mean of its class, up to its sign; rows of class 0 become zero."""
+    count = int(labels.max()) + 1
+    weights = np.bincount(labels, minlength=count).astype(np.float64)
+    sums = np.zeros((count, U.shape[1]))
+    np.add.at(sums, labels, U * signs[:, None])
+    sums[0] = 0
+    means: Array = (sums / np.maximum(weights, 1)[:, None])[labels] * signs[:, None]
+    return means
+
+
+def _described(
+    U: Array, labels: Labels, signs: Labels, shape: tuple[int, int], cut: Cut | None
+) -> SharingPattern:
+    sizes = np.bincount(labels, minlength=1)
+    norm = float(np.linalg.norm(U))
+    residual = float(np.linalg.norm(U - averaged(U, labels, signs))) / norm if norm else 0.0
+    clear = (
+        cut is not None
+        and cut.margin >= MARGIN
+        and cut.evidence >= EVIDENCE
+        and residual <= RESIDUAL
+        and len(sizes) > 1
+    )
+    signed = (labels * signs).reshape(shape)
+    return SharingPattern(
+        classes=tuple(tuple(int(c) for c in row) for row in signed),
+        count=len(sizes) - 1,
+        tied=int(sizes[1:][sizes[1:] > 1].sum()),
+        zeros=int(sizes[0]),
+        signed=bool((signs < 0).any()),
+        within=cut.within if cut else 0.0,
+        between=cut.between if cut else 0.0,
+        margin=cut.margin if cut else 1.0,
+        residual=residual,
+        clear=clear,
+    )

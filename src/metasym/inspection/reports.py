@@ -1,0 +1,258 @@
+"""What an inspection found: plain values, so that it can be printed, drawn, stored and compared."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from metasym.types import MetasymError
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class SharingPattern:
+    """Which entries of W ``[m, n]`` are tied, tied up to sign, or zero.
+
+    The entries of W are points, the rows of U: their distances depend on U U^T alone.
+    """
+
+    classes: tuple[tuple[int, ...], ...]
+    """``[m, n]``: 0 is zero; entries with equal numbers are tied, with opposite numbers tied up to sign."""
+    count: int
+    """The number of classes of tied entries, that of zeros not counted."""
+    tied: int
+    """How many of the m n entries share their class with another."""
+    zeros: int
+    """How many entries are zero."""
+    signed: bool
+    """Whether some entries are tied with opposite signs."""
+    within: float
+    """The largest distance inside a class, relative to the typical length of a row of U."""
+    between: float
+    """The smallest distance between two classes (or from zero), on the same scale."""
+    margin: float
+    """``between / within``: how stable the pattern is. About 1: any other cut would do as well."""
+    residual: float
+    """The part of U that the pattern does not explain: ``|U - U averaged over each class| / |U|``."""
+    clear: bool
+    """Whether margin, residual and number of ties support the pattern; no group is named otherwise."""
+
+
+@dataclass(frozen=True)
+class GroupElement:
+    """One symmetry: output i goes to ``outputs[i]`` with ``output_signs[i]``, input j likewise."""
+
+    outputs: tuple[int, ...]
+    inputs: tuple[int, ...]
+    output_signs: tuple[int, ...]
+    """Of +1 and -1."""
+    input_signs: tuple[int, ...]
+    transform: str = ""
+    """What it does to the pixels, for a convolution: ``"rotation by 45 degrees"``."""
+
+
+@dataclass(frozen=True)
+class FoundGroup:
+    """The largest group whose elements map every class of tied entries to itself."""
+
+    name: str
+    """Up to isomorphism: ``Z_12``, ``D_10`` (of order 20), ``S_3 x Z_2``; ``a group of order 48`` if it has none."""
+    order: int
+    """The number of elements, exact; for signed permutations modulo -1 on both sides."""
+    generators: tuple[GroupElement, ...]
+    transitive_outputs: bool
+    transitive_inputs: bool
+    signed: bool
+    """Whether some element flips signs."""
+    error: float
+    """The largest ``|U - g U| / |U|`` of a generator g: 0 is exact, 1.4 unrelated."""
+
+    @property
+    def transitive(self) -> bool:
+        """Whether the group takes every output to every other, and every input."""
+        return self.transitive_outputs and self.transitive_inputs
+
+
+@dataclass(frozen=True)
+class PartialSymmetry:
+    """A translation that borders break: row ``i + outputs`` of W is row i moved by ``inputs``."""
+
+    outputs: int
+    """How far the outputs move."""
+    inputs: int
+    """How far the inputs move."""
+    rows: int
+    """For how many rows this is so ..."""
+    of: int
+    """... of all rows of W."""
+    ties: int
+    """How many pairs of entries that are not zero it explains."""
+    description: str
+    """In words: ``"shift by 1 on 67 of 68 rows"``."""
+
+
+@dataclass(frozen=True)
+class SpatialTransform:
+    """A rotation or flip of a convolution's kernels, and the permutation of output channels it comes nearest to."""
+
+    name: str
+    """``"rotation by 45 degrees"``, ``"left-right flip"``."""
+    outputs: tuple[int, ...]
+    """Filter o, transformed, is filter ``outputs[o]``."""
+    inputs: tuple[int, ...]
+    """How the input channels are permuted along."""
+    error: float
+    """``|transformed and permuted U - U| / |U|``; 1.4 is unrelated."""
+    margin: float
+    """How much nearer each filter is to its image than to any other: the smallest over the channels."""
+    accepted: bool
+
+
+@dataclass(frozen=True)
+class GroupErrors:
+    """How far a layer, or a network, is from equivariance to a group that was asked about."""
+
+    group: str
+    elements: tuple[str, ...]
+    errors: tuple[float, ...]
+    """``|U - g U| / |U|`` for each element (end to end: of outputs); 0 is exact, 1.4 unrelated."""
+    angles: tuple[float, ...] | None
+    """Principal angles, in degrees, between the dominant eigenspace of U U^T and the equivariant maps."""
+    dimension: int | None
+    """The dimension of the space of equivariant maps."""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class LayerReport:
+    """What the symmetry of one layer has learned."""
+
+    name: str
+    weight_shape: tuple[int, ...]
+    kind: str
+    """``"dense"`` or ``"kronecker"``."""
+    filter_size: int
+    """k, the entries of v."""
+    effective_filter_size: int
+    """How many of them are used."""
+    singular_values: tuple[float, ...]
+    """Of U, largest first (at most the largest 512)."""
+    pattern: SharingPattern | None
+    """None where the weight is too large to be read."""
+    group: FoundGroup | None
+    partial: tuple[PartialSymmetry, ...]
+    spatial: tuple[SpatialTransform, ...]
+    errors: GroupErrors | None
+    """Only where a group was asked about."""
+    verdict: str
+    notes: tuple[str, ...] = ()
+
+    @property
+    def residual(self) -> float | None:
+        """The pattern's residual."""
+        return None if self.pattern is None else self.pattern.residual
+
+    @property
+    def margin(self) -> float | None:
+        """The pattern's margin."""
+        return None if self.pattern is None else self.pattern.margin
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain types, ready for ``json.dumps``."""
+        found = dataclasses.asdict(self)
+        if self.group is not None:
+            found["group"]["transitive"] = self.group.transitive
+        return dict(_plain({**found, "residual": self.residual, "margin": self.margin}))
+
+
+@dataclass(frozen=True)
+class SymmetryReport:
+    """What each reparameterized layer of a model has learned, in the order of the layers."""
+
+    layers: tuple[LayerReport, ...]
+    end_to_end: GroupErrors | None = None
+    """Input to output, for a group that was asked about."""
+
+    def __iter__(self) -> Iterator[LayerReport]:
+        return iter(self.layers)
+
+    def __len__(self) -> int:
+        return len(self.layers)
+
+    def __getitem__(self, layer: int | str) -> LayerReport:
+        if isinstance(layer, int):
+            return self.layers[layer]
+        for report in self.layers:
+            if report.name == layer:
+                return report
+        raise MetasymError(
+            f"expected one of the layers {', '.join(repr(r.name) for r in self.layers)}, found {layer!r}"
+        )
+
+    def __str__(self) -> str:
+        return "\n".join(f"{r.name or 'the layer'}: {r.verdict}" for r in self.layers)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain types, ready for ``json.dumps``."""
+        return {
+            "version": VERSION,
+            "layers": [layer.to_json() for layer in self.layers],
+            "end_to_end": None if self.end_to_end is None else _plain(dataclasses.asdict(self.end_to_end)),
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> SymmetryReport:
+        """The report that :meth:`to_json` made ``value`` of."""
+        try:
+            if value["version"] != VERSION:
+                raise MetasymError(
+                    f"expected a symmetry report of version {VERSION}, found {value['version']!r}"
+                )
+            ends = value["end_to_end"]
+            return cls(
+                tuple(_layer(item) for item in value["layers"]), None if ends is None else _errors(ends)
+            )
+        except (KeyError, TypeError) as error:
+            raise MetasymError(f"expected a symmetry report, found one without {error}") from None
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(item) for item in value) if isinstance(value, list | tuple) else value
+
+
+def _made(kind: Any, value: Mapping[str, Any], **parts: Any) -> Any:
+    names = [field.name for field in dataclasses.fields(kind)]
+    return kind(**{name: parts[name] if name in parts else _tuples(value[name]) for name in names})
+
+
+def _errors(value: Mapping[str, Any]) -> GroupErrors:
+    found: GroupErrors = _made(GroupErrors, value)
+    return found
+
+
+def _layer(value: Mapping[str, Any]) -> LayerReport:
+    group, pattern, errors = value["group"], value["pattern"], value["errors"]
+    if group is not None:
+        generators = tuple(_made(GroupElement, item) for item in group["generators"])
+        group = _made(FoundGroup, group, generators=generators)
+    found: LayerReport = _made(
+        LayerReport,
+        value,
+        pattern=None if pattern is None else _made(SharingPattern, pattern),
+        group=group,
+        partial=tuple(_made(PartialSymmetry, item) for item in value["partial"]),
+        spatial=tuple(_made(SpatialTransform, item) for item in value["spatial"]),
+        errors=None if errors is None else _errors(errors),
+    )
+    return found

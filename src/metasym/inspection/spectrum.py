@@ -1,0 +1,47 @@
+"""The singular values of U: how much of the filter is used, and the dominant eigenspace of U U^T."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+DROP = 2.0
+"""A singular value that is this many times the next one may be the last that matters."""
+TAIL = 2.5
+"""How much larger a drop before the last one or two values must be."""
+WEAK = 0.1
+"""Drops among values below this part of the largest are noise."""
+
+
+def singular_values(factors: list[Tensor]) -> Tensor:
+    """The singular values, largest first, of the Kronecker product of ``factors`` (one: a dense U)."""
+    values = torch.ones(1, dtype=torch.float64)
+    for factor in factors:
+        own = torch.linalg.svdvals(factor.detach().cpu().double())
+        values = (values[:, None] * own).flatten()
+    return values.sort(descending=True).values
+
+
+def effective_size(values: Tensor) -> tuple[int, bool]:
+    """How many of the singular values ``[k]`` matter, those before their largest drop; and if there is one.
+
+    All that are not zero where none is twice the one after it. Drops among values below a tenth of the
+    largest are noise.
+    """
+    if not float(values[0]) > 0:
+        return 0, False
+    strong = int((values > WEAK * values[0]).sum())
+    following = torch.cat([values[1:], values[-1:]])[:strong]  # the last value has nothing to drop to
+    ratios = values[:strong] / following.clamp_min(1e-12 * float(values[0]))
+    # The last one or two values of a square matrix drop by themselves: more is asked of them.
+    ratios[max(0, len(values) - 3) :] /= TAIL
+    if float(ratios.max()) > DROP:
+        return int(ratios.argmax()) + 1, True
+    return int((values > 1e-6 * values[0]).sum()), False
+
+
+def dominant(U: Tensor, size: int) -> Tensor:
+    """U turned to its principal directions, the ``size`` strongest kept: ``[rows, size]``, float64."""
+    left, values, _ = torch.linalg.svd(U.detach().cpu().double(), full_matrices=False)
+    kept: Tensor = left[:, :size] * values[:size]
+    return kept

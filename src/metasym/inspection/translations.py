@@ -1,0 +1,83 @@
+"""Translations that borders break: rows of W that are other rows, moved.
+
+A valid convolution of 70 inputs to 68 outputs has no symmetry among permutations of all indices: what moves over
+the border is lost. But row i + 1 of its pattern is row i moved by 1, wherever both have entries. Such shifts are
+read off the pattern row by row and claimed only where far more ties agree than chance would make.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from metasym.inspection.reports import PartialSymmetry
+
+EVIDENCE = 20.0
+"""Logarithm of how unlikely the agreeing ties must be if classes were spread at random."""
+SHARE = 0.5
+"""A shift holds on at least this part of the rows that it takes to rows."""
+Classes = npt.NDArray[np.int64]
+
+
+def find_translations(classes: Classes) -> tuple[PartialSymmetry, ...]:
+    """The shifts of the pattern ``classes [m, n]`` (0 zero, opposite numbers tied up to sign), smallest first.
+
+    Multiples of a shift that is found are not listed: one step along the rows, or two for a grid.
+    """
+    m, n = classes.shape
+    found: list[tuple[PartialSymmetry, npt.NDArray[np.bool_]]] = []
+    for step in range(1, m // 2 + 1):
+        best: tuple[PartialSymmetry, npt.NDArray[np.bool_]] | None = None
+        for move in range(1 - n, n):
+            shift = _shift(classes, step, move)
+            if shift is not None and (best is None or shift[0].ties > best[0].ties):
+                best = shift
+        if best is None or any(_is_multiple(best[0], one) for one, _ in found):
+            continue
+        if len(found) == 1 and not _is_grid(found[0], best[0], classes.shape):
+            continue
+        found.append(best)
+        if len(found) == 2:
+            break
+    return tuple(one for one, _ in found)
+
+
+def _is_multiple(shift: PartialSymmetry, one: PartialSymmetry) -> bool:
+    """Whether ``shift`` is ``one`` several times over."""
+    times = shift.outputs // one.outputs
+    return times * one.outputs == shift.outputs and times * one.inputs == shift.inputs
+
+
+def _is_grid(
+    first: tuple[PartialSymmetry, npt.NDArray[np.bool_]], second: PartialSymmetry, shape: tuple[int, ...]
+) -> bool:
+    """Whether the second shift moves by whole lines of a grid at whose line ends the first one fails."""
+    shift, holds = first
+    lines = second.outputs
+    if shift.outputs != 1 or shape[0] % lines or abs(second.inputs) < 2 or shape[1] % abs(second.inputs):
+        return False
+    ends = np.arange(len(holds)) % lines == lines - 1
+    return bool(np.array_equal(holds, ~ends))
+
+
+def _shift(classes: Classes, step: int, move: int) -> tuple[PartialSymmetry, npt.NDArray[np.bool_]] | None:
+    """The shift by ``step`` rows and ``move`` columns, with the rows on which it holds, if there is enough of it."""
+    m, n = classes.shape
+    source = classes[: m - step, max(0, -move) : n - max(0, move)]
+    target = classes[step:, max(0, move) : n - max(0, -move)]
+    live = (source != 0) | (target != 0)
+    equal = source == target
+    holds: npt.NDArray[np.bool_] = (equal | ~live).all(1) & live.any(1)
+    rows = int(holds.sum())
+    ties = int((live & equal)[holds].sum())
+    # By chance two entries that are not both zero agree with the probability that they are of one class.
+    numbers = np.unique(classes, return_counts=True)
+    parts = numbers[1][numbers[0] != 0] / classes.size
+    zero = float(np.mean(classes == 0))
+    agree = float(np.sum(parts**2)) / max(1 - zero**2, 1e-12)
+    if rows < 3 or rows < SHARE * (m - step) or ties * math.log(1 / max(agree, 1e-12)) < EVIDENCE:
+        return None
+    by = f"shift by {step}" if step == move else f"shift of the outputs by {step} and the inputs by {move}"
+    return PartialSymmetry(step, move, rows, m, ties, f"{by} on {rows} of {m} rows"), holds
