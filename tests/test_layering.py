@@ -12,6 +12,7 @@ SOURCE = Path(metasym.__file__).parent
 
 ORDER = [
     "types",
+    "paths",
     "groups",
     "symmetry",
     "selection",

@@ -31,6 +31,7 @@ def add(commands: Commands) -> None:
     run.add_argument("--out", type=Path, required=True, help="folder for its files")
     run.add_argument("--resume", action="store_true", help="go on with the run in --out, if there is one")
     run.add_argument("--progress", choices=PROGRESS, default="auto", help="how to show the steps")
+    run.add_argument("--verbose", action="store_true", help="say how the steps are computed, and why")
     add_recipe(run)
     run.set_defaults(command=_run)
 
@@ -81,7 +82,8 @@ def _run(options: argparse.Namespace) -> None:
     from metasym.experiments.run import run
 
     experiment = find(options.name, options.recipe, **changes(options))
-    found = run(experiment, options.out, resume=options.resume, progress=options.progress)
+    note = say if options.verbose and is_main() else lambda _: None
+    found = run(experiment, options.out, resume=options.resume, progress=options.progress, note=note)
     if not is_main():  # under torchrun one process speaks for all
         return
     printed = TABLE1.get(experiment.name) or TABLE2.get(experiment.name)

@@ -100,4 +100,5 @@ def build_learner(
         first_order=recipe.first_order,
         map=recipe.map,
         chunk_size=recipe.chunk_size,
+        paths=recipe.paths,
     )

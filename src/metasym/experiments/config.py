@@ -9,6 +9,7 @@ from typing import Any
 
 from metasym.learners.gradient import SOLVERS
 from metasym.learners.step_sizes import MODES
+from metasym.paths import AUTO, parse
 from metasym.types import MetasymError
 
 OPTIMIZERS = ("adam", "adamw", "sgd")
@@ -70,6 +71,7 @@ class Recipe:
     data_seed: int | None = _option(None, "seed of the data, if it shall differ", least=0)
     device: str = _option("cpu", "cpu or cuda")
     map: str = _option("auto", "how tasks are mapped over (auto: by a fixed rule on the network)", MAPS)
+    paths: str = _option(AUTO, "ways of computing a step, if forced: name=way,... (auto: by a cost model)")
     autocast: str = _option("none", "mixed precision of the training steps", AUTOCASTS)
     threads: int | None = _option(None, "threads of torch (none: torch's own choice)", least=1)
     chunk_size: int | None = _option(None, "tasks held in memory at once (none: all of a step)", least=1)
@@ -78,6 +80,7 @@ class Recipe:
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             _check(field.name, getattr(self, field.name), field.metadata["choices"], field.metadata["least"])
+        parse(self.paths)
         if self.find_steps and self.symmetry != "dense":
             raise MetasymError(f"expected a dense symmetry with find_steps, found {self.symmetry!r}")
         if (self.validation_fraction > 0) != (self.validate_every > 0) or self.validation_fraction >= 1:

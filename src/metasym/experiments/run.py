@@ -11,7 +11,7 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal
@@ -41,6 +41,7 @@ from metasym.experiments.files import (
 from metasym.experiments.memory import keep_freed_memory
 from metasym.learners import Learner
 from metasym.outer import OptimizerFactory, SchedulerFactory
+from metasym.paths import Sizes, as_dict
 from metasym.progress import ProgressChoice
 from metasym.pruning import NuclearAdam, compress
 from metasym.reparam import split, symmetries
@@ -63,12 +64,14 @@ def run(
     *,
     resume: bool = False,
     progress: ProgressChoice = "auto",
+    note: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
     """Meta-train and test ``experiment``; its files go into the folder ``out``, its result is returned.
 
     A folder with the finished result of this very experiment is not run again; with ``resume`` an unfinished
     run goes on from its last checkpoint. The folder of another experiment is refused. Under ``torchrun`` every
-    rank has to call this; rank 0 alone reads and writes files, and all return its result.
+    rank has to call this; rank 0 alone reads and writes files, and all return its result. ``note`` is told how
+    the steps are computed, a line a decision.
     """
     folder = Path(out)
     ranks = connect(pick_device(experiment.recipe.device, torch.device("cpu")))
@@ -77,7 +80,7 @@ def run(
         return found
     keep_freed_memory()
     with _one_line(folder), _threads(experiment.recipe.threads):
-        return _run(experiment, folder, ranks, resume, progress)
+        return _run(experiment, folder, ranks, resume, progress, note)
 
 
 def _finished(experiment: Experiment, folder: Path) -> dict[str, Any] | None:
@@ -133,14 +136,22 @@ def flags(experiment: Experiment) -> list[str]:
 
 
 def _run(
-    experiment: Experiment, folder: Path, ranks: Ranks, resume: bool, progress: ProgressChoice
+    experiment: Experiment,
+    folder: Path,
+    ranks: Ranks,
+    resume: bool,
+    progress: ProgressChoice,
+    note: Callable[[str], None],
 ) -> dict[str, Any]:
     began = time.perf_counter()
     recipe = experiment.recipe
     problem = build_problem(experiment)
     tasks, held_out = _training_tasks(experiment, problem)
     learner = build_learner(experiment, problem, len(tasks))
-    config = {**experiment.as_dict(), "learner": learner.describe()}
+    plan = learner.plan(Sizes.of(sample(tasks, torch.tensor([0]), 0), min(recipe.tasks_per_step, len(tasks))))
+    config = {**experiment.as_dict(), "learner": learner.describe(), "paths": as_dict(plan)}
+    for choice in plan:
+        note(str(choice))
 
     def write_config() -> None:
         write_json(folder / CONFIG, config)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from numbers import Integral, Real
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from metasym.paths import Plan, Sizes, parse
 from metasym.types import Batch, Episode, Loss, MetasymError, OuterLoss, Params
 
 Metric = Callable[[Tensor, Tensor], Tensor]
@@ -49,7 +50,14 @@ class Learner(nn.Module, ABC):
 
     model: nn.Module
 
-    def __init__(self, model: nn.Module, loss: Loss, *, chunk_size: int | None = None) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        loss: Loss,
+        *,
+        chunk_size: int | None = None,
+        paths: str | Mapping[str, str] | None = None,
+    ) -> None:
         super().__init__()
         if not isinstance(model, nn.Module):
             raise MetasymError(f"expected model to be an nn.Module, found {type(model).__name__}")
@@ -58,6 +66,8 @@ class Learner(nn.Module, ABC):
         self.model = model
         self.loss = loss
         self.chunk_size = chunk_size
+        self.forced = parse(paths)
+        """Ways of computing a step that the user has decided on (see ``metasym.paths``)."""
 
     @abstractmethod
     def outer_parameters(self) -> Params:
@@ -85,7 +95,12 @@ class Learner(nn.Module, ABC):
 
     def describe(self) -> dict[str, Any]:
         """The choices that define this learner, in plain types, for ``config.json`` and checkpoints."""
-        return {"method": type(self).__name__, "chunk_size": self.chunk_size}
+        found = {"method": type(self).__name__, "chunk_size": self.chunk_size}
+        return {**found, "paths": dict(self.forced)} if self.forced else found
+
+    def plan(self, sizes: Sizes) -> Plan:
+        """How a step of these sizes is computed, and why: a function of sizes and model alone."""
+        return ()
 
     def outer_gradient(
         self, episodes: Episode, *, total_tasks: int | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import fnmatch
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -34,6 +34,7 @@ from metasym.joint import JointPredictor, joint_predictor, joint_sgd
 from metasym.learners.base import Learner, Metric, check_count, check_finite
 from metasym.learners.step_sizes import StepSizes
 from metasym.linear_solve import check_linear, conjugate_gradients, ridge
+from metasym.paths import AUTO, Choice, Plan, Sizes
 from metasym.reparam import bake, split, symmetries
 from metasym.types import Batch, Episode, Loss, MetasymError, OuterLoss, Params
 
@@ -51,6 +52,7 @@ class GradientLearner(Learner):
     learn_start: whether the outer loop learns the values that adaptation starts from.
     first_order: take the inner gradients as constants.
     map: ``"vmap"`` or ``"loop"`` over tasks, or ``"auto"``; chunk_size bounds the tasks held at once.
+    paths: other ways of computing a step than the cost model's, ``"name=way,..."`` (see ``metasym.paths``).
     """
 
     def __init__(
@@ -69,8 +71,9 @@ class GradientLearner(Learner):
         first_order: bool = False,
         map: str = "auto",
         chunk_size: int | None = None,
+        paths: str | Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__(model, loss, chunk_size=chunk_size)
+        super().__init__(model, loss, chunk_size=chunk_size, paths=paths)
         if solver not in SOLVERS:
             raise MetasymError(f"expected solver to be one of {', '.join(SOLVERS)}, found {solver!r}")
         if solver != "sgd":
@@ -86,7 +89,7 @@ class GradientLearner(Learner):
         trainable: Params = {n: p for n, p in model.named_parameters() if p.requires_grad}
         adaptable = self._adaptable(trainable)
         self._inner = _matching(list(adaptable), adapt_only)
-        self.map = choose_map(model, map)
+        self.map = choose_map(model, self.forced.get("map", AUTO) if map == AUTO else map)
         self.rates = StepSizes({n: trainable[n] for n in self._inner}, step_sizes, inner_lr, self.inner_steps)
         self._checked_linear = solver == "sgd"
 
@@ -172,6 +175,10 @@ class GradientLearner(Learner):
             "first_order": self.first_order,
             "map": self.map,
         }
+
+    def plan(self, sizes: Sizes) -> Plan:
+        """How a step of these sizes is computed."""
+        return (Choice("map", self.map, "rule on the model, or forced"),)
 
     def _bind(self) -> tuple[Predictor, Params]:
         """The model as a function of its inner parameters, and their start."""
