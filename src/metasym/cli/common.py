@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
 
-from metasym.experiments.config import Recipe, field_type
+from metasym.experiments.catalogue import find
+from metasym.experiments.config import Experiment, Recipe, field_type
+from metasym.experiments.few_shot import BUDGET
 from metasym.experiments.paper import RECIPES
 from metasym.types import MetasymError
 
@@ -27,7 +29,9 @@ class Parser(argparse.ArgumentParser):
 
 def add_recipe(parser: argparse.ArgumentParser) -> None:
     """``--recipe`` and one flag for each of a recipe's fields, which override it."""
-    parser.add_argument("--recipe", choices=RECIPES, default="paper", help="default: paper")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--recipe", choices=RECIPES, default="paper", help="default: paper")
+    which.add_argument("--budget", choices=("cpu",), help=f"Table 3 for a CPU: the recipe {BUDGET}")
     group = parser.add_argument_group("fields of the recipe, if they shall differ")
     for field in dataclasses.fields(Recipe):
         flag = f"--{field.name.replace('_', '-')}"
@@ -59,6 +63,12 @@ def changes(options: argparse.Namespace) -> dict[str, Any]:
     """The fields of the recipe that the command line gives."""
     known = {field.name for field in dataclasses.fields(Recipe)}
     return {name: value for name, value in vars(options).items() if name in known}
+
+
+def chosen(options: argparse.Namespace) -> Experiment:
+    """The experiment that the command line names, with its recipe."""
+    recipe = BUDGET if options.budget == "cpu" else options.recipe
+    return find(options.name, recipe, **changes(options))
 
 
 def console() -> Any:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-import torch
-
-import metasym
-from metasym.cli.common import PROGRESS, Commands, add_recipe, changes, console, say, write_text
+from metasym.cli.common import PROGRESS, Commands, add_recipe, chosen, console, say, write_text
 from metasym.distributed import is_main
-from metasym.experiments.catalogue import find, names
-from metasym.experiments.paper import RECIPES, TABLE1, TABLE2
-from metasym.experiments.reproduce import TABLES
+from metasym.experiments.catalogue import names, printed
+from metasym.experiments.few_shot import BUDGET
+from metasym.experiments.paper import RECIPES
+from metasym.experiments.reproduce import TABLES, USUAL_SEEDS
 from metasym.types import MetasymError
 
 
@@ -51,10 +49,14 @@ def add(commands: Commands) -> None:
     reproduce.add_argument(
         "--quick", action="store_true", help="few steps and tasks: a taste, not the numbers"
     )
-    reproduce.add_argument("--seeds", type=int, nargs="+", help="default: 0 1 2 (quick and figures: 0)")
+    reproduce.add_argument(
+        "--seeds", type=int, nargs="+", help="default: 0 1 2 (quick, table3 and figures: 0)"
+    )
     reproduce.add_argument(
         "--recipe", nargs="+", choices=RECIPES, help="one or several; default: paper (sizes: best)"
     )
+    reproduce.add_argument("--budget", choices=("cpu",), help=f"table3 for a CPU: the recipe {BUDGET}")
+    reproduce.add_argument("--data", help="folder of the images of table3")
     reproduce.add_argument("--only", metavar="PATTERN", help="only experiments whose names match")
     reproduce.add_argument("--markdown", type=Path, metavar="FILE", help="also write the table as Markdown")
     reproduce.add_argument("--progress", choices=PROGRESS, default="auto", help="how to show the steps")
@@ -74,32 +76,44 @@ def _list(options: argparse.Namespace) -> None:
         raise MetasymError(f"expected a pattern that matches an experiment, found {options.pattern!r}")
     width = max(map(len, found))
     for name in found:
-        printed = TABLE1.get(name) or TABLE2.get(name)
-        print(f"{name:<{width}}  paper {printed}" if printed else name)
+        number = printed(name)
+        print(f"{name:<{width}}  paper {number}" if number else name)
 
 
 def _run(options: argparse.Namespace) -> None:
+    from metasym.experiments.reproduce import score_line
     from metasym.experiments.run import run
 
-    experiment = find(options.name, options.recipe, **changes(options))
+    experiment = chosen(options)
     note = say if options.verbose and is_main() else lambda _: None
     found = run(experiment, options.out, resume=options.resume, progress=options.progress, note=note)
     if not is_main():  # under torchrun one process speaks for all
         return
-    printed = TABLE1.get(experiment.name) or TABLE2.get(experiment.name)
-    beside = f"; the paper's: {printed}" if printed and options.recipe == "paper" else ""
-    print(
-        f"{experiment.name}: mse {found['mean']:.4f} ± {found['ci95']:.4f}, median {found['median']:.4f}, "
-        f"{found['diverged']} of {len(found['per_task'])} tasks diverged{beside}"
-    )
+    number = printed(experiment.name)
+    if number is None or not experiment.recipe_name.startswith("paper"):
+        beside = ""
+    elif experiment.has_classes:
+        beside = f" after {found['outer_steps']:,} outer steps; the paper's after 60,000: {number}"
+    else:
+        beside = f"; the paper's: {number}"
+    print(f"{experiment.name}: {score_line(found)}{beside}")
     print(f"{options.out / 'result.json'}: {found['outer_steps']} outer steps, {found['seconds']:.0f} s")
 
 
 def _reproduce(options: argparse.Namespace) -> None:
     from metasym.experiments.reproduce import reproduce, run_folder
 
-    seeds = options.seeds or ([0] if options.quick or options.table == "figures" else [0, 1, 2])
-    chosen = {"quick": options.quick, "seeds": seeds, "recipes": options.recipe, "only": options.only}
+    usual = (0,) if options.quick else USUAL_SEEDS.get(options.table, (0, 1, 2))
+    recipes = [BUDGET] if options.budget and not options.recipe else options.recipe
+    if options.budget and options.recipe:
+        raise MetasymError("expected either --budget or --recipe, found both")
+    selected = {
+        "quick": options.quick,
+        "seeds": options.seeds or usual,
+        "recipes": recipes,
+        "only": options.only,
+        "data": options.data,
+    }
     written = reproduce(
         options.table,
         options.out,
@@ -107,14 +121,14 @@ def _reproduce(options: argparse.Namespace) -> None:
         jobs=options.jobs,
         progress=options.progress,
         note=say,
-        **chosen,
+        **selected,
     )
     folder = written[0].parents[1]
     if options.table == "figures":
         from metasym.experiments.reproduce import plan
         from metasym.report.figures import draw_runs
 
-        folders = [run_folder(options.out, e, quick=options.quick) for e in plan(options.table, **chosen)]
+        folders = [run_folder(options.out, e, quick=options.quick) for e in plan(options.table, **selected)]
         for path in draw_runs(folders, folder):
             print(path)
         return
@@ -128,15 +142,17 @@ def _reproduce(options: argparse.Namespace) -> None:
 
         for path in sizes_figure(load_cells(folder), folder / "sizes"):
             print(path)
+    if options.table == "table3":
+        from metasym.report.curves import curves_figures
+
+        for path in curves_figures(folder, folder):
+            print(path)
     if options.markdown is not None:
         write_text(options.markdown, table.markdown())
         print(options.markdown)
 
 
 def _cost(options: argparse.Namespace) -> None:
-    from metasym.experiments.build import build_model, build_problem
+    from metasym.experiments.counts import cost_text
 
-    experiment = find(options.name, options.recipe, **changes(options))
-    problem = build_problem(experiment)
-    model = build_model(experiment, problem)
-    print(metasym.cost(model, torch.zeros(1, *problem.input_shape)))
+    print(cost_text(chosen(options)))

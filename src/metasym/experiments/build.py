@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import torch.nn.functional as F
 from torch import nn
 
 from metasym.experiments.config import Experiment
-from metasym.learners import MAML, MSR, MTSR, Learner, MSRJoint
+from metasym.experiments.few_shot import setting
+from metasym.experiments.image_problem import ImageProblem, build_image_problem
+from metasym.learners import ANIL, MAML, MSR, MTSR, Learner, MSRJoint, ProtoNet
 from metasym.models import (
     convolution1d,
     convolution2d,
+    few_shot_network,
     fully_connected,
     locally_connected,
     with_true_space,
@@ -20,9 +24,17 @@ from metasym.types import MetasymError
 
 _START = 11
 
+AnyProblem = Problem | ImageProblem
 
-def build_problem(experiment: Experiment) -> Problem:
+
+def build_problem(experiment: Experiment) -> AnyProblem:
     """The training and test tasks of an experiment."""
+    if experiment.has_classes:
+        return build_image_problem(experiment)
+    return _synthetic_problem(experiment)
+
+
+def _synthetic_problem(experiment: Experiment) -> Problem:
     recipe, seed = experiment.recipe, experiment.data_seed
     family, variant, *size = experiment.problem.split("/")
     counts = {"train_tasks": recipe.train_tasks, "test_tasks": recipe.test_tasks}
@@ -33,8 +45,10 @@ def build_problem(experiment: Experiment) -> Problem:
     raise MetasymError(f"expected a translation or rotation problem, found {experiment.problem!r}")
 
 
-def build_model(experiment: Experiment, problem: Problem) -> nn.Module:
+def build_model(experiment: Experiment, problem: AnyProblem) -> nn.Module:
     """The network of an experiment, reparameterized as its recipe says."""
+    if not isinstance(problem, Problem):
+        return build_few_shot_model(experiment)
     recipe = experiment.recipe
     generator = seeded(int(mix(recipe.seed, _START)))
     shape = problem.weight_shape
@@ -62,15 +76,36 @@ def build_model(experiment: Experiment, problem: Problem) -> nn.Module:
     )
 
 
+def build_few_shot_model(experiment: Experiment) -> nn.Module:
+    """The network of a cell of Table 3; needs no data.
+
+    Square Kronecker factors start as identities, so that MSR starts as the plain network of the same seed.
+    """
+    recipe, column = experiment.recipe, setting(experiment.problem)
+    generator = seeded(int(mix(recipe.seed, _START)))
+    model = few_shot_network(column.data, column.shots, column.ways, experiment.network, generator)
+    if recipe.symmetry == "none":
+        return model
+    if recipe.symmetry != "kronecker":
+        raise MetasymError(
+            f"expected symmetry none or kronecker for {experiment.name}, found {recipe.symmetry!r}"
+        )
+    return reparameterize(model, "kronecker")
+
+
 def build_learner(
-    experiment: Experiment, problem: Problem, train_tasks: int, model: nn.Module | None = None
+    experiment: Experiment, problem: AnyProblem, train_tasks: int, model: nn.Module | None = None
 ) -> Learner:
     """The learner of an experiment, at its start; ``train_tasks`` is how many tasks it trains on.
 
     ``model`` is given where an earlier stage has made it.
     """
+    return learner_of(experiment, build_model(experiment, problem) if model is None else model, train_tasks)
+
+
+def learner_of(experiment: Experiment, model: nn.Module, train_tasks: int) -> Learner:
+    """The learner that trains ``model`` as the experiment says."""
     recipe = experiment.recipe
-    model = build_model(experiment, problem) if model is None else model
     if experiment.method == "mtsr":
         return MTSR(
             model,
@@ -82,14 +117,19 @@ def build_learner(
             map=recipe.map,
             chunk_size=recipe.chunk_size,
         )
-    kinds: dict[str, type[MAML | MSR | MSRJoint]] = {
+    loss = F.cross_entropy if experiment.has_classes else F.mse_loss
+    if experiment.method == "protonet":
+        return ProtoNet(model, loss, map=recipe.map, chunk_size=recipe.chunk_size)
+    kinds: dict[str, type[MAML | ANIL | MSR | MSRJoint]] = {
         "maml": MAML,
+        "anil": ANIL,
         "oracle": MAML,
         "msr": MSR,
         "msr-joint": MSRJoint,
     }
     return kinds[experiment.method](
         model,
+        loss,
         inner_steps=recipe.inner_steps,
         test_inner_steps=recipe.test_inner_steps,
         inner_lr=recipe.inner_lr,

@@ -7,15 +7,22 @@ import fnmatch
 from functools import cache
 from typing import Any
 
+from metasym.experiments import few_shot, paper
 from metasym.experiments.best import best_changes
 from metasym.experiments.config import Experiment
-from metasym.experiments.paper import RECIPES, cells, variant
+from metasym.experiments.paper import RECIPES, TABLE1, TABLE2, variant
+from metasym.experiments.printed import Printed
 from metasym.types import MetasymError
 
 
 @cache
 def _cells() -> dict[str, Experiment]:
-    return cells()
+    return {**paper.cells(), **few_shot.cells()}
+
+
+def printed(name: str) -> Printed | None:
+    """The paper's number of the experiment ``name``, if it has printed one."""
+    return TABLE1.get(name) or TABLE2.get(name) or few_shot.TABLE3.get(name)
 
 
 def names(pattern: str | None = None) -> list[str]:

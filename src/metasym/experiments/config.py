@@ -9,14 +9,15 @@ from typing import Any
 
 from metasym.learners.gradient import SOLVERS
 from metasym.learners.step_sizes import MODES
+from metasym.models import few_shot
 from metasym.paths import AUTO, parse
 from metasym.types import MetasymError
 
 OPTIMIZERS = ("adam", "adamw", "sgd")
 SCHEDULES = ("constant", "cosine", "linear")
 SYMMETRIES = ("none", "dense", "kronecker", "true")
-METHODS = ("maml", "msr", "msr-joint", "mtsr", "oracle")
-NETWORKS = ("fc", "lc", "conv1d", "conv2d")
+METHODS = ("maml", "msr", "msr-joint", "mtsr", "oracle", "anil", "protonet")
+NETWORKS = ("fc", "lc", "conv1d", "conv2d", *few_shot.NETWORKS)
 MAPS = ("auto", "vmap", "loop")
 AUTOCASTS = ("none", "bfloat16")
 
@@ -65,6 +66,10 @@ class Recipe:
     validate_every: int = _option(0, "outer steps between validations", least=0)
     on_nonfinite: str = _option("stop", "what a task with an infinite or NaN loss does", ("stop", "skip"))
     image_size: int = _option(32, "height and width of the images (rotation problems)", least=3)
+    queries: int = _option(15, "query images a class in training (image problems)", least=1)
+    test_queries: int = _option(15, "query images a class at test (image problems)", least=1)
+    rotated_classes: bool = _option(False, "classes turned by 90, 180 and 270 degrees are classes too (Omniglot)")
+    data: str | None = _option(None, "folder of the images (none: METASYM_DATA, or else the user's cache)")
     train_tasks: int | None = _option(None, "training tasks (none: as many as the paper)", least=1)
     test_tasks: int | None = _option(None, "test tasks (none: as many as the paper)", least=1)
     seed: int = _option(0, "seed of the start, of the episodes, and of the data", least=0)
@@ -83,10 +88,18 @@ class Recipe:
         parse(self.paths)
         if self.find_steps and self.symmetry != "dense":
             raise MetasymError(f"expected a dense symmetry with find_steps, found {self.symmetry!r}")
-        if (self.validation_fraction > 0) != (self.validate_every > 0) or self.validation_fraction >= 1:
+
+    def check_validation(self, classes: bool) -> None:
+        """Validation needs tasks that are not trained on; with ``classes`` the data set has some of its own."""
+        fraction, every = self.validation_fraction, self.validate_every
+        if classes and fraction > 0:
+            raise MetasymError(
+                f"expected no validation_fraction where classes are held out, found {fraction}"
+            )
+        if not classes and ((fraction > 0) != (every > 0) or fraction >= 1):
             raise MetasymError(
                 "expected a validation_fraction below 1 together with validate_every, "
-                f"found {self.validation_fraction} and {self.validate_every}"
+                f"found {fraction} and {every}"
             )
 
 
@@ -100,6 +113,19 @@ class Experiment:
     network: str
     recipe_name: str = "paper"
     recipe: Recipe = dataclasses.field(default_factory=Recipe)
+
+    def __post_init__(self) -> None:
+        self.recipe.check_validation(self.has_classes)
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether the problem is to tell classes of images apart (else: regression)."""
+        return self.problem.startswith("aug-")
+
+    @property
+    def metric(self) -> str:
+        """What the tests measure: ``"accuracy"`` or ``"mse"``."""
+        return "accuracy" if self.has_classes else "mse"
 
     @property
     def data_seed(self) -> int:

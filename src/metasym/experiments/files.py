@@ -25,7 +25,7 @@ REQUIRED = {
     "seed": int,
     "diverged": int,
 }
-_FREE = ("device", "threads", "chunk_size", "checkpoint_every")
+_FREE = ("device", "threads", "chunk_size", "checkpoint_every", "data")
 """Fields of a recipe that do not say what is computed: a result with others is still this one's."""
 
 

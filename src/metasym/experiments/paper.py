@@ -1,15 +1,19 @@
-"""Every synthetic cell of the paper: its problem, its recipe, and the numbers that the paper printed."""
+"""Every synthetic cell of the paper: its problem, its recipe, and the numbers that the paper printed.
+
+Those with images are in ``few_shot``.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from metasym.experiments import few_shot
 from metasym.experiments.config import Experiment, Recipe
+from metasym.experiments.printed import Printed as Printed
 from metasym.tasks.synthetic import KINDS, OUTPUTS, RANKS, SIZES
 from metasym.types import MetasymError
 
-RECIPES = ("paper", "paper-1e-3", "best")
-"""``paper-1e-3``: the rotation recipe with the outer rate that Table 2 seems to have been made with."""
+RECIPES = ("paper", "paper-1e-3", few_shot.BUDGET, "best")
+"""``paper-1e-3``: the rotation recipe with the outer rate that Table 2 seems to have been made with;
+``paper-cpu``: Table 3 in what a CPU can do in an hour a cell."""
 
 TRANSLATION_METHODS = {  # method, network, symmetry
     "maml-fc": ("maml", "fc", "none"),
@@ -25,33 +29,6 @@ ROTATION_METHODS = {
     "msr-conv": ("msr", "conv2d", "kronecker"),
     "oracle-conv": ("oracle", "conv2d", "true"),
 }
-
-
-@dataclass(frozen=True)
-class Printed:
-    """A number as the paper prints it, ``"3.4"``, with its 95 % interval where it has one."""
-
-    text: str
-    interval_text: str | None = None
-
-    @property
-    def mean(self) -> float:
-        """The number."""
-        return float(self.text)
-
-    @property
-    def interval(self) -> float | None:
-        """The half-width of its interval."""
-        return None if self.interval_text is None else float(self.interval_text)
-
-    @property
-    def rounding(self) -> float:
-        """Half of the last printed digit: ``.00`` may be anything below .005."""
-        digits = len(self.text.partition(".")[2])
-        return 0.5 * 10.0**-digits
-
-    def __str__(self) -> str:
-        return self.text if self.interval_text is None else f"{self.text} ± {self.interval_text}"
 
 
 _COLUMNS = [f"translation/rank{rank}/{size}" for size in SIZES for rank in RANKS]
@@ -111,6 +88,8 @@ def cells() -> dict[str, Experiment]:
 
 def variant(experiment: Experiment, recipe: str) -> Experiment:
     """``experiment`` with one of the paper's own recipes."""
+    if recipe == few_shot.BUDGET:
+        return few_shot.cheaper(experiment)
     if recipe == "paper-1e-3" and not experiment.problem.startswith("rotation/"):
         raise MetasymError(
             f"expected a rotation experiment for the recipe paper-1e-3, found {experiment.name}"

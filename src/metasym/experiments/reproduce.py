@@ -22,6 +22,7 @@ from metasym.types import MetasymError
 TABLES: dict[str, tuple[str, ...]] = {
     "table1": ("translation/*",),
     "table2": ("rotation/*",),
+    "table3": ("aug-*",),
     "lrs": ("translation/*/msr-joint-fc",),
     "sizes": ("rotation/*",),
     "figures": ("translation/rank1/large/msr-fc", "rotation/*/msr-conv"),
@@ -34,9 +35,21 @@ SIZES = (4, 6, 8, 16, 32)
 USUAL_RECIPES = {"sizes": ("best",)}
 """The recipes of a table where none are asked for; elsewhere the paper's."""
 
+USUAL_SEEDS = {"table3": (0,), "figures": (0,)}
+"""The seeds of a table where none are asked for; elsewhere three."""
+
 QUICK: dict[str, dict[str, Any]] = {
     "translation": {"outer_steps": 50, "train_tasks": 64, "test_tasks": 20},
     "rotation": {"outer_steps": 20, "train_tasks": 64, "test_tasks": 16, "image_size": 8},
+    "aug-omniglot": {"outer_steps": 20, "tasks_per_step": 4, "queries": 1, "test_tasks": 20, "test_queries": 5},
+    "aug-miniimagenet": {
+        "outer_steps": 20,
+        "tasks_per_step": 1,
+        "queries": 1,
+        "test_tasks": 10,
+        "test_queries": 1,
+        "validate_every": 0,
+    },
 }
 """What ``--quick`` changes: a taste of every cell, not its number."""
 
@@ -53,6 +66,7 @@ def reproduce(
     seeds: Sequence[int] = (0, 1, 2),
     recipes: Sequence[str] | None = None,
     only: str | None = None,
+    data: str | None = None,
     progress: ProgressChoice = "auto",
     note: Note = lambda _: None,
 ) -> list[Path]:
@@ -63,8 +77,9 @@ def reproduce(
     ``jobs`` above 1, cells run side by side in processes of one thread each. A cell that fails does not
     stop the others; they are named in one error at the end. ``note`` is told what happens. A small file that
     is there already counts as run, so that a table can be completed where the others' folders are gone.
+    ``data`` is the folder of the images that ``table3`` needs.
     """
-    wanted = plan(table, quick=quick, seeds=seeds, recipes=recipes, only=only)
+    wanted = plan(table, quick=quick, seeds=seeds, recipes=recipes, only=only, data=data)
     if jobs < 1:
         raise MetasymError(f"expected jobs >= 1, found {jobs}")
     base = Path(out)
@@ -96,6 +111,7 @@ def plan(
     seeds: Sequence[int] = (0, 1, 2),
     recipes: Sequence[str] | None = None,
     only: str | None = None,
+    data: str | None = None,
 ) -> list[Experiment]:
     """The experiments of ``table``, one for each cell, recipe and seed (``sizes``: and image size)."""
     if table not in TABLES:
@@ -111,6 +127,8 @@ def plan(
     for recipe in recipes or USUAL_RECIPES.get(table, ("paper",)):
         for name, size in itertools.product(chosen, sizes):
             changes = dict(QUICK[name.partition("/")[0]]) if quick else {}
+            if data is not None:
+                changes["data"] = data
             if quick and name.endswith("/mtsr-fc"):
                 changes["test_inner_steps"] = changes["outer_steps"]
             found += [find(name, recipe, **{**changes, **size}, seed=seed) for seed in seeds]
@@ -226,7 +244,14 @@ def _label(experiment: Experiment) -> str:
 def _summary(found: dict[str, Any]) -> str:
     rate = found.get("outer_steps_per_second")
     speed = "" if rate is None else f", {rate:.1f} steps/s"
+    return f"  {score_line(found)}, {found['seconds']:.0f} s{speed}"
+
+
+def score_line(found: dict[str, Any]) -> str:
+    """The score of a result, in a few words."""
+    if found["metric"] == "accuracy":
+        return f"accuracy {100 * found['mean']:.1f} ± {100 * found['ci95']:.1f} %"
     return (
-        f"  mse {found['mean']:.4f} ± {found['ci95']:.4f}, median {found['median']:.4f}, "
-        f"{found['diverged']} diverged, {found['seconds']:.0f} s{speed}"
+        f"mse {found['mean']:.4f} ± {found['ci95']:.4f}, median {found['median']:.4f}, "
+        f"{found['diverged']} of {len(found['per_task'])} tasks diverged"
     )

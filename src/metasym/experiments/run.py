@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import platform
 import resource
@@ -14,21 +13,19 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
-from torch.optim import Optimizer
-from torch.optim.lr_scheduler import LambdaLR
 
 import metasym
 from metasym.checkpoint import CURRENT, load
 from metasym.distributed import Ranks, connect, pick_device
-from metasym.evaluation import evaluate
-from metasym.experiments.build import build_learner, build_problem
+from metasym.experiments.build import AnyProblem, build_learner, build_problem
 from metasym.experiments.catalogue import find
 from metasym.experiments.config import Experiment, Recipe, experiment_from
+from metasym.experiments.few_shot import BUDGET
 from metasym.experiments.files import (
     CONFIG,
     RESULT,
@@ -38,24 +35,23 @@ from metasym.experiments.files import (
     same_run,
     write_json,
 )
+from metasym.experiments.image_problem import ImageProblem
 from metasym.experiments.memory import keep_freed_memory
+from metasym.experiments.optimizers import outer_autocast, outer_optimizer, outer_schedule
+from metasym.experiments.scoring import inner_lrs, learning_curve, tested
 from metasym.learners import Learner
-from metasym.outer import OptimizerFactory, SchedulerFactory
 from metasym.paths import Sizes, as_dict
 from metasym.progress import ProgressChoice
 from metasym.pruning import NuclearAdam, compress
-from metasym.reparam import split, symmetries
-from metasym.tasks.sampling import mix, sample
+from metasym.reparam import symmetries
+from metasym.tasks.sampling import mix
 from metasym.tasks.subset import hold_out
-from metasym.tasks.synthetic import Problem
 from metasym.training import train
-from metasym.types import MetasymError, Score, Tasks
+from metasym.types import MetasymError, Tasks
 
-_TEST_EPISODES, _FIND = 13, 17
+_FIND = 17
 FIND = "find"
 """The folder, in a run's, of its first stage."""
-_DIVERGED = 10.0
-"""A task whose error is this many times the mean square of the targets has diverged, finite or not."""
 
 
 def run(
@@ -95,7 +91,7 @@ def _finished(experiment: Experiment, folder: Path) -> dict[str, Any] | None:
     return found
 
 
-def load_run(folder: str | os.PathLike[str]) -> tuple[Experiment, Problem, Learner]:
+def load_run(folder: str | os.PathLike[str]) -> tuple[Experiment, AnyProblem, Learner]:
     """The experiment in a run's folder, its problem, and its learner as trained."""
     path = Path(folder)
     experiment = experiment_from(read_json(path / CONFIG, "the config of a run"))
@@ -105,16 +101,6 @@ def load_run(folder: str | os.PathLike[str]) -> tuple[Experiment, Problem, Learn
     return experiment, problem, load(path / CURRENT, learner)
 
 
-def test_score(experiment: Experiment, problem: Problem, learner: Learner) -> Score:
-    """The score on all test tasks, always with the same episodes."""
-    return evaluate(
-        learner,
-        problem.test,
-        seed=int(mix(experiment.data_seed, _TEST_EPISODES)),
-        tasks_per_chunk=256 if experiment.problem.startswith("translation/") else 32,
-    )
-
-
 def command(experiment: Experiment) -> str:
     """The command line that runs ``experiment``."""
     return shlex.join(["metasym", "run", experiment.name, "--out", "DIR", *flags(experiment)])
@@ -122,7 +108,9 @@ def command(experiment: Experiment) -> str:
 
 def flags(experiment: Experiment) -> list[str]:
     """The command line's flags for what is not usual about ``experiment``."""
-    parts = [] if experiment.recipe_name == "paper" else ["--recipe", experiment.recipe_name]
+    parts = {"paper": [], BUDGET: ["--budget", "cpu"]}.get(
+        experiment.recipe_name, ["--recipe", experiment.recipe_name]
+    )
     usual = find(experiment.name, experiment.recipe_name).recipe
     for field in fields(Recipe):
         value = getattr(experiment.recipe, field.name)
@@ -168,11 +156,13 @@ def _run(
         outer_steps=recipe.outer_steps,
         tasks_per_step=recipe.tasks_per_step,
         outer_lr=recipe.outer_lr,
-        optimizer=_optimizer(recipe),
-        scheduler=_schedule(recipe),
+        optimizer=outer_optimizer(recipe),
+        scheduler=outer_schedule(recipe),
         clip_norm=recipe.clip_norm,
         validation=held_out,
         validate_every=recipe.validate_every,
+        validation_metric="accuracy" if experiment.has_classes and held_out is not None else "loss",
+        keep_best=not experiment.has_classes,  # Table 3 tests what the last step leaves
         seed=recipe.seed,
         out=folder,
         checkpoint_every=recipe.checkpoint_every,
@@ -180,30 +170,24 @@ def _run(
         on_nonfinite="skip" if recipe.on_nonfinite == "skip" else "stop",
         progress=progress,
         device=recipe.device,
-        autocast=_autocast(recipe),
+        autocast=outer_autocast(recipe),
     )
     rate, skipped = None, 0
     for record in records:
         rate, skipped = record.steps_per_second, skipped + record.skipped_tasks
     ranks.on_main(write_config)  # again, for a run whose config was moved away
     trained = time.perf_counter()
-    score = test_score(experiment, problem, learner)
-    square = _target_square(problem.test)
-    per_task = np.asarray(score.per_task)
+    score = tested(experiment, problem, learner)
+    per_task = score.pop("per_task")
     result = {
         "experiment": experiment.name,
         "recipe": experiment.recipe_name,
         "method": experiment.method,
-        "metric": "mse",
-        "mean": score.mean,
-        "ci95": score.ci95,
-        "median": score.median,
-        "diverged": int((~(per_task <= _DIVERGED * square)).sum()),
-        "target_mean_square": square,
+        **score,
         "outer_steps": recipe.find_steps + recipe.outer_steps,
         "outer_steps_per_second": rate,
         "skipped_tasks": skipped,
-        "inner_lrs": _inner_lrs(learner),
+        "inner_lrs": inner_lrs(learner),
         "filter_sizes": [s.filter_shape.numel() for s in symmetries(learner.model).values()],
         "seed": recipe.seed,
         "parameters": sum(p.numel() for p in learner.outer_parameters().values()),
@@ -221,10 +205,12 @@ def _run(
         },
         "threads": torch.get_num_threads(),
         "config": config,
-        "per_task": list(score.per_task),
+        "per_task": per_task,
     }
 
     def write_result() -> dict[str, Any]:
+        if recipe.validate_every:
+            result["curve"] = learning_curve(folder)
         write_json(folder / RESULT, result)
         return read_result(folder / RESULT)
 
@@ -233,7 +219,7 @@ def _run(
 
 def _find(
     experiment: Experiment,
-    problem: Problem,
+    problem: AnyProblem,
     tasks: Tasks,
     folder: Path,
     resume: bool,
@@ -258,7 +244,7 @@ def _find(
         resume=resume,
         progress=progress,
         device=recipe.device,
-        autocast=_autocast(recipe),
+        autocast=outer_autocast(recipe),
     )
     for _ in records:
         pass
@@ -266,11 +252,11 @@ def _find(
     return learner.model
 
 
-def _finder(experiment: Experiment, problem: Problem, tasks: Tasks) -> Learner:
+def _finder(experiment: Experiment, problem: AnyProblem, tasks: Tasks) -> Learner:
     return build_learner(experiment.replace(penalty=experiment.recipe.find_penalty), problem, len(tasks))
 
 
-def _found_model(experiment: Experiment, problem: Problem, tasks: Tasks, folder: Path) -> nn.Module | None:
+def _found_model(experiment: Experiment, problem: AnyProblem, tasks: Tasks, folder: Path) -> nn.Module | None:
     """The model that a finished first stage has left; None for a recipe without one."""
     if not experiment.recipe.find_steps:
         return None
@@ -279,68 +265,14 @@ def _found_model(experiment: Experiment, problem: Problem, tasks: Tasks, folder:
     return learner.model
 
 
-def _training_tasks(experiment: Experiment, problem: Problem) -> tuple[Tasks, Tasks | None]:
+def _training_tasks(experiment: Experiment, problem: AnyProblem) -> tuple[Tasks, Tasks | None]:
     """The tasks to train on, and those held out for validation."""
+    if isinstance(problem, ImageProblem):
+        return problem.train, problem.validation if experiment.recipe.validate_every else None
     fraction = experiment.recipe.validation_fraction
     if fraction == 0:
         return problem.train, None
     return hold_out(problem.train, fraction, experiment.data_seed)
-
-
-def _optimizer(recipe: Recipe) -> OptimizerFactory | None:
-    if recipe.optimizer == "adam" and recipe.weight_decay == 0:
-        return None  # train's own, fused where possible
-    kinds: dict[str, Any] = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}
-
-    def make(parameters: Any) -> Optimizer:
-        made: Optimizer = kinds[recipe.optimizer](
-            parameters, lr=recipe.outer_lr, weight_decay=recipe.weight_decay
-        )
-        return made
-
-    return make
-
-
-def _schedule(recipe: Recipe) -> SchedulerFactory | None:
-    if recipe.schedule == "constant" and recipe.warmup_steps == 0:
-        return None
-
-    def factor(step: int) -> float:
-        if step < recipe.warmup_steps:
-            return (step + 1) / (recipe.warmup_steps + 1)
-        done = min(step / recipe.outer_steps, 1.0)
-        return {
-            "constant": 1.0,
-            "linear": 1.0 - done,
-            "cosine": 0.5 * (1 + math.cos(math.pi * done)),
-        }[recipe.schedule]
-
-    return lambda optimizer: LambdaLR(optimizer, factor)
-
-
-def _autocast(recipe: Recipe) -> Literal["bfloat16"] | None:
-    return "bfloat16" if recipe.autocast == "bfloat16" else None
-
-
-def _inner_lrs(learner: Learner) -> dict[str, float]:
-    """The step sizes by the paper's names, U and v (W where nothing is reparameterized)."""
-    parts = split(learner.model)
-    label = {**dict.fromkeys(parts.U, "U"), **dict.fromkeys(parts.v, "v")}
-    sizes = learner.step_sizes()
-    wanted = [label.get(name, "W") for name in sizes]
-    return {
-        part if wanted.count(part) == 1 else f"{part}:{name}": size
-        for part, (name, size) in zip(wanted, sizes.items(), strict=True)
-    }
-
-
-def _target_square(tasks: Tasks, most: int = 256) -> float:
-    """The mean square of the test tasks' targets (of the first ``most``): the error of predicting zero."""
-    total, count = 0.0, min(len(tasks), most)
-    for start in range(0, count, 32):
-        ids = torch.arange(start, min(start + 32, count))
-        total += float(sample(tasks, ids, 0).query.y.double().square().mean()) * len(ids)
-    return total / count
 
 
 def _commit() -> str | None:

@@ -10,8 +10,8 @@ import math
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils import skip_init
 
+from metasym.models.start import started
 from metasym.nn import LocallyConnected1d
 from metasym.reparam import reparameterize
 from metasym.symmetry import DenseSymmetry, Symmetry
@@ -23,7 +23,7 @@ class Convolution1d(nn.Module):
 
     def __init__(self, width: int, generator: torch.Generator | None = None) -> None:
         super().__init__()
-        self.layer = _started(nn.Conv1d, 1, 1, width, generator=generator)
+        self.layer = started(nn.Conv1d, 1, 1, width, generator=generator)
 
     def forward(self, x: Tensor) -> Tensor:
         """``[examples, inputs] -> [examples, places]``."""
@@ -33,7 +33,7 @@ class Convolution1d(nn.Module):
 
 def fully_connected(inputs: int, outputs: int, generator: torch.Generator | None = None) -> nn.Module:
     """A linear layer without bias: ``[examples, inputs] -> [examples, outputs]``."""
-    return _started(nn.Linear, inputs, outputs, generator=generator)
+    return started(nn.Linear, inputs, outputs, generator=generator)
 
 
 def locally_connected(inputs: int, width: int, generator: torch.Generator | None = None) -> nn.Module:
@@ -50,7 +50,7 @@ def convolution2d(
     channels_in: int, channels_out: int, kernel_size: int = 3, generator: torch.Generator | None = None
 ) -> nn.Module:
     """A valid convolution without bias: ``[examples, in, s, s] -> [examples, out, s - k + 1, s - k + 1]``."""
-    return _started(nn.Conv2d, channels_in, channels_out, kernel_size, generator=generator)
+    return started(nn.Conv2d, channels_in, channels_out, kernel_size, generator=generator)
 
 
 def with_true_space(
@@ -74,14 +74,3 @@ def with_true_space(
         return DenseSymmetry(weight.shape, U=scaled, learnable=False)
 
     return reparameterize(model, frozen, filter_std=filter_std, generator=generator)
-
-
-def _started(kind: type[nn.Module], *sizes: int, generator: torch.Generator | None) -> nn.Module:
-    """A layer without bias whose weight is drawn from ``generator``, not from the global one."""
-    layer: nn.Module = skip_init(kind, *sizes, bias=False)
-    weight = layer.weight
-    assert isinstance(weight, Tensor)
-    bound = 1 / math.sqrt(weight[0].numel())
-    with torch.no_grad():
-        weight.copy_((2 * torch.rand(weight.shape, generator=generator) - 1) * bound)
-    return layer

@@ -1,0 +1,135 @@
+"""A conv net whose features are equivariant to D_8, rotations by 45 degrees and reflections, by construction.
+
+D_8 has 16 elements, so that 64 channels are 4 regular fields. Each layer is an ordinary ``nn.Conv2d`` whose
+weight has the frozen symmetry of :func:`metasym.groups.conv_basis` (e2cnn's kernels): only the coefficients v
+are free. Everything between the convolutions commutes with the group:
+
+- the norm takes one mean, one deviation, one scale and one shift for all 16 channels of a field, which the
+  group permutes;
+- ReLU acts on each channel alone;
+- pooling windows lie symmetrically in the image: 2 x 2 at even sizes, 3 x 3 with stride 2 at odd ones, where
+  2 x 2 windows would leave the last row and column out.
+
+On the pixel grid, rotations by 90 degrees and reflections commute exactly; those by 45 degrees as far as a
+sampled image allows. Before the head each field is pooled over the group (its largest channel), which leaves one
+number a field and place: 16 times fewer than the plain net has. The last block therefore does not pool over
+space: 4 x 4 places of 4 fields give the head of a 28 x 28 image 64 features, as many as MAML's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import parametrize
+
+from metasym.field_symmetry import FieldSymmetry
+from metasym.groups import conv_basis
+from metasym.models.conv_blocks import ConvNet
+from metasym.models.start import started
+from metasym.nn import TaskBatchNorm2d
+from metasym.reparam import reparameterize
+from metasym.symmetry import Symmetry
+from metasym.types import MetasymError
+
+ROTATIONS = 8
+ORDER = 2 * ROTATIONS
+"""Channels of a regular field: one for each rotation and each reflected rotation."""
+
+
+class FieldBatchNorm2d(nn.Module):
+    """Batch norm of ``[examples, fields * 16, height, width]`` with the statistics of whole fields."""
+
+    def __init__(self, fields: int) -> None:
+        super().__init__()
+        self.norm = TaskBatchNorm2d(fields)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``[examples, channels, height, width]``, unchanged in shape."""
+        stacked: Tensor = self.norm(x.unflatten(-3, (-1, ORDER)).flatten(-3, -2))
+        return stacked.unflatten(-2, (ORDER, x.shape[-2])).flatten(-4, -3)
+
+
+class SymmetricMaxPool2d(nn.Module):
+    """Max-pooling by 2 that commutes with rotations by 90 degrees and reflections at every size."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``[examples, channels, s, s] -> [examples, channels, ceil(s / 2), ceil(s / 2)]``."""
+        if x.shape[-1] % 2 == 0:
+            return nn.functional.max_pool2d(x, 2)
+        return nn.functional.max_pool2d(x, 3, stride=2, padding=1)
+
+
+class GroupPool(nn.Module):
+    """The largest channel of each regular field: ``[examples, fields * 16, ...] -> [examples, fields, ...]``."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """One channel for each field."""
+        return x.unflatten(-3, (-1, ORDER)).amax(-3)
+
+
+def d8_net(
+    input_shape: tuple[int, int, int],
+    channels: int,
+    classes: int | None,
+    *,
+    depth: int = 4,
+    kernel_size: int = 3,
+    generator: torch.Generator | None = None,
+) -> ConvNet:
+    """The plain conv net of ``depth`` blocks with D_8-equivariant layers of the same number of channels.
+
+    The coefficients start so that the weights have the size of the plain layers' (the columns of U are
+    orthonormal, so that step sizes mean the same too).
+    """
+    inputs, height, width = input_shape
+    if channels % ORDER or height != width:
+        raise MetasymError(
+            f"expected square images and channels in whole fields of {ORDER}, found {height} x {width} "
+            f"and {channels}"
+        )
+    fields, size = channels // ORDER, height
+    layers: OrderedDict[str, nn.Module] = OrderedDict()
+    for number in range(1, depth + 1):
+        before = inputs if number == 1 else channels
+        layers[f"conv{number}"] = started(
+            nn.Conv2d, before, channels, kernel_size, padding=kernel_size // 2, generator=generator
+        )
+        layers[f"norm{number}"] = FieldBatchNorm2d(fields)
+        layers[f"relu{number}"] = nn.ReLU()
+        if number < depth:
+            layers[f"pool{number}"] = SymmetricMaxPool2d()
+            size = (size + 1) // 2
+    layers["group_pool"] = GroupPool()
+    first = FieldSymmetry.of(
+        conv_basis(kernel_size, ROTATIONS, flips=True, in_channels=inputs, fields_out=fields)
+    )
+    basis = conv_basis(kernel_size, ROTATIONS, flips=True, fields_in=fields, fields_out=fields)
+    later = FieldSymmetry.of(basis)
+    features = nn.Sequential(layers)
+
+    def frozen(name: str, _: nn.Module) -> Symmetry:
+        return first if name == "conv1" else later
+
+    reparameterize(features, frozen)
+    for layer in features:
+        if isinstance(layer, nn.Conv2d):
+            _full_size(layer)
+    head = None
+    if classes is not None:
+        head = started(nn.Linear, fields * size**2, classes, generator=generator, bias=True)
+    return ConvNet(features, None, head)
+
+
+@torch.no_grad()
+def _full_size(layer: nn.Conv2d) -> None:
+    """Make up for what projecting a random weight on the equivariant ones has taken of its norm."""
+    lists = layer.parametrizations
+    assert isinstance(lists, nn.ModuleDict)
+    weight = lists["weight"]
+    assert isinstance(weight, parametrize.ParametrizationList)
+    original = weight.original
+    assert isinstance(original, Tensor)
+    original.mul_(math.sqrt(layer.weight.numel() / original.numel()))
