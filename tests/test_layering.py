@@ -15,6 +15,7 @@ ORDER = [
     "paths",
     "groups",
     "symmetry",
+    "field_symmetry",
     "selection",
     "reparam",
     "costs",

@@ -51,13 +51,15 @@ class FieldSymmetry(Symmetry):
         fields_out, fields_in, _ = self.filter_shape
         pairs = W.detach().reshape(fields_out, out, fields_in, inp, height, width).transpose(1, 2)
         inverse = torch.linalg.pinv(self.block.flatten(0, 3).cpu().double())
-        found = pairs.reshape(fields_out, fields_in, -1).cpu().double() @ inverse.T
+        found: Tensor = pairs.reshape(fields_out, fields_in, -1).cpu().double() @ inverse.T
         return found.to(dtype=W.dtype, device=W.device)
 
     def matrix(self) -> Tensor:
         """The dense U ``[out * in * k * k, fields_out * fields_in * d]``: zero but for its blocks."""
         units = torch.eye(self.filter_shape.numel(), dtype=self.block.dtype, device=self.block.device)
-        built = _join(units.reshape(-1, *self.filter_shape) @ self.block.flatten(0, 3).T, self.block.shape[:4])
+        built = _join(
+            units.reshape(-1, *self.filter_shape) @ self.block.flatten(0, 3).T, self.block.shape[:4]
+        )
         return built.reshape(len(units), -1).T
 
     def cost(self) -> Cost:
@@ -65,12 +67,11 @@ class FieldSymmetry(Symmetry):
         fields_out, fields_in, _ = self.filter_shape
         build = fields_out * fields_in * self.block.numel()
         size = self.block.element_size()
-        return Cost(
-            self.weight_shape.numel(), self.block.numel(), self.filter_shape.numel(), build, size
-        )
+        return Cost(self.weight_shape.numel(), self.block.numel(), self.filter_shape.numel(), build, size)
 
 
 def _join(pairs: Tensor, block: torch.Size) -> Tensor:
     """``[..., fields_out, fields_in, out * in * k * k] -> [..., fields_out * out, fields_in * in, k, k]``."""
-    split = pairs.unflatten(-1, block).transpose(-5, -4)  # [..., fields_out, out, fields_in, in, k, k]
+    # [..., fields_out, fields_in, out, in, k, k], then fields_in after out
+    split: Tensor = pairs.reshape(*pairs.shape[:-1], *block).transpose(-5, -4)
     return split.flatten(-6, -5).flatten(-4, -3)

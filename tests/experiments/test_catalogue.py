@@ -9,6 +9,7 @@ from metasym.experiments import find, names
 from metasym.experiments.best import BEST, best_changes
 from metasym.experiments.build import build_learner, build_model, build_problem
 from metasym.experiments.config import Recipe, experiment_from
+from metasym.experiments.few_shot import TABLE3
 from metasym.experiments.paper import STEP_SIZES, TABLE1, TABLE2, Printed
 from metasym.learners import MAML, MSR, MTSR, MSRJoint
 from metasym.reparam import split, symmetries
@@ -32,7 +33,17 @@ def test_every_cell_of_the_paper_has_a_name():
     ]
     assert set(table1) | set(rotations) <= set(names())
     assert set(TABLE2) <= set(rotations)
-    assert len(names()) == 42 + 9
+    table3 = [
+        f"aug-{data}/{column}/{method}"
+        for data, columns in (
+            ("omniglot", ("5way-1shot", "5way-5shot", "20way-1shot", "20way-5shot")),
+            ("miniimagenet", ("5way-1shot", "5way-5shot")),
+        )
+        for column in columns
+        for method in ("maml", "maml-big", "anil", "protonet", "maml-d8", "msr")
+    ]
+    assert set(TABLE3) == set(table3) == set(names("aug-*"))
+    assert len(names()) == 42 + 9 + 36
     assert names("translation/*/msr-fc") == [n for n in names() if n.endswith("/msr-fc")]
 
 

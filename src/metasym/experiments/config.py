@@ -68,7 +68,9 @@ class Recipe:
     image_size: int = _option(32, "height and width of the images (rotation problems)", least=3)
     queries: int = _option(15, "query images a class in training (image problems)", least=1)
     test_queries: int = _option(15, "query images a class at test (image problems)", least=1)
-    rotated_classes: bool = _option(False, "classes turned by 90, 180 and 270 degrees are classes too (Omniglot)")
+    rotated_classes: bool = _option(
+        False, "classes turned by 90, 180 and 270 degrees are classes too (Omniglot)"
+    )
     data: str | None = _option(None, "folder of the images (none: METASYM_DATA, or else the user's cache)")
     train_tasks: int | None = _option(None, "training tasks (none: as many as the paper)", least=1)
     test_tasks: int | None = _option(None, "test tasks (none: as many as the paper)", least=1)

@@ -44,14 +44,14 @@ def counts(experiment: Experiment) -> Counts:
     model = build_few_shot_model(experiment)
     learner = learner_of(experiment, model, 1)
     parts, named = split(model), dict(model.named_parameters())
-    gradient = isinstance(learner, GradientLearner)
+    inner = learner.inner_names if isinstance(learner, GradientLearner) else []
     return Counts(
         label=experiment.name.rpartition("/")[2],
         network=experiment.network,
         U=_entries(parts.U),
         v=_entries(parts.v),
         other=_entries(parts.other),
-        adapted=sum(named[name].numel() for name in learner.inner_names) if gradient else 0,
+        adapted=sum(named[name].numel() for name in inner),
         step_sizes=len(learner.step_sizes()),
         frozen=sum(
             buffer.numel()
@@ -67,9 +67,11 @@ def cost_text(experiment: Experiment) -> str:
         problem = build_problem(experiment)
         return str(cost(build_model(experiment, problem), torch.zeros(1, *problem.input_shape)))
     model = build_few_shot_model(experiment)
-    parts = [] if not symmetries(model) else [
-        str(cost(model, torch.zeros(1, *setting(experiment.problem).input_shape)))
-    ]
+    parts = (
+        []
+        if not symmetries(model)
+        else [str(cost(model, torch.zeros(1, *setting(experiment.problem).input_shape)))]
+    )
     cells = [find(f"{experiment.problem}/{label}", experiment.recipe_name) for label in METHODS]
     return "\n\n".join([*parts, counts_text([counts(cell) for cell in cells], experiment.problem)])
 
@@ -77,14 +79,15 @@ def cost_text(experiment: Experiment) -> str:
 def counts_text(rows: list[Counts], title: str) -> str:
     """The counts of several networks, as a table."""
     head = ("", "network", "U", "v", "other", "learned", "adapted", "step sizes", "frozen U")
-    lines = [head]
+    lines: list[tuple[str, ...]] = [head]
     for row in rows:
         numbers = (row.U, row.v, row.other, row.learned, row.adapted, row.step_sizes, row.frozen)
         lines.append((row.label, row.network, *(f"{n:,}" if n else "-" for n in numbers)))
     widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
     text = [
         "  ".join(
-            cell.ljust(w) if i < 2 else cell.rjust(w) for i, (cell, w) in enumerate(zip(line, widths, strict=True))
+            cell.ljust(w) if i < 2 else cell.rjust(w)
+            for i, (cell, w) in enumerate(zip(line, widths, strict=True))
         ).rstrip()
         for line in lines
     ]

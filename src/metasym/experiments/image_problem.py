@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from metasym.experiments.config import Experiment
-from metasym.experiments.few_shot import Setting, setting
+from metasym.experiments.few_shot import setting
 from metasym.tasks.augment import AugmentQuery, paper_transform
-from metasym.tasks.images import FewShotTasks, ImageClasses
-from metasym.types import Tasks
+from metasym.tasks.images import FewShotTasks, ImageClasses, mini_imagenet, omniglot
+from metasym.tasks.images.classes import SPLITS
+from metasym.types import MetasymError, Tasks
 
 PAPER_TEST_TASKS = 1000
 VALIDATION_TASKS, VALIDATION_QUERIES = 64, 5
@@ -31,12 +32,20 @@ class ImageProblem:
     """The number of classes of a task."""
 
 
+def image_classes(experiment: Experiment) -> list[ImageClasses]:
+    """The classes to train on, to validate on and to test on: the same ones for every seed."""
+    recipe = experiment.recipe
+    if setting(experiment.problem).data == "omniglot":
+        return [omniglot(split, data=recipe.data, rotated_classes=recipe.rotated_classes) for split in SPLITS]
+    if recipe.rotated_classes:
+        raise MetasymError(f"expected rotated_classes with Omniglot only, found {experiment.name}")
+    return [mini_imagenet(split, data=recipe.data) for split in SPLITS]
+
+
 def build_image_problem(experiment: Experiment) -> ImageProblem:
     """The training, validation and test tasks of a cell of Table 3."""
     recipe, column = experiment.recipe, setting(experiment.problem)
     train, validation, test = image_classes(experiment)
-    if recipe.rotated_classes:
-        train = train.with_rotations()
     many = {} if recipe.train_tasks is None else {"tasks": recipe.train_tasks}
 
     def tasks(classes: ImageClasses, queries: int, **options: int) -> FewShotTasks:

@@ -41,7 +41,13 @@ USUAL_SEEDS = {"table3": (0,), "figures": (0,)}
 QUICK: dict[str, dict[str, Any]] = {
     "translation": {"outer_steps": 50, "train_tasks": 64, "test_tasks": 20},
     "rotation": {"outer_steps": 20, "train_tasks": 64, "test_tasks": 16, "image_size": 8},
-    "aug-omniglot": {"outer_steps": 20, "tasks_per_step": 4, "queries": 1, "test_tasks": 20, "test_queries": 5},
+    "aug-omniglot": {
+        "outer_steps": 20,
+        "tasks_per_step": 4,
+        "queries": 1,
+        "test_tasks": 20,
+        "test_queries": 5,
+    },
     "aug-miniimagenet": {
         "outer_steps": 20,
         "tasks_per_step": 1,

@@ -48,8 +48,10 @@ class FieldBatchNorm2d(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """``[examples, channels, height, width]``, unchanged in shape."""
-        stacked: Tensor = self.norm(x.unflatten(-3, (-1, ORDER)).flatten(-3, -2))
-        return stacked.unflatten(-2, (ORDER, x.shape[-2])).flatten(-4, -3)
+        height, width = x.shape[-2:]
+        fields = x.reshape(*x.shape[:-3], -1, ORDER * height, width)
+        normal: Tensor = self.norm(fields)
+        return normal.reshape(x.shape)
 
 
 class SymmetricMaxPool2d(nn.Module):
@@ -67,7 +69,7 @@ class GroupPool(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """One channel for each field."""
-        return x.unflatten(-3, (-1, ORDER)).amax(-3)
+        return x.reshape(*x.shape[:-3], -1, ORDER, *x.shape[-2:]).amax(-3)
 
 
 def d8_net(

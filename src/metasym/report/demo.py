@@ -57,6 +57,7 @@ def demo(out: str | os.PathLike[str], *, seed: int = 0, outer_steps: int = 1000)
             scores[label] = {key: result[key] for key in ("mean", "ci95", "median")}
             if label == "msr-fc":
                 _, problem, learner = load_run(place)
+                assert isinstance(problem, Problem)
                 found = _finding(problem, learner)
                 drawn += draw_learner(experiment, problem, learner, folder)
     yield _table(scores)

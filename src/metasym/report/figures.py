@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,6 +15,7 @@ from metasym.experiments.files import make_folder
 from metasym.experiments.run import load_run
 from metasym.learners import Learner
 from metasym.reparam import symmetries
+from metasym.report.drawing import figure_files
 from metasym.report.gauge import diagonal_spread, effective_filter_size, readable
 from metasym.report.tables import Cell
 from metasym.tasks.sampling import sample
@@ -35,6 +34,8 @@ def draw_runs(folders: Sequence[Path], out: str | os.PathLike[str]) -> list[Path
     drawn = theoretical_figure(target / "theoretical-U-C4")
     for folder in folders:
         experiment, problem, learner = load_run(folder)
+        if not isinstance(problem, Problem):
+            raise MetasymError(f"{folder}: expected a run of a synthetic problem, found {experiment.name}")
         drawn += draw_learner(experiment, problem, learner, target)
     return drawn
 
@@ -57,7 +58,7 @@ def draw_learner(experiment: Experiment, problem: Problem, learner: Learner, out
 
 def weight_figure(W: Tensor, path: Path, width: int = WIDTH) -> list[Path]:
     """A weight matrix ``[m, n]``, and the entries along each of its diagonals."""
-    with _figure(path, 9.6, 4.4) as (figure, files):
+    with figure_files(path, 9.6, 4.4) as (figure, files):
         left, right = figure.subplots(1, 2, width_ratios=[1.1, 1])
         limit = float(W.abs().max())
         image = left.imshow(W.numpy(), cmap=SIGNED, vmin=-limit, vmax=limit, interpolation="nearest")
@@ -84,7 +85,7 @@ def submatrices_figure(U: Tensor, inputs: int, path: Path) -> list[Path]:
     turned = readable(U, inputs).abs()
     blocks = turned.reshape(-1, inputs, turned.shape[1])
     shown = blocks[:SHOWN_BLOCKS, :SHOWN_ROWS]
-    with _figure(path, 10, 3.6) as (figure, files):
+    with figure_files(path, 10, 3.6) as (figure, files):
         axes = figure.subplots(1, len(shown), sharey=True, squeeze=False)[0]
         for number, (axis, block) in enumerate(zip(axes, shown, strict=True)):
             image = axis.imshow(
@@ -117,7 +118,7 @@ def filters_figure(W: Tensor, problem: Problem, path: Path) -> list[Path]:
     fields = W.reshape(FIELDS, order, *W.shape[-2:])
     w, basis = W.double().flatten(), problem.true_basis
     away = float(torch.linalg.vector_norm(w - basis @ (basis.T @ w)) / torch.linalg.vector_norm(w))
-    with _figure(path, 1.6 + 0.62 * order, 3.2) as (figure, files):
+    with figure_files(path, 1.6 + 0.62 * order, 3.2) as (figure, files):
         axes = figure.subplots(FIELDS, order, squeeze=False)
         limit = float(W.abs().max())
         for row in range(FIELDS):
@@ -143,7 +144,7 @@ def theoretical_figure(path: Path) -> list[Path]:
     """U of Proposition 1 for the rotations by 90 degrees of 3 x 3 images: the blocks pi(g), side by side."""
     group = groups.image_rotations(3, order=4)
     blocks = groups.symmetry_matrix(group).reshape(group.order, 9, 9)
-    with _figure(path, 8.4, 2.8) as (figure, files):
+    with figure_files(path, 8.4, 2.8) as (figure, files):
         axes = figure.subplots(1, len(blocks))
         for number, (axis, block) in enumerate(zip(axes, blocks, strict=True)):
             axis.imshow(block.numpy(), cmap="Greys", vmin=0, vmax=1, interpolation="nearest")
@@ -165,7 +166,7 @@ def sizes_figure(cells: Sequence[Cell], path: Path) -> list[Path]:
         "oracle-conv": ("#000000", "^", "oracle: the true space"),
     }
     problems = list(dict.fromkeys(cell.name.rpartition("/")[0] for cell in cells))
-    with _figure(path, 3.2 * len(problems), 3.2) as (figure, files):
+    with figure_files(path, 3.2 * len(problems), 3.2) as (figure, files):
         axes = figure.subplots(1, len(problems), squeeze=False, sharey=True)[0]
         for axis, problem in zip(axes, problems, strict=True):
             for method, (colour, marker, label) in looks.items():
@@ -198,28 +199,3 @@ def _quartiles(values: Tensor) -> tuple[float, float, float]:
     ends = torch.quantile(values, torch.tensor([0.05, 0.95]))
     mean = float(values.mean())
     return mean, min(mean, float(ends[0])), max(mean, float(ends[1]))
-
-
-@contextmanager
-def _figure(path: Path, width: float, height: float) -> Iterator[tuple[Any, list[Path]]]:
-    """A figure that is written as ``path.png`` and ``path.svg`` when it is done, the same bytes every time."""
-    import matplotlib
-
-    with matplotlib.rc_context({"svg.hashsalt": "metasym", "font.size": 9, "figure.dpi": 150}):
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(width, height), layout="constrained")
-        FigureCanvasAgg(figure)  # Agg, whatever the user's backend is
-        files: list[Path] = []
-        yield figure, files
-        for kind in ("png", "svg"):
-            file = path.with_name(f"{path.name}.{kind}")
-            temporary = file.with_name(file.name + ".tmp")
-            try:
-                figure.savefig(temporary, format=kind, metadata={"Date": None} if kind == "svg" else None)
-                temporary.replace(file)
-            except OSError as error:
-                temporary.unlink(missing_ok=True)
-                raise MetasymError(f"{file}: expected to write a figure, found {error.strerror}") from None
-            files.append(file)

@@ -12,8 +12,8 @@ import numpy as np
 
 from metasym.evaluation import summarise
 from metasym.experiments.catalogue import names
-from metasym.experiments.files import read_result
 from metasym.experiments.few_shot import TABLE3
+from metasym.experiments.files import read_result
 from metasym.experiments.paper import STEP_SIZES, TABLE1, TABLE2, Printed
 from metasym.types import MetasymError
 
@@ -198,7 +198,7 @@ def accuracies(cells: Sequence[Cell]) -> Table:
     remarks = (
         f"Ours: accuracy on the query sets of the test tasks (seed {', '.join(map(str, seeds))}), with the 95 % "
         "interval over tasks.",
-        "Steps x tasks: outer steps, and tasks in each; the paper has 60,000 x 32 (Omniglot) and x 10 (MiniImagenet).",
+        "Steps x tasks: outer steps and tasks in each; the paper has 60,000 x 32 (Omniglot), x 10 (MiniImagenet).",
         "Minutes and MiB: of the run on the machine it was made on, from its last start to the end.",
     )
     return Table("Table 3: accuracy on augmented query images", header, tuple(rows), remarks)

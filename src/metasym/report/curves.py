@@ -1,0 +1,84 @@
+"""Learning curves of Table 3, from the result files of its runs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from metasym.experiments.catalogue import names
+from metasym.experiments.files import make_folder, read_result
+from metasym.report.drawing import figure_files
+from metasym.types import MetasymError
+
+LOOKS = {
+    "maml": ("#D55E00", "-", "MAML"),
+    "maml-big": ("#E69F00", "--", "MAML (Big)"),
+    "anil": ("#999999", "-", "ANIL"),
+    "protonet": ("#009E73", "-", "ProtoNets"),
+    "maml-d8": ("#CC79A7", "--", "MAML+D8"),
+    "msr": ("#0072B2", "-", "MSR"),
+}
+"""Colours that most colour-blind people can tell apart, and dashes."""
+
+
+def curves_figures(results: Path, out: str | os.PathLike[str]) -> list[Path]:
+    """One figure for each recipe in the folder of small result files: a panel for each column of Table 3.
+
+    Accuracy on validation tasks (always the same 64, of classes that are neither trained nor tested on), and,
+    at the end of each curve, the test score with its 95 % interval.
+    """
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for path in sorted(results.rglob("*.json")):
+        result = read_result(path)
+        if result.get("curve") and result["curve"]["step"]:
+            kept = found.setdefault(result["recipe"], {})
+            if result["experiment"] not in kept or result["seed"] == 0:
+                kept[result["experiment"]] = result
+    make_folder(Path(out))
+    written = []
+    for recipe, cells in found.items():
+        written += _draw(cells, Path(out) / f"curves-{recipe}")
+    return written
+
+
+def _draw(cells: dict[str, dict[str, Any]], path: Path) -> list[Path]:
+    order = [name for name in names("aug-*") if name in cells]
+    problems = list(dict.fromkeys(name.rpartition("/")[0] for name in order))
+    if not problems:
+        raise MetasymError("expected learning curves of Table 3, found none")
+    columns = min(len(problems), 3)
+    rows = -(-len(problems) // columns)
+    with figure_files(path, 3.4 * columns, 2.9 * rows) as (figure, files):
+        axes = figure.subplots(rows, columns, squeeze=False).ravel()
+        for axis, problem in zip(axes, problems, strict=False):
+            for method, (colour, dash, label) in LOOKS.items():
+                result = cells.get(f"{problem}/{method}")
+                if result is None:
+                    continue
+                curve = result["curve"]
+                axis.plot(
+                    curve["step"],
+                    [100 * value for value in curve["validation"]],
+                    dash,
+                    color=colour,
+                    linewidth=1.2,
+                    label=label,
+                )
+                axis.errorbar(
+                    [result["outer_steps"] * 1.03],
+                    [100 * result["mean"]],
+                    [100 * result["ci95"]],
+                    fmt="o",
+                    color=colour,
+                    markersize=3.5,
+                    capsize=2,
+                )
+            axis.set_title(problem, fontsize=9)
+            axis.set_xlabel("outer steps")
+            axis.grid(alpha=0.3, linewidth=0.5)
+        for axis in axes[len(problems) :]:
+            axis.set_axis_off()
+        axes[0].set_ylabel("accuracy on augmented queries, %")
+        axes[0].legend(fontsize=7, frameon=False)
+    return files
