@@ -44,7 +44,7 @@ from metasym.paths import Sizes, as_dict
 from metasym.progress import ProgressChoice
 from metasym.pruning import NuclearAdam, compress
 from metasym.reparam import symmetries
-from metasym.tasks.sampling import mix
+from metasym.tasks.sampling import mix, sample
 from metasym.tasks.subset import hold_out
 from metasym.training import train
 from metasym.types import MetasymError, Tasks
