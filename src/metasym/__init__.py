@@ -6,7 +6,7 @@ from metasym.costs import cost
 from metasym.distributed import LostRankError
 from metasym.evaluation import evaluate
 from metasym.guard import NonFiniteError
-from metasym.inspection import SymmetryReport, inspect
+from metasym.inspection import SymmetryReport, inspect, load_symmetry, project, save_symmetry
 from metasym.learners import ANIL, MAML, MSR, MTSR, Learner, MSRJoint, ProtoNet
 from metasym.pruning import NuclearAdam, compress
 from metasym.reparam import Split, bake, reparameterize, split, symmetries
@@ -48,9 +48,12 @@ __all__ = [
     "groups",
     "inspect",
     "load",
+    "load_symmetry",
     "nn",
+    "project",
     "reparameterize",
     "save",
+    "save_symmetry",
     "split",
     "symmetries",
     "tasks",

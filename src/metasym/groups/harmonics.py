@@ -156,3 +156,39 @@ def _invariants(rotations: int, flips: bool, frequency: int, rho_in: Tensor, rho
     q, _, _ = qr(projection.numpy(), pivoting=True)
     d = round(float(projection.trace()))
     return torch.from_numpy(q[:, :d]).T.reshape(d, average.shape[0], average.shape[1], 2)
+
+
+def kernel_transform(kernel_size: int, angle: float, flip: bool = False) -> Tensor:
+    """``[k k, k k]``: the left-right flip (or not), then a turn by ``angle`` degrees, of ``k x k`` kernels.
+
+    It turns the circular harmonics that a kernel is made of, and takes to zero whatever of a kernel they do
+    not make: no pixel is interpolated. Its square is the turn by twice the angle; at 0 it is the projection on
+    the harmonics.
+    """
+    centre = (kernel_size - 1) / 2
+    along = torch.arange(kernel_size, dtype=torch.float64) - centre
+    x, y = along.repeat(kernel_size), -along.repeat_interleave(kernel_size)  # x to the right, y upwards
+    radius, t = torch.hypot(x, y), torch.atan2(y, x)
+    sampled, turned = [], []
+    for ring, width, highest in rings(kernel_size):
+        profile = torch.exp(-0.5 * ((radius - ring) / width) ** 2)
+        for frequency in range(highest + 1):
+            rim = profile * (radius > 0) if frequency else profile
+            pair = torch.stack([rim * (frequency * t).cos(), rim * (frequency * t).sin()], dim=1)
+            if not frequency:
+                pair = pair[:, :1]
+            if float(pair.square().sum(0).min().sqrt()) < VANISHES:
+                continue  # what does not show on the grid cannot be turned there
+            a = math.radians(frequency * angle)
+            turn = torch.tensor(
+                [[math.cos(a), -math.sin(a)], [math.sin(a), math.cos(a)]], dtype=torch.float64
+            )
+            if flip:
+                parity = (-1.0) ** frequency
+                turn = turn @ torch.tensor([[parity, 0.0], [0.0, -parity]], dtype=torch.float64)
+            sampled.append(pair)
+            turned.append(pair @ turn if frequency else pair)
+    if not sampled:
+        return torch.zeros(len(x), len(x), dtype=torch.float64)
+    moved: Tensor = torch.cat(turned, dim=1) @ torch.linalg.pinv(torch.cat(sampled, dim=1))
+    return moved

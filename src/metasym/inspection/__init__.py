@@ -4,6 +4,7 @@ Everything is read from U U^T, never from U's entries: U and U R for an orthogon
 """
 
 from metasym.inspection.layers import inspect
+from metasym.inspection.projection import Projected, project
 from metasym.inspection.reports import (
     FoundGroup,
     GroupElement,
@@ -14,6 +15,7 @@ from metasym.inspection.reports import (
     SpatialTransform,
     SymmetryReport,
 )
+from metasym.inspection.transfer import SavedSymmetry, load_symmetry, save_symmetry
 
 __all__ = [
     "FoundGroup",
@@ -21,8 +23,13 @@ __all__ = [
     "GroupErrors",
     "LayerReport",
     "PartialSymmetry",
+    "Projected",
+    "SavedSymmetry",
     "SharingPattern",
     "SpatialTransform",
     "SymmetryReport",
     "inspect",
+    "load_symmetry",
+    "project",
+    "save_symmetry",
 ]

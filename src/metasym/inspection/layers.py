@@ -2,79 +2,177 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from metasym.inspection.actions import Asked, act, found_action, parse_group
 from metasym.inspection.automorphisms import Automorphisms, automorphisms
+from metasym.inspection.equivariance import asked_rotations, errors_of, kernel_action, kernel_errors
 from metasym.inspection.identification import identify
+from metasym.inspection.network import end_to_end
 from metasym.inspection.pattern import LARGEST, Array, Labels, find_pattern
 from metasym.inspection.reports import (
     FoundGroup,
     GroupElement,
+    GroupErrors,
     LayerReport,
-    PartialSymmetry,
-    SharingPattern,
+    SpatialTransform,
     SymmetryReport,
 )
-from metasym.inspection.spectrum import effective_size, singular_values
+from metasym.inspection.spatial import match, spatial_group, transforms
+from metasym.inspection.spectrum import dominant, effective_size, singular_values
 from metasym.inspection.translations import find_translations
-from metasym.inspection.verdict import verdict
+from metasym.inspection.verdict import with_verdict
 from metasym.reparam import symmetries
 from metasym.symmetry import DenseSymmetry, KroneckerSymmetry, Symmetry
 from metasym.types import MetasymError
 
+_LISTED = 200
+"""Elements of a found group whose errors are listed."""
 _SHOWN = 512
 
 
 @torch.no_grad()
-def inspect(model: nn.Module) -> SymmetryReport:
-    """What the symmetry of every reparameterized layer of ``model`` has learned."""
+def inspect(
+    model: nn.Module, group: str | None = None, *, inputs: Tensor | Sequence[int] | None = None
+) -> SymmetryReport:
+    """What the symmetry of every reparameterized layer of ``model`` has learned.
+
+    ``group`` asks about a group besides: ``"shifts"``, ``"rotations:8"``, ... (``metasym inspect --help`` lists
+    them) or a JSON file of generators. The errors are those of its elements, layer by layer and from the
+    network's input to its output. ``inputs``, examples ``[examples, ...]`` or the shape of one, is needed for
+    the latter where the first layer does not tell it.
+    """
     found = symmetries(model)
     if not found:
         raise MetasymError(f"expected a reparameterized model, found no symmetry in {type(model).__name__}")
-    return SymmetryReport(tuple(inspect_layer(name, symmetry) for name, symmetry in found.items()))
+    asked = None if group is None else parse_group(group)
+    layers: list[LayerReport] = []
+    for name, symmetry in found.items():
+        before = next((r.spatial for r in reversed(layers) if r.spatial), ())
+        layers.append(inspect_layer(name, symmetry, asked, before))
+    if asked is None:
+        return SymmetryReport(tuple(layers))
+    ends = end_to_end(model, asked, layers, inputs)
+    answers = [layer.errors for layer in layers] + [ends]
+    if not any(answer is not None and answer.errors for answer in answers):
+        reasons = dict.fromkeys(answer.note for answer in answers if answer is not None)
+        raise MetasymError("; ".join(reasons))
+    return SymmetryReport(tuple(layers), ends)
 
 
-def inspect_layer(name: str, symmetry: Symmetry) -> LayerReport:
-    """The report of one layer."""
+def inspect_layer(
+    name: str,
+    symmetry: Symmetry,
+    asked: Asked | None = None,
+    before: Sequence[SpatialTransform] = (),
+) -> LayerReport:
+    """The report of one layer; ``before`` is what was found in the convolution before it."""
     shape = tuple(symmetry.weight_shape)
-    matrix_shape = (shape[0], math.prod(shape[1:]))
     factors = symmetry.factors if isinstance(symmetry, KroneckerSymmetry) else [symmetry.matrix()]
     values = singular_values(factors)
     used, gap = effective_size(values)
-    notes: list[str] = []
-    pattern: SharingPattern | None = None
-    group: FoundGroup | None = None
-    partial: tuple[PartialSymmetry, ...] = ()
-    if math.prod(shape) <= LARGEST:
-        U = symmetry.matrix().detach().cpu().double().numpy()
-        pattern = find_pattern(U, matrix_shape, used if gap else None)
-        if pattern.clear:
-            classes = np.array(pattern.classes)
-            group = find_group(classes, U)
-            if group is None:
-                partial = find_translations(classes)
-    else:
-        notes.append(f"{math.prod(shape):,} entries are too many to compare all pairs (at most {LARGEST:,})")
-    report = LayerReport(
+    blank = LayerReport(
         name=name,
         weight_shape=shape,
         kind="dense" if isinstance(symmetry, DenseSymmetry) else "kronecker",
         filter_size=math.prod(symmetry.filter_shape),
         effective_filter_size=used,
         singular_values=tuple(float(v) for v in values[:_SHOWN]),
-        pattern=pattern,
-        group=group,
-        partial=partial,
+        pattern=None,
+        group=None,
+        partial=(),
         spatial=(),
         errors=None,
         verdict="",
-        notes=tuple(notes),
     )
-    return verdict(report)
+    if math.prod(shape) > LARGEST:
+        note = f"{math.prod(shape):,} entries are too many to compare all pairs (at most {LARGEST:,})"
+        unread = (
+            None if asked is None else GroupErrors(asked.text, (), (), None, None, f"layer {name!r}: {note}")
+        )
+        return with_verdict(dataclasses.replace(blank, errors=unread, notes=(note,)))
+    U = symmetry.matrix().detach().cpu().double()
+    if used == 0:
+        return with_verdict(blank)
+    seen = _convolution if len(shape) > 2 else _matrix
+    report = seen(blank, U, used if gap else None, before)
+    errors = _errors_found(report, U) if asked is None else _errors_asked(report, U, asked, before)
+    return with_verdict(dataclasses.replace(report, errors=errors))
+
+
+def _matrix(blank: LayerReport, U: Tensor, used: int | None, _: Sequence[SpatialTransform]) -> LayerReport:
+    """A fully connected layer: pattern, group, translations."""
+    m, n = blank.weight_shape
+    points = U.numpy()
+    pattern = find_pattern(points, (m, n), used)
+    if not pattern.clear:
+        return dataclasses.replace(blank, pattern=pattern)
+    classes = np.array(pattern.classes)
+    group = find_group(classes, points)
+    partial = () if group is not None and group.transitive else find_translations(classes)
+    dead = [
+        f"{int(count)} {side} are dead: all their weights are zero"
+        for side, count in (("outputs", (~classes.any(1)).sum()), ("inputs", (~classes.any(0)).sum()))
+        if count
+    ]
+    return dataclasses.replace(blank, pattern=pattern, group=group, partial=partial, notes=tuple(dead))
+
+
+def _convolution(
+    blank: LayerReport, U: Tensor, used: int | None, before: Sequence[SpatialTransform]
+) -> LayerReport:
+    """A convolution: pattern, and the rotations and flips that map filters to filters."""
+    shape = blank.weight_shape
+    pattern = find_pattern(U.numpy(), (shape[0], math.prod(shape[1:])), used)
+    seen = U if used is None else dominant(U, used)
+    spatial = tuple(
+        match(seen.numpy(), shape, transform, _hints(transform.name, before, shape[1]))
+        for transform in transforms(shape[2:])
+    )
+    group = spatial_group(spatial, shape[2:])
+    return dataclasses.replace(blank, pattern=pattern, group=group, spatial=spatial)
+
+
+def _hints(name: str, before: Sequence[SpatialTransform], channels: int) -> list[tuple[int, ...]]:
+    return [one.outputs for one in before if one.name == name and len(one.outputs) == channels]
+
+
+def _errors_asked(
+    report: LayerReport, U: Tensor, asked: Asked, before: Sequence[SpatialTransform]
+) -> GroupErrors:
+    """The errors for a group that was asked about; a note where it cannot act on this layer."""
+    shape, used = report.weight_shape, report.effective_filter_size
+    try:
+        if len(shape) == 2:
+            return errors_of(act(asked, shape[0], shape[1]), U, used)
+        if not asked.spatial:
+            raise MetasymError(
+                f"group {asked.text}: expected a fully connected layer, found a convolution {shape}"
+            )
+        hints = list(dict.fromkeys(one.outputs for one in before if len(one.outputs) == shape[1]))
+        return kernel_errors(asked, kernel_action(asked, U, shape, hints), U, shape, used)
+    except MetasymError as error:
+        return GroupErrors(asked.text, (), (), None, None, str(error))
+
+
+def _errors_found(report: LayerReport, U: Tensor) -> GroupErrors | None:
+    """The errors for the group that was found itself, element by element, unless it is very large."""
+    group, shape, used = report.group, report.weight_shape, report.effective_filter_size
+    if group is None or group.order > _LISTED:
+        return None
+    if len(shape) == 2:
+        return errors_of(found_action(group.name, group.generators), U, used)
+    asked = asked_rotations(group)
+    if asked is None:
+        return None
+    hints = [generator.inputs for generator in group.generators]
+    return kernel_errors(asked, kernel_action(asked, U, shape, hints), U, shape, used)
 
 
 def find_group(classes: Labels, U: Array) -> FoundGroup | None:

@@ -1,0 +1,219 @@
+"""``metasym inspect``: which symmetry a trained run has learned."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from metasym.cli.common import Commands, console
+from metasym.types import MetasymError
+
+if TYPE_CHECKING:
+    from metasym.inspection import GroupErrors, LayerReport, SymmetryReport
+
+PROJECTED = "projected.safetensors"
+_BAR = 40
+
+
+def add(commands: Commands) -> None:
+    """The command's flags."""
+    from metasym.inspection.actions import HELP
+
+    groups = "\n".join(
+        textwrap.fill(f"{name:<18} {about}", 100, initial_indent="  ", subsequent_indent=" " * 21)
+        for name, about in HELP.items()
+    )
+    inspect = commands.add_parser(
+        "inspect",
+        help="which symmetry a trained run has learned",
+        description="Read, from U U^T, which weights of each layer are tied, and by which group.",
+        epilog=f"groups to ask about with --group:\n{groups}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    inspect.add_argument(
+        "run", type=Path, metavar="DIR", help="folder of metasym run or learn, or a file of ms.save_symmetry"
+    )
+    inspect.add_argument("--json", action="store_true", help="for programs")
+    inspect.add_argument(
+        "--group", metavar="NAME", help="also the equivariance error for this group (see below)"
+    )
+    inspect.add_argument(
+        "--project",
+        action="store_true",
+        help=f"snap U to the pattern that was found, say how the score changes, write DIR/{PROJECTED}",
+    )
+    inspect.set_defaults(command=_inspect)
+
+
+def _inspect(options: argparse.Namespace) -> None:
+    if options.run.suffix == ".safetensors":
+        report = _stored(options)
+        projection = None
+    else:
+        report, projection = _of_run(options)
+    if options.json:
+        found = report.to_json()
+        if projection is not None:
+            found["projection"] = projection
+        print(json.dumps(_finite(found), allow_nan=False))
+        return
+    show(report)
+    if projection is not None:
+        _show_projection(projection)
+
+
+def _stored(options: argparse.Namespace) -> SymmetryReport:
+    """The report stored with a symmetry."""
+    from metasym.inspection import load_symmetry
+
+    if options.project or options.group:
+        flag = "--project" if options.project else "--group"
+        raise MetasymError(f"expected the folder of a run for {flag}, found the file {options.run}")
+    return load_symmetry(options.run).report
+
+
+def _of_run(options: argparse.Namespace) -> tuple[SymmetryReport, dict[str, Any] | None]:
+    from metasym.checkpoint import save
+    from metasym.experiments.opening import open_run
+    from metasym.inspection import inspect, project
+
+    opened = open_run(options.run)
+    model = opened.learner.model
+    shape = opened.input_shape if options.group else None
+    report = inspect(model, options.group, inputs=shape)
+    if not options.project:
+        return report, None
+    before = opened.score()
+    done = project(model, inspect(model))
+    after = opened.score()
+    path = options.run / PROJECTED
+    save(opened.learner, path)
+    projected = inspect(model, options.group, inputs=shape)
+    return projected, {
+        "metric": after.metric,
+        "before": before.mean,
+        "after": after.mean,
+        "change": (after.mean - before.mean) / abs(before.mean) if before.mean else None,
+        "test_tasks": len(after.per_task),
+        "file": str(path),
+        "layers": [
+            {"name": one.name, "projected": one.projected, "change": one.change, "reason": one.reason}
+            for one in done
+        ],
+    }
+
+
+def show(report: SymmetryReport) -> None:
+    """The report as a table and sentences."""
+    from rich.table import Table
+
+    table = Table(title="What was learned", title_justify="left")
+    for column in (
+        "layer",
+        "weight",
+        "filter entries used",
+        "tied",
+        "zero",
+        "residual",
+        "margin",
+        "group",
+        "order",
+    ):
+        table.add_column(column, justify="left" if column in ("layer", "weight", "group") else "right")
+    for layer in report:
+        table.add_row(*_row(layer))
+    out = console()
+    out.print(table)
+    for layer in report:
+        values = ", ".join(f"{v:.3g}" for v in layer.singular_values[: layer.effective_filter_size + 1][:16])
+        lines = [f"{layer.name or 'the layer'}: {layer.verdict}."]
+        lines.append(f"  singular values of U: {values}{', ...' if len(layer.singular_values) > 16 else ''}")
+        lines += [f"  note: {note}" for note in layer.notes]
+        if layer.group is not None:
+            lines += [f"  generator: {_generator(g)}" for g in layer.group.generators[:4]]
+            if len(layer.group.generators) > 4:
+                lines.append(f"  ... and {len(layer.group.generators) - 4} more generators (--json has all)")
+        if layer.errors is not None:
+            lines += _errors(layer.errors)
+        out.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
+    if report.end_to_end is not None:
+        text = "\n".join(["input to output:", *_errors(report.end_to_end)])
+        out.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+def _row(layer: LayerReport) -> list[str]:
+    pattern, group = layer.pattern, layer.group
+    clear = pattern is not None and pattern.clear
+    return [
+        layer.name or "(the model)",
+        "x".join(map(str, layer.weight_shape)),
+        f"{layer.effective_filter_size} of {layer.filter_size}",
+        str(pattern.tied) if pattern is not None and clear else "-",
+        str(pattern.zeros) if pattern is not None and clear else "-",
+        "-" if pattern is None else f"{pattern.residual:.2g}",
+        "-" if pattern is None else f"{pattern.margin:.3g}",
+        group.name
+        if group is not None
+        else ("; ".join(p.description for p in layer.partial) or "none found"),
+        str(group.order) if group is not None else "-",
+    ]
+
+
+def _generator(g: Any) -> str:
+    if g.transform:
+        return f"{g.transform}, output channels to {list(g.outputs)}"
+
+    def side(images: tuple[int, ...], signs: tuple[int, ...]) -> str:
+        return " ".join(f"{'-' if s < 0 else ''}{i}" for i, s in zip(images, signs, strict=True))
+
+    return f"outputs to [{side(g.outputs, g.output_signs)}], inputs to [{side(g.inputs, g.input_signs)}]"
+
+
+def _errors(errors: GroupErrors) -> list[str]:
+    """A bar for each element, and the angles."""
+    if not errors.errors:
+        return [f"  {errors.note}"]
+    shown = list(zip(errors.elements, errors.errors, strict=True))[:32]
+    width = max(len(name) for name, _ in shown)
+    lines = [f"  equivariance error for {errors.group} (0 exact, 1.41 unrelated):"]
+    for name, error in shown:
+        bar = "█" * round(_BAR * min(error, 1.5) / 1.5)
+        lines.append(f"    {name:<{width}} {error:9.2e} {bar}")
+    if len(errors.errors) > len(shown):
+        lines.append(
+            f"    ... and {len(errors.errors) - len(shown)} more elements, at most {max(errors.errors):.2e}"
+        )
+    if errors.angles:
+        lines.append(
+            f"  principal angles between the dominant eigenspace and its {errors.dimension} equivariant maps: "
+            f"{min(errors.angles):.2g} to {max(errors.angles):.2g} degrees"
+        )
+    return lines + ([f"  note: {errors.note}"] if errors.note else [])
+
+
+def _show_projection(projection: dict[str, Any]) -> None:
+    for layer in projection["layers"]:
+        name = layer["name"] or "the layer"
+        what = (
+            f"U changed by {layer['change']:.2%}"
+            if layer["projected"]
+            else f"not projected ({layer['reason']})"
+        )
+        print(f"{name}: {what}")
+    change = "" if projection["change"] is None else f" ({projection['change']:+.2%})"
+    print(
+        f"projected: {projection['metric']} on {projection['test_tasks']} test tasks "
+        f"{projection['before']:.6g} before, {projection['after']:.6g} after{change}"
+    )
+    print(projection["file"])
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and value - value != 0 else value

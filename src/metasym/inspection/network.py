@@ -1,0 +1,134 @@
+"""Equivariance of a whole network, from its input to its output."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+
+import torch
+from scipy.optimize import linear_sum_assignment
+from torch import Tensor, nn
+
+from metasym.inspection.actions import Asked, act
+from metasym.inspection.reports import GroupErrors, LayerReport
+from metasym.reparam import symmetric_lists
+from metasym.types import MetasymError
+
+_EXAMPLES, _SIDE = 16, 12
+_SEED = 0
+
+
+def end_to_end(
+    model: nn.Module, asked: Asked, layers: Sequence[LayerReport], inputs: Tensor | Sequence[int] | None
+) -> GroupErrors | None:
+    """``|f(g x) - g f(x)| / |f(x)|`` for each element g; None for a single layer that says it all.
+
+    ``x`` are the given examples, or random ones of the given shape, or of the first layer's. Filters that are
+    all zero (nothing was adapted yet) are drawn at random: the question is about U. Images are turned by
+    multiples of 90 degrees only, which are exact; a vector of outputs shall not change when they are.
+    """
+    if len(layers) < 2 and inputs is None:
+        return None
+    network = _with_filters(model)
+    try:
+        x = _examples(network, layers, inputs)
+        y = network(x)
+        if asked.spatial and x.ndim == 4:
+            return _images(network, asked, x, y)
+        return _vectors(network, asked, x, y)
+    except MetasymError as error:
+        return GroupErrors(asked.text, (), (), None, None, f"end to end: {error}")
+    except RuntimeError as error:
+        line = str(error).splitlines()[0]
+        note = f"end to end: expected inputs that the network takes, found {tuple(x.shape)} ({line})"
+        return GroupErrors(asked.text, (), (), None, None, note)
+
+
+def _with_filters(model: nn.Module) -> nn.Module:
+    network = copy.deepcopy(model)
+    generator = torch.Generator().manual_seed(_SEED)
+    for _, plist in symmetric_lists(network):
+        v = plist.original
+        if not bool(v.any()):
+            v.copy_(torch.randn(v.shape, generator=generator, dtype=torch.float64).to(v))
+    return network
+
+
+def _examples(
+    network: nn.Module, layers: Sequence[LayerReport], inputs: Tensor | Sequence[int] | None
+) -> Tensor:
+    like = next(network.parameters())
+    if isinstance(inputs, Tensor):
+        return inputs.to(like)
+    if inputs is not None:
+        shape = tuple(inputs)
+    else:
+        first = layers[0].weight_shape
+        shape = (first[1], *([_SIDE] * (len(first) - 2)))
+    generator = torch.Generator().manual_seed(_SEED)
+    return torch.randn(_EXAMPLES, *shape, generator=generator, dtype=torch.float64).to(like)
+
+
+def _vectors(network: nn.Module, asked: Asked, x: Tensor, y: Tensor) -> GroupErrors:
+    if x.ndim != 2 or y.ndim != 2:
+        raise MetasymError(
+            f"group {asked.text}: expected vectors in and out, "
+            f"found shapes {tuple(x.shape[1:])} and {tuple(y.shape[1:])}"
+        )
+    note = ""
+    try:
+        action = act(asked, y.shape[1], x.shape[1])
+        outputs = action.outputs
+    except MetasymError:
+        # Outputs of another size than the group's: classes, say, that shall not change.
+        action = act(asked, x.shape[1], x.shape[1])
+        outputs = torch.arange(y.shape[1]).expand(len(action.element_names), -1)
+        note = f"invariance: the group moves the {x.shape[1]} inputs and none of the {y.shape[1]} outputs"
+    errors = tuple(
+        _relative(network(_move(x, action.inputs[g])), _move(y, outputs[g])) for g in range(len(outputs))
+    )
+    return GroupErrors(asked.text, action.element_names, errors, None, None, note)
+
+
+def _move(x: Tensor, element: Tensor) -> Tensor:
+    """``[examples, n]`` moved by a permutation (point i goes to ``element[i]``) or a matrix."""
+    if element.ndim == 2:
+        return x @ element.to(x).T
+    moved = torch.empty_like(x)
+    moved[:, element.to(x.device)] = x
+    return moved
+
+
+def _images(network: nn.Module, asked: Asked, x: Tensor, y: Tensor) -> GroupErrors:
+    (order,) = asked.numbers
+    flips = [False, True] if "flips" in asked.kind else [False]
+    elements = [(times, flip) for flip in flips for times in range(order) if (4 * times) % order == 0]
+    names, errors = [], []
+    for times, flip in elements:
+        turned = network(_turn(x, 4 * times // order, flip))
+        if y.ndim == 4:
+            goal = _turn(y, 4 * times // order, flip)
+            # Channels go where they fit best: as for a layer, the group may permute them.
+            errors.append(_relative(turned, goal, any_channels=True))
+        else:
+            errors.append(_relative(turned, y))
+        angle = 360 * times / order
+        names.append(("left-right flip, then " if flip else "") + f"rotation by {angle:g} degrees")
+    note = "images are turned by multiples of 90 degrees only" if (4 % order) else ""
+    return GroupErrors(asked.text, tuple(names), tuple(errors), None, None, note)
+
+
+def _turn(x: Tensor, quarters: int, flip: bool) -> Tensor:
+    return torch.rot90(x.flip(-1) if flip else x, quarters, (-2, -1))
+
+
+def _relative(found: Tensor, goal: Tensor, *, any_channels: bool = False) -> float:
+    scale = float(torch.linalg.vector_norm(goal))
+    if scale == 0:
+        raise MetasymError("expected a network whose outputs are not all zero, found zero")
+    if any_channels:
+        a, b = (t.transpose(0, 1).flatten(1).double() for t in (found, goal))
+        squares = torch.cdist(a, b).square()
+        rows, columns = linear_sum_assignment(squares.cpu().numpy())
+        return float(squares[rows, columns].sum().sqrt()) / scale
+    return float(torch.linalg.vector_norm(found - goal)) / scale

@@ -1,0 +1,228 @@
+"""Rotations and flips of a convolution's kernels: which of them map filters to filters.
+
+A transform T of the pixels is a symmetry of the layer where every filter, transformed, is another filter: for a
+permutation P of the output channels (and Q of the input channels), block ``P o`` of U is T times block o, whatever
+the filter v. That is a matter of distances between rows of U, so that it depends on U U^T alone; the best P is an
+assignment of channels to channels. Turns by multiples of 90 degrees move pixels; other angles turn the
+circular harmonics that kernels are made of, never interpolated pixels.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import linear_sum_assignment
+
+from metasym.groups.harmonics import kernel_transform
+from metasym.groups.images import image_rotations_flips
+from metasym.inspection.reports import FoundGroup, GroupElement, SpatialTransform
+
+ERROR = 0.4
+"""A transform is accepted up to this error; 0 is exact, 1.4 unrelated ..."""
+MARGIN = 1.5
+"""... and only where every filter is this many times farther from all others than from its image."""
+ROTATIONS = (2, 3, 4, 6, 8, 12, 16)
+"""Orders of the rotations that are tried."""
+Array = npt.NDArray[np.float64]
+Channels = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Transform:
+    """A linear map of the pixels ``[k k, k k]``."""
+
+    name: str
+    matrix: Array
+    order: int
+    """How often it must be repeated to do nothing."""
+    angle: float | None
+    """In degrees, of a rotation; None for others."""
+
+
+def transforms(kernel: Sequence[int]) -> list[Transform]:
+    """What is tried on kernels of this shape: flips along each axis, and rotations of square ones."""
+    shape = tuple(kernel)
+    pixels = np.arange(math.prod(shape)).reshape(shape)
+    names = {1: ("reversal",), 2: ("up-down flip", "left-right flip")}.get(
+        len(shape), tuple(f"flip along axis {axis}" for axis in range(len(shape)))
+    )
+    flips = [
+        Transform(name, _moving(np.flip(pixels, axis)), 2, None)
+        for axis, name in enumerate(names)
+        if shape[axis] > 1
+    ]
+    if len(shape) != 2 or shape[0] < 2 or shape[1] < 2:
+        return flips
+    if shape[0] != shape[1]:
+        return [Transform("rotation by 180 degrees", _moving(np.flip(pixels)), 2, None), *flips]
+    turns = [rotation(shape[0], order) for order in ROTATIONS]
+    return [turn for turn in turns if turn.matrix.any()] + flips
+
+
+def rotation(
+    size: int, order: int, times: int = 1, *, flip: bool = False, harmonics: bool = False
+) -> Transform:
+    """The turn by ``times * 360 / order`` degrees, after a left-right flip or not, of ``size x size`` kernels.
+
+    Multiples of 90 degrees move pixels, unless ``harmonics`` asks for them as parts of a finer group: there all
+    elements have to act on the same space.
+    """
+    angle = 360 * times / order
+    if (4 * times) % order == 0 and not harmonics:
+        elements = image_rotations_flips(size, 4).matrices
+        matrix = elements[(4 * times // order) % 4 + (4 if flip else 0)]
+    else:
+        matrix = kernel_transform(size, angle, flip)
+    turned = f"rotation by {angle:g} degrees"
+    name = (f"left-right flip, then {turned}" if times else "left-right flip") if flip else turned
+    steps = 2 if flip else order // math.gcd(order, times)
+    return Transform(name, matrix.numpy(), steps, None if flip else angle)
+
+
+def _moving(source: npt.NDArray[np.int64]) -> Array:
+    """The matrix that puts pixel ``source[x]`` at x."""
+    return np.eye(source.size)[source.flatten()]
+
+
+def match(
+    U: Array, shape: Sequence[int], transform: Transform, hints: Sequence[Channels] = ()
+) -> SpatialTransform:
+    """The permutations of channels under which ``transform`` changes ``U [out in k k, K]`` least.
+
+    The input channels stay (an image's colours), or are permuted as one of the ``hints`` says: the
+    permutation of the layer before.
+    """
+    blocks = U.reshape(shape[0], shape[1], -1, U.shape[1])
+    moved = np.einsum("xy,oiyk->oixk", transform.matrix, blocks)
+    best: SpatialTransform | None = None
+    for inputs in dict.fromkeys([tuple(range(shape[1])), *hints]):
+        placed = np.empty_like(moved)
+        placed[:, list(inputs)] = moved
+        found = _assigned(placed, blocks, inputs, transform)
+        if best is None or found.error < best.error:
+            best = found
+    assert best is not None
+    return best
+
+
+def _assigned(moved: Array, blocks: Array, inputs: Channels, transform: Transform) -> SpatialTransform:
+    flat, turned = blocks.reshape(len(blocks), -1), moved.reshape(len(moved), -1)
+    total = float(np.sum(flat**2))
+    if total == 0:
+        every = tuple(range(len(blocks)))
+        return SpatialTransform(transform.name, every, inputs, 0.0, 1.0, accepted=False)
+    squares = (turned**2).sum(1)[:, None] + (flat**2).sum(1)[None, :] - 2 * turned @ flat.T
+    squares = np.maximum(squares, 0)
+    _, images = linear_sum_assignment(squares)
+    error = math.sqrt(float(squares[np.arange(len(images)), images].sum()) / total)
+    outputs = tuple(int(p) for p in images)
+    margin = _margin(squares, images, (flat**2).sum(1), total)
+    works = error <= ERROR and margin >= MARGIN and power(outputs, transform.order) == power(outputs, 0)
+    works = works and _is_sharp(blocks, outputs, inputs, transform)
+    return SpatialTransform(transform.name, outputs, inputs, error, margin, works)
+
+
+def _is_sharp(blocks: Array, outputs: Channels, inputs: Channels, transform: Transform) -> bool:
+    """Whether a rotation by this very angle fits the permutation better than angles a little off.
+
+    Smooth filters change little under a small turn. A turn fits by its own right only if the error grows on
+    both sides of its angle about as it grows from no turn at all.
+    """
+    if transform.angle is None or not transform.angle:
+        return True
+    size, off = math.isqrt(blocks.shape[2]), 10.0
+    target = blocks[np.ix_(outputs, inputs)]  # where each filter goes
+
+    def error(angle: float, goal: Array) -> float:
+        turned = np.einsum("xy,oiyk->oixk", kernel_transform(size, angle).numpy(), blocks)
+        return float(np.sum((turned - goal) ** 2))
+
+    still = np.einsum("xy,oiyk->oixk", kernel_transform(size, 0.0).numpy(), blocks)
+    if transform.angle % 90 == 0 and np.sum(still**2) < 0.1 * np.sum(blocks**2):
+        return True  # exact on pixels, and hardly any harmonics to judge the angle by
+    grows = error(off, still)
+    at = error(transform.angle, target)
+    sides = [error(transform.angle + side, target) - at for side in (-off, off)]
+    return grows > 1e-6 * float(np.sum(blocks**2)) and min(sides) > 0.4 * grows
+
+
+def _margin(squares: Array, images: npt.NDArray[np.int64], strength: Array, total: float) -> float:
+    """The smallest ratio, over channels that are not dead, of the second nearest to the assigned distance."""
+    live = np.flatnonzero(strength > 1e-4 * total / len(strength))
+    if len(live) < 2:
+        return 1.0
+    floor = 1e-6 * math.sqrt(total / len(strength))
+    ratios = []
+    for o in live:
+        others = np.delete(live, np.flatnonzero(live == images[o]))
+        nearest = math.sqrt(float(squares[o, others].min()))
+        ratios.append(nearest / max(math.sqrt(float(squares[o, images[o]])), floor))
+    return min(ratios)
+
+
+def power(permutation: Channels, times: int) -> Channels:
+    """The permutation, ``times`` over."""
+    result = tuple(range(len(permutation)))
+    for _ in range(times):
+        result = tuple(permutation[i] for i in result)
+    return result
+
+
+def spatial_group(found: Sequence[SpatialTransform], kernel: Sequence[int]) -> FoundGroup | None:
+    """The rotations and flips that were accepted, as a group; None where they are none.
+
+    The largest accepted rotation generates the others. A flip belongs to the group only where it turns the
+    rotation's channels round, ``F R F = R^-1``, as flips of the plane do.
+    """
+    known = {one.name: one for one in found if one.accepted}
+    orders = [n for n in ROTATIONS if f"rotation by {360 / n:g} degrees" in known]
+    # A turn's multiples must have been accepted with it; otherwise the smaller group is what is sure.
+    orders = [n for n in orders if all(n % d or d in orders for d in ROTATIONS)]
+    flips = [one for one in known.values() if "rotation" not in one.name]
+    n = max(orders, default=1)
+    generators: list[SpatialTransform] = []
+    if n > 1:
+        generators.append(known[f"rotation by {360 / n:g} degrees"])
+        turn = generators[0].outputs
+        back = power(turn, n - 1)
+        flips = [f for f in flips if tuple(f.outputs[turn[f.outputs[i]]] for i in range(len(turn))) == back]
+    if len(kernel) == 2 and n == 1 and len(flips) == 2:
+        return None  # two flips make a turn by 180 degrees, which was not accepted
+    generators += flips[:1] if len(kernel) <= 2 else flips
+    if not generators:
+        return None
+    count = len(flips) if len(kernel) > 2 else min(len(flips), 1)
+    order = n * 2**count
+    if n <= 2:
+        name = " x ".join(["Z_2"] * (count + (n == 2)))
+    else:
+        name = f"D_{n}" if count else f"Z_{n}"
+        name = "S_3" if name == "D_3" else name
+    elements = tuple(
+        GroupElement(g.outputs, g.inputs, (1,) * len(g.outputs), (1,) * len(g.inputs), g.name)
+        for g in generators
+    )
+    return FoundGroup(
+        name=name,
+        order=order,
+        generators=elements,
+        transitive_outputs=_one_orbit([g.outputs for g in elements]),
+        transitive_inputs=_one_orbit([g.inputs for g in elements]),
+        signed=False,
+        error=max(g.error for g in generators),
+    )
+
+
+def _one_orbit(generators: Sequence[Channels]) -> bool:
+    reached, frontier = {0}, [0]
+    while frontier:
+        point = frontier.pop()
+        for g in generators:
+            if g[point] not in reached:
+                reached.add(g[point])
+                frontier.append(g[point])
+    return len(reached) == len(generators[0])

@@ -1,0 +1,175 @@
+"""A learned symmetry in a file of its own, to be put into other models."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, overload
+
+import torch
+from torch import Tensor, nn
+
+from metasym.checkpoint import read_bytes, write_atomically
+from metasym.inspection.layers import inspect
+from metasym.inspection.reports import SymmetryReport
+from metasym.inspection.spectrum import dominant, effective_size, singular_values
+from metasym.reparam import JointWeight, reparameterize, symmetric_lists, symmetries
+from metasym.selection import SUPPORTED
+from metasym.serialization import CheckpointError, pack, unpack
+from metasym.symmetry import DenseSymmetry, KroneckerSymmetry, Symmetry
+from metasym.types import MetasymError
+
+_KIND = "symmetry"
+
+
+@dataclass(frozen=True, eq=False)
+class SavedLayer:
+    """The U of one layer."""
+
+    name: str
+    weight_shape: tuple[int, ...]
+    factors: tuple[Tensor, ...]
+    """One matrix of a dense symmetry, several of a Kronecker one."""
+    joint: bool
+    """Whether it makes weight and bias together (``bias="joint"``)."""
+
+    def frozen(self, dtype: torch.dtype, *, dominant_only: bool = False) -> Symmetry:
+        """The symmetry with its U as a buffer, which nothing trains."""
+        factors = [factor.to(dtype) for factor in self.factors]
+        if len(factors) > 1:
+            return KroneckerSymmetry(self.weight_shape, factors=factors, learnable=False)
+        U = factors[0]
+        if dominant_only:
+            U = dominant(U, max(1, effective_size(singular_values([U]))[0])).to(dtype)
+        return DenseSymmetry(self.weight_shape, U=U, learnable=False)
+
+
+@dataclass(frozen=True, eq=False)
+class SavedSymmetry:
+    """What :func:`save_symmetry` stored: the U of each layer, and the report on them."""
+
+    layers: tuple[SavedLayer, ...]
+    report: SymmetryReport
+
+    def apply(
+        self, model: nn.Module, layers: Mapping[str, str] | None = None, *, dominant_only: bool = False
+    ) -> nn.Module:
+        """Put the symmetries into ``model``, in place and frozen; its other layers stay plain.
+
+        Layers go by their names, or by ``layers``, stored name to the model's; a symmetry of a single layer
+        also goes to the only layer of its shape. ``dominant_only`` keeps of a dense U its dominant directions
+        alone, as many as the report's effective filter size.
+        """
+        named = {name: m for name, m in model.named_modules() if isinstance(m, SUPPORTED)}
+        targets = {self._target(layer, named, layers or {}): layer for layer in self.layers}
+        if len(targets) < len(self.layers):
+            raise MetasymError(
+                f"expected {len(self.layers)} layers to put {len(self.layers)} symmetries into, found {len(targets)}"
+            )
+        unknown = set(layers or {}) - {layer.name for layer in self.layers}
+        if unknown:
+            raise MetasymError(
+                f"expected stored layers {', '.join(repr(layer.name) for layer in self.layers)}, "
+                f"found {sorted(unknown)[0]!r}"
+            )
+        kinds = {layer.joint for layer in self.layers}
+        if len(kinds) > 1:
+            raise MetasymError("expected all symmetries with their biases or all without, found both")
+
+        def make(name: str, module: nn.Module) -> Symmetry | None:
+            layer = targets.get(name)
+            weight = module.weight
+            assert isinstance(weight, Tensor)
+            if layer is None:
+                return None
+            symmetry = layer.frozen(weight.dtype, dominant_only=dominant_only)
+            return symmetry.to(weight.device)
+
+        return reparameterize(model, make, bias="joint" if True in kinds else "plain")
+
+    def _target(self, layer: SavedLayer, named: Mapping[str, nn.Module], chosen: Mapping[str, str]) -> str:
+        name = chosen.get(layer.name, layer.name)
+        if name in named:
+            found = tuple(_shape(named[name], layer.joint))
+            if found != layer.weight_shape:
+                raise MetasymError(
+                    f"layer {name!r}: expected a weight of shape {layer.weight_shape} for the stored symmetry, "
+                    f"found {found}"
+                )
+            return name
+        fitting = [n for n, m in named.items() if tuple(_shape(m, layer.joint)) == layer.weight_shape]
+        if layer.name not in chosen and len(self.layers) == 1 and len(fitting) == 1:
+            return fitting[0]
+        shapes = ", ".join(f"{n!r} {tuple(_shape(m, layer.joint))}" for n, m in named.items()) or "none"
+        raise MetasymError(
+            f"expected a layer {name!r} with a weight of shape {layer.weight_shape}, found {shapes}"
+        )
+
+
+def save_symmetry(
+    model: nn.Module, path: str | os.PathLike[str], report: SymmetryReport | None = None
+) -> SymmetryReport:
+    """Write the U of every reparameterized layer of ``model`` to ``path``, with the report on them.
+
+    The report is made (:func:`metasym.inspect`) unless it is given, and returned. One sealed safetensors file,
+    written whole or not at all.
+    """
+    report = inspect(model) if report is None else report
+    layers = []
+    joint_layers = {name for name, plist in symmetric_lists(model) if isinstance(plist[0], JointWeight)}
+    for name, symmetry in symmetries(model).items():
+        joint = name in joint_layers
+        factors = symmetry.factors if isinstance(symmetry, KroneckerSymmetry) else [symmetry.matrix()]
+        shape = [int(size) for size in symmetry.weight_shape]
+        layers.append({"name": name, "weight_shape": shape, "factors": list(factors), "joint": joint})
+    if [layer["name"] for layer in layers] != [layer.name for layer in report]:
+        raise MetasymError("expected a report on the layers of this model, found one on other layers")
+    state = {"kind": _KIND, "layers": layers, "report": report.to_json()}
+    write_atomically(Path(path), pack(state), what="a symmetry")
+    return report
+
+
+@overload
+def load_symmetry(path: str | os.PathLike[str]) -> SavedSymmetry: ...
+@overload
+def load_symmetry(
+    path: str | os.PathLike[str],
+    model: nn.Module,
+    layers: Mapping[str, str] | None = None,
+    *,
+    dominant_only: bool = False,
+) -> nn.Module: ...
+def load_symmetry(
+    path: str | os.PathLike[str],
+    model: nn.Module | None = None,
+    layers: Mapping[str, str] | None = None,
+    *,
+    dominant_only: bool = False,
+) -> SavedSymmetry | nn.Module:
+    """The symmetry stored at ``path``; put, frozen, into ``model`` if one is given, which is then returned.
+
+    See :meth:`SavedSymmetry.apply` for the other arguments. Executes no code.
+    """
+    stored = unpack(read_bytes(Path(path)), str(path))
+    if stored.get("kind") != _KIND:
+        raise CheckpointError(f"{path}: expected a symmetry of ms.save_symmetry, found another metasym file")
+    saved = SavedSymmetry(
+        tuple(_layer(item) for item in stored["layers"]), SymmetryReport.from_json(stored["report"])
+    )
+    if model is None:
+        return saved
+    return saved.apply(model, layers, dominant_only=dominant_only)
+
+
+def _layer(item: Mapping[str, Any]) -> SavedLayer:
+    return SavedLayer(item["name"], tuple(item["weight_shape"]), tuple(item["factors"]), item["joint"])
+
+
+def _shape(module: nn.Module, joint: bool) -> torch.Size:
+    weight = module.weight
+    assert isinstance(weight, Tensor)
+    if joint and module.bias is not None:
+        return torch.Size([weight.shape[0], weight[0].numel() + 1])
+    return weight.shape
