@@ -9,7 +9,8 @@ from pathlib import Path
 
 from metasym.checkpoint import CURRENT
 from metasym.experiments.files import CONFIG, read_json
-from metasym.experiments.run import load_run, test_score
+from metasym.experiments.run import load_run
+from metasym.experiments.scoring import test_score
 from metasym.learners import Learner
 from metasym.types import MetasymError, Score
 

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from metasym.groups.bases import orbit_basis
 from metasym.inspection.actions import Asked, act, found_action, parse_group
 from metasym.inspection.automorphisms import Automorphisms, automorphisms
 from metasym.inspection.equivariance import asked_rotations, errors_of, kernel_action, kernel_errors
@@ -26,7 +27,7 @@ from metasym.inspection.reports import (
 )
 from metasym.inspection.spatial import match, spatial_group, transforms
 from metasym.inspection.spectrum import dominant, effective_size, singular_values
-from metasym.inspection.translations import find_translations
+from metasym.inspection.translations import explains, find_translations
 from metasym.inspection.verdict import with_verdict
 from metasym.reparam import symmetries
 from metasym.symmetry import DenseSymmetry, KroneckerSymmetry, Symmetry
@@ -115,13 +116,27 @@ def _matrix(blank: LayerReport, U: Tensor, used: int | None, _: Sequence[Spatial
         return dataclasses.replace(blank, pattern=pattern)
     classes = np.array(pattern.classes)
     group = find_group(classes, points)
-    partial = () if group is not None and group.transitive else find_translations(classes)
+    partial = find_translations(classes)
+    if group is not None:  # a shift whose ties the group makes is no news
+        orbits = _entry_orbits(group, (m, n))
+        partial = tuple(shift for shift in partial if not explains(orbits, classes, shift))
     dead = [
         f"{int(count)} {side} are dead: all their weights are zero"
         for side, count in (("outputs", (~classes.any(1)).sum()), ("inputs", (~classes.any(0)).sum()))
         if count
     ]
     return dataclasses.replace(blank, pattern=pattern, group=group, partial=partial, notes=tuple(dead))
+
+
+def _entry_orbits(group: FoundGroup, shape: tuple[int, int]) -> Labels:
+    """``[m, n]``: entries that the group takes to each other have equal numbers."""
+    moved = [
+        torch.tensor(g.outputs)[:, None] * shape[1] + torch.tensor(g.inputs)[None, :]
+        for g in group.generators
+    ]
+    basis = orbit_basis(torch.stack(moved).flatten(1))
+    orbits: Labels = basis.argmax(1).numpy().reshape(shape)
+    return orbits
 
 
 def _convolution(

@@ -44,6 +44,13 @@ def find_translations(classes: Classes) -> tuple[PartialSymmetry, ...]:
     return tuple(one for one, _ in found)
 
 
+def explains(orbits: Classes, classes: Classes, shift: PartialSymmetry) -> bool:
+    """Whether ``orbits [m, n]`` of a group already tie all that ``shift`` ties."""
+    (source, target), (before, after) = (_pair(of, shift.outputs, shift.inputs) for of in (classes, orbits))
+    tied = (source == target) & (source != 0)
+    return bool((before[tied] == after[tied]).all())
+
+
 def _is_multiple(shift: PartialSymmetry, one: PartialSymmetry) -> bool:
     """Whether ``shift`` is ``one`` several times over."""
     times = shift.outputs // one.outputs
@@ -64,9 +71,8 @@ def _is_grid(
 
 def _shift(classes: Classes, step: int, move: int) -> tuple[PartialSymmetry, npt.NDArray[np.bool_]] | None:
     """The shift by ``step`` rows and ``move`` columns, with the rows on which it holds, if there is enough of it."""
-    m, n = classes.shape
-    source = classes[: m - step, max(0, -move) : n - max(0, move)]
-    target = classes[step:, max(0, move) : n - max(0, -move)]
+    m = len(classes)
+    source, target = _pair(classes, step, move)
     live = (source != 0) | (target != 0)
     equal = source == target
     holds: npt.NDArray[np.bool_] = (equal | ~live).all(1) & live.any(1)
@@ -81,3 +87,10 @@ def _shift(classes: Classes, step: int, move: int) -> tuple[PartialSymmetry, npt
         return None
     by = f"shift by {step}" if step == move else f"shift of the outputs by {step} and the inputs by {move}"
     return PartialSymmetry(step, move, rows, m, ties, f"{by} on {rows} of {m} rows"), holds
+
+
+def _pair(entries: Classes, step: int, move: int) -> tuple[Classes, Classes]:
+    """The entries that a shift takes inside the matrix, and where it takes them."""
+    m, n = entries.shape
+    source = entries[: m - step, max(0, -move) : n - max(0, move)]
+    return source, entries[step:, max(0, move) : n - max(0, -move)]
