@@ -14,6 +14,8 @@ from metasym.experiments.config import Experiment, Recipe
 from metasym.types import MetasymError
 
 RESULT = "result.json"
+ANGLES = "angles"
+"""The folder, beside a table's small result files, of what ``metasym angles`` has measured."""
 REQUIRED = {
     "experiment": str,
     "recipe": str,
@@ -66,6 +68,11 @@ def read_result(path: Path) -> dict[str, Any]:
     for key in ("mean", "ci95", "median"):
         found[key] = math.nan if found.get(key) is None else float(found[key])
     return found
+
+
+def result_files(folder: Path) -> list[Path]:
+    """The small result files in a folder and below it, sorted."""
+    return sorted(p for p in folder.rglob("*.json") if ANGLES not in p.relative_to(folder).parts)
 
 
 def same_run(stored: dict[str, Any], experiment: Experiment, path: Path) -> None:

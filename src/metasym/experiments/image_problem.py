@@ -26,6 +26,8 @@ class ImageProblem:
     validation: Tasks
     """Of classes that are neither trained nor tested on."""
     test: Tasks
+    plain_test: Tasks
+    """The test tasks with their query images as they are."""
     input_shape: tuple[int, ...]
     """Of one image."""
     output_shape: tuple[int, ...]
@@ -59,6 +61,7 @@ def build_image_problem(experiment: Experiment) -> ImageProblem:
         )
 
     transform = paper_transform(column.input_shape[-1])
+    plain_test = tasks(test, recipe.test_queries, tasks=recipe.test_tasks or PAPER_TEST_TASKS)
     return ImageProblem(
         name=experiment.problem,
         description=(
@@ -68,9 +71,8 @@ def build_image_problem(experiment: Experiment) -> ImageProblem:
         ),
         train=AugmentQuery(tasks(train, recipe.queries, **many), transform),
         validation=AugmentQuery(tasks(validation, VALIDATION_QUERIES, tasks=VALIDATION_TASKS), transform),
-        test=AugmentQuery(
-            tasks(test, recipe.test_queries, tasks=recipe.test_tasks or PAPER_TEST_TASKS), transform
-        ),
+        test=AugmentQuery(plain_test, transform),
+        plain_test=plain_test,
         input_shape=column.input_shape,
         output_shape=(column.ways,),
     )

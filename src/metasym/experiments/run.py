@@ -91,10 +91,17 @@ def _finished(experiment: Experiment, folder: Path) -> dict[str, Any] | None:
     return found
 
 
-def load_run(folder: str | os.PathLike[str]) -> tuple[Experiment, AnyProblem, Learner]:
-    """The experiment in a run's folder, its problem, and its learner as trained."""
+def load_run(
+    folder: str | os.PathLike[str], *, data: str | None = None
+) -> tuple[Experiment, AnyProblem, Learner]:
+    """The experiment in a run's folder, its problem, and its learner as trained.
+
+    ``data`` is the folder of the images, where the run had them from another.
+    """
     path = Path(folder)
     experiment = experiment_from(read_json(path / CONFIG, "the config of a run"))
+    if data is not None:
+        experiment = experiment.replace(data=data)
     problem = build_problem(experiment)
     tasks, _ = _training_tasks(experiment, problem)
     learner = build_learner(experiment, problem, len(tasks), _found_model(experiment, problem, tasks, path))

@@ -25,13 +25,18 @@ _CHUNKS = {"translation": 256, "rotation": 32, "aug-omniglot": 16, "aug-miniimag
 """Test tasks held in memory at once."""
 
 
+def test_seed(experiment: Experiment) -> int:
+    """The seed of the test episodes: of which images are support and how query images are augmented."""
+    return int(mix(experiment.data_seed, _TEST_EPISODES))
+
+
 def test_score(experiment: Experiment, problem: AnyProblem, learner: Learner) -> Score:
     """The score on all test tasks, always with the same episodes."""
     return evaluate(
         learner,
         problem.test,
         metric="accuracy" if experiment.has_classes else "loss",
-        seed=int(mix(experiment.data_seed, _TEST_EPISODES)),
+        seed=test_seed(experiment),
         tasks_per_chunk=_CHUNKS[experiment.problem.partition("/")[0]],
     )
 

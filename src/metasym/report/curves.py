@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from metasym.experiments.catalogue import names
-from metasym.experiments.files import make_folder, read_result
+from metasym.experiments.files import make_folder, read_result, result_files
 from metasym.report.drawing import figure_files
 from metasym.types import MetasymError
 
@@ -29,7 +29,7 @@ def curves_figures(results: Path, out: str | os.PathLike[str]) -> list[Path]:
     at the end of each curve, the test score with its 95 % interval.
     """
     found: dict[str, dict[str, dict[str, Any]]] = {}
-    for path in sorted(results.rglob("*.json")):
+    for path in result_files(results):
         result = read_result(path)
         if result.get("curve") and result["curve"]["step"]:
             kept = found.setdefault(result["recipe"], {})

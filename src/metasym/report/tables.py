@@ -13,7 +13,7 @@ import numpy as np
 from metasym.evaluation import summarise
 from metasym.experiments.catalogue import names
 from metasym.experiments.few_shot import TABLE3
-from metasym.experiments.files import read_result
+from metasym.experiments.files import read_result, result_files
 from metasym.experiments.paper import STEP_SIZES, TABLE1, TABLE2, Printed
 from metasym.types import MetasymError
 
@@ -81,7 +81,7 @@ class Table:
 def load_cells(folder: Path) -> list[Cell]:
     """The cells in a folder of small result files (and below it), in the order of the catalogue."""
     groups: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
-    for path in sorted(folder.rglob("*.json")):
+    for path in result_files(folder):
         found = read_result(path)
         groups.setdefault((found["recipe"], found["experiment"], _image_size(found)), []).append(found)
     if not groups:

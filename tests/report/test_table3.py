@@ -1,0 +1,71 @@
+"""Table 3 and its learning curves from small result files."""
+
+from __future__ import annotations
+
+from metasym.experiments.files import write_json
+from metasym.report.curves import curves_figures
+from metasym.report.tables import render
+
+NAME = "aug-omniglot/5way-1shot"
+
+
+def result(method: str, per_task: list[float], **changes):
+    found = {
+        "config": {"recipe": {"image_size": 32, "tasks_per_step": 16}},
+        "experiment": f"{NAME}/{method}",
+        "recipe": "paper-cpu",
+        "method": "msr",
+        "metric": "accuracy",
+        "mean": sum(per_task) / len(per_task),
+        "ci95": 0.01,
+        "median": 0.8,
+        "per_task": per_task,
+        "outer_steps": 1000,
+        "inner_lrs": {"v": 0.4},
+        "seed": 0,
+        "diverged": 0,
+        "seconds": 1800.0,
+        "peak_memory_mb": 1500.4,
+        "curve": {"step": [50, 100], "validation": [0.5, 0.6], "outer_loss": [1.0, 0.9]},
+    }
+    return {**found, **changes}
+
+
+def test_ours_beside_the_papers_with_steps_and_cost(tmp_path):
+    write_json(tmp_path / "a.json", result("msr", [0.8, 0.82, 0.84]))
+    write_json(tmp_path / "b.json", result("maml", [0.7, 0.72, 0.74]))
+    table = render("table3", tmp_path)
+    rows = {row[1]: row for row in table.rows}
+    # Student's t with 2 degrees of freedom: 4.303 x 0.02 / sqrt(3) = 0.0497
+    assert rows["msr"] == (
+        NAME, "msr", "82.0 ± 5.0", "1,000 x 16", "3", "95.3 ± 0.3", "-13.3", "30", "1500",
+    )  # fmt: skip
+    assert rows["maml"][5:7] == ("87.3 ± 0.5", "-15.3")
+    text = table.markdown()
+    assert f"| {NAME} | msr | 82.0 ± 5.0 | 1,000 x 16 |" in text
+    assert "60,000" in text
+
+
+def test_two_recipes_are_told_apart(tmp_path):
+    write_json(tmp_path / "a.json", result("msr", [0.8, 0.82]))
+    write_json(tmp_path / "b.json", result("msr", [0.9, 0.92], recipe="paper", outer_steps=60000))
+    assert [row[1] for row in render("table3", tmp_path).rows] == ["msr (paper)", "msr (paper-cpu)"]
+
+
+def test_curves_are_drawn_for_each_recipe_the_same_every_time(tmp_path):
+    for number, method in enumerate(("msr", "maml")):
+        write_json(tmp_path / f"{number}.json", result(method, [0.8, 0.82]))
+    other = "aug-miniimagenet/5way-1shot/anil"
+    write_json(tmp_path / "2.json", result("anil", [0.3, 0.32], experiment=other, seed=1))
+    write_json(tmp_path / "3.json", result("anil", [0.3, 0.32], recipe="paper"))
+    files = curves_figures(tmp_path, tmp_path / "figures")
+    assert [f.name for f in files] == [
+        f"curves-{recipe}.{kind}" for recipe in ("paper-cpu", "paper") for kind in ("png", "svg")
+    ]
+    before = [f.read_bytes() for f in files]
+    assert [f.read_bytes() for f in curves_figures(tmp_path, tmp_path / "figures")] == before
+
+
+def test_results_without_curves_draw_nothing(tmp_path):
+    write_json(tmp_path / "a.json", {k: v for k, v in result("msr", [0.8, 0.9]).items() if k != "curve"})
+    assert curves_figures(tmp_path, tmp_path / "figures") == []
