@@ -33,6 +33,7 @@ _EXACT = 3000
 Array = npt.NDArray[np.float64]
 Points = npt.NDArray[Any]
 Labels = npt.NDArray[np.int64]
+_NONE: Labels = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,10 @@ class Cut:
 
     @property
     def rank(self) -> tuple[bool, float]:
-        """What makes one cut better than another: enough evidence, then the margin."""
+        """What makes one cut better than another: enough evidence, then the margin.
+
+        A pair that happens to be close has a wide gap too: evidence comes first.
+        """
         return self.evidence >= EVIDENCE, self.margin
 
 
@@ -100,10 +104,15 @@ def best_cut(points: Points) -> Cut | None:
     heights = np.maximum(tree[:, 2], floor)
     # A class is at least as wide as its last join, so that a cut's margin is at most this ratio.
     ratios = heights[1:] / heights[:-1]
-    widest = [int(i) for i in np.argsort(-ratios, kind="stable")[:_CUTS] if ratios[i] > 1]
-    cuts = [_cut(tree, distances, heights, last, floor) for last in widest]
-    # A pair that happens to be close has a wide gap too: evidence comes first.
-    return max(cuts, key=lambda cut: cut.rank, default=None)
+    best: Cut | None = None
+    for last in [int(i) for i in np.argsort(-ratios, kind="stable")[:_CUTS] if ratios[i] > 1]:
+        bound = Cut(_NONE, last + 1, 1.0, float(ratios[last]))
+        if best is not None and bound.rank <= best.rank:
+            continue
+        cut = _cut(tree, distances, heights, last, floor)
+        if best is None or cut.rank > best.rank:
+            best = cut
+    return best
 
 
 def _distances(points: Points) -> Points:

@@ -27,11 +27,12 @@ def find_translations(classes: Classes) -> tuple[PartialSymmetry, ...]:
     Multiples of a shift that is found are not listed: one step along the rows, or two for a grid.
     """
     m, n = classes.shape
+    surprise = _surprise(classes)
     found: list[tuple[PartialSymmetry, npt.NDArray[np.bool_]]] = []
     for step in range(1, m // 2 + 1):
         best: tuple[PartialSymmetry, npt.NDArray[np.bool_]] | None = None
         for move in range(1 - n, n):
-            shift = _shift(classes, step, move)
+            shift = _shift(classes, step, move, surprise)
             if shift is not None and (best is None or shift[0].ties > best[0].ties):
                 best = shift
         if best is None or any(_is_multiple(best[0], one) for one, _ in found):
@@ -42,6 +43,15 @@ def find_translations(classes: Classes) -> tuple[PartialSymmetry, ...]:
         if len(found) == 2:
             break
     return tuple(one for one, _ in found)
+
+
+def _surprise(classes: Classes) -> float:
+    """How unlikely it is, as a logarithm, that two entries that are not both zero agree by chance."""
+    numbers, counts = np.unique(classes, return_counts=True)
+    parts = counts[numbers != 0] / classes.size
+    zero = float(np.mean(classes == 0))
+    agree = float(np.sum(parts**2)) / max(1 - zero**2, 1e-12)
+    return math.log(1 / max(agree, 1e-12))
 
 
 def explains(orbits: Classes, classes: Classes, shift: PartialSymmetry) -> bool:
@@ -69,7 +79,9 @@ def _is_grid(
     return bool(np.array_equal(holds, ~ends))
 
 
-def _shift(classes: Classes, step: int, move: int) -> tuple[PartialSymmetry, npt.NDArray[np.bool_]] | None:
+def _shift(
+    classes: Classes, step: int, move: int, surprise: float
+) -> tuple[PartialSymmetry, npt.NDArray[np.bool_]] | None:
     """The shift by ``step`` rows and ``move`` columns, with the rows on which it holds, if there is enough of it."""
     m = len(classes)
     source, target = _pair(classes, step, move)
@@ -78,12 +90,7 @@ def _shift(classes: Classes, step: int, move: int) -> tuple[PartialSymmetry, npt
     holds: npt.NDArray[np.bool_] = (equal | ~live).all(1) & live.any(1)
     rows = int(holds.sum())
     ties = int((live & equal)[holds].sum())
-    # By chance two entries that are not both zero agree with the probability that they are of one class.
-    numbers = np.unique(classes, return_counts=True)
-    parts = numbers[1][numbers[0] != 0] / classes.size
-    zero = float(np.mean(classes == 0))
-    agree = float(np.sum(parts**2)) / max(1 - zero**2, 1e-12)
-    if rows < 3 or rows < SHARE * (m - step) or ties * math.log(1 / max(agree, 1e-12)) < EVIDENCE:
+    if rows < 3 or rows < SHARE * (m - step) or ties * surprise < EVIDENCE:
         return None
     by = f"shift by {step}" if step == move else f"shift of the outputs by {step} and the inputs by {move}"
     return PartialSymmetry(step, move, rows, m, ties, f"{by} on {rows} of {m} rows"), holds
