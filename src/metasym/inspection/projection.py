@@ -50,7 +50,7 @@ def project(model: nn.Module, report: SymmetryReport) -> tuple[Projected, ...]:
 
 def _project_layer(symmetry: nn.Module, layer: LayerReport) -> Projected:
     if not isinstance(symmetry, DenseSymmetry):
-        return Projected(layer.name, False, 0.0, "a Kronecker symmetry: the average of its rows is none")
+        return Projected(layer.name, False, 0.0, "a Kronecker symmetry, whose projection would not be one")
     U = symmetry.U.detach().cpu().double()
     exact = _spatial(U, layer) if layer.spatial else _tied(U, layer)
     if exact is None:
