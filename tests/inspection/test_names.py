@@ -67,6 +67,8 @@ PRODUCTS = {
     "Q_8 x Z_6": (G.quaternion(), G.cyclic(6)),
     "S_4 x Z_2": (G.symmetric(4), G.cyclic(2)),
     "D_5 x S_4": (G.dihedral(5), G.symmetric(4)),
+    "S_3 x Z_2 x Z_2": (G.dihedral(6), G.cyclic(2)),
+    "D_5 x Z_2 x Z_4": (G.dihedral(10), G.cyclic(4)),
     "D_4 x Z_3": (G.dihedral(4), G.cyclic(3)),
 }
 

@@ -15,6 +15,7 @@ from metasym.inspection.actions import Asked, act, found_action, parse_group
 from metasym.inspection.automorphisms import Automorphisms, automorphisms
 from metasym.inspection.equivariance import asked_rotations, errors_of, kernel_action, kernel_errors
 from metasym.inspection.identification import identify
+from metasym.inspection.kronecker import read_factors
 from metasym.inspection.network import end_to_end
 from metasym.inspection.pattern import LARGEST, Array, Labels, find_pattern
 from metasym.inspection.reports import (
@@ -94,10 +95,14 @@ def inspect_layer(
     )
     if math.prod(shape) > LARGEST:
         note = f"{math.prod(shape):,} entries are too many to compare all pairs (at most {LARGEST:,})"
-        unread = (
-            None if asked is None else GroupErrors(asked.text, (), (), None, None, f"layer {name!r}: {note}")
-        )
-        return with_verdict(dataclasses.replace(blank, errors=unread, notes=(note,)))
+        unread = None
+        if asked is not None:
+            unread = GroupErrors(asked.text, (), (), None, None, f"layer {name!r}: {note}")
+        group, notes = None, [note]
+        if len(factors) > 1:
+            drops = [effective_size(singular_values([factor])) for factor in factors]
+            group, notes = read_factors(factors, [size if drop else 0 for size, drop in drops])
+        return with_verdict(dataclasses.replace(blank, group=group, errors=unread, notes=tuple(notes)))
     U = symmetry.matrix().detach().cpu().double()
     if used == 0:
         return with_verdict(blank)

@@ -31,10 +31,27 @@ class Named:
         return Named(self.cyclic + other.cyclic, self.others + other.others)
 
     def __str__(self) -> str:
-        counted = Counter(self.others)
-        parts = [(f"{name}" if times == 1 else f"{name}^{times}") for name, times in sorted(counted.items())]
-        parts += [f"Z_{order}" for order in invariant_factors(self.cyclic)]
+        cyclic, others = list(self.cyclic), []
+        for name in self.others:
+            n = int(name[2:]) if name.startswith("D_") else 0
+            if (
+                n % 4 == 2
+            ):  # D_2n is D_n x Z_2 for odd n: in a product, or isomorphic groups would have two names
+                others.append(_dihedral(n // 2))
+                cyclic.append(2)
+            else:
+                others.append(name)
+        half = {_dihedral(n): n for n in range(3, 1001, 2)}.get(others[0]) if len(others) == 1 else None
+        if half is not None and cyclic == [2]:
+            return f"D_{2 * half}"
+        counted = Counter(others)
+        parts = [name if times == 1 else f"{name}^{times}" for name, times in sorted(counted.items())]
+        parts += [f"Z_{order}" for order in invariant_factors(tuple(cyclic))]
         return " x ".join(parts) if parts else "trivial"
+
+
+def _dihedral(n: int) -> str:
+    return "S_3" if n == 3 else f"D_{n}"
 
 
 def invariant_factors(orders: tuple[int, ...]) -> list[int]:

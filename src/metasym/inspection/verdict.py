@@ -21,7 +21,7 @@ def _words(report: LayerReport) -> str:
         return "no symmetry found: U is zero, nothing was learned"
     pattern = report.pattern
     if pattern is None:
-        return f"not read: the weight is too large for its sharing pattern; it {used}"
+        return f"{_from_factors(report)}; {used}"
     if report.spatial:
         return f"{_filters(report)}; {used}"
     if not pattern.clear:
@@ -37,6 +37,19 @@ def _words(report: LayerReport) -> str:
             f"{_ties(pattern)}, {used} ({evidence})"
         )
     return f"no symmetry found: {_ties(pattern)}, but no permutation keeps all classes; {used} ({evidence})"
+
+
+def _from_factors(report: LayerReport) -> str:
+    """The verdict on a weight too large to be compared entry by entry."""
+    if report.kind != "kronecker":
+        return "not read: the weight is too large for its sharing pattern"
+    seen = "; ".join(report.notes)
+    if report.group is None:
+        return f"no symmetry found in the Kronecker factors: {seen}"
+    return (
+        f"equivariant to {report.group.name}, of order {report.group.order}: exchanges of equal rows of the "
+        f"Kronecker factors; {seen}"
+    )
 
 
 def _filters(report: LayerReport) -> str:
