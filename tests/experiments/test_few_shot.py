@@ -9,13 +9,16 @@ import pytest
 import torch
 
 from metasym.cli import main
+from metasym.distributed import connect
 from metasym.experiments import find, names, run
 from metasym.experiments.build import build_few_shot_model, build_problem, learner_of
 from metasym.experiments.config import Recipe
 from metasym.experiments.counts import counts
 from metasym.experiments.few_shot import COLUMNS, METHODS, TABLE3, setting
+from metasym.experiments.files import read_json, write_json
 from metasym.experiments.reproduce import QUICK, plan, reproduce
 from metasym.experiments.run import command, load_run
+from metasym.experiments.spent import Spent
 from metasym.learners import ANIL, MAML, MSR, ProtoNet
 from metasym.tasks.sampling import sample
 from metasym.types import MetasymError
@@ -119,12 +122,28 @@ def test_a_run_learns_what_is_easy_and_resumes_to_the_same_bits(tiny, tmp_path):
         (tmp_path / "part" / name).unlink()
     resumed = run(experiment, tmp_path / "part", resume=True, progress="silent")
     assert resumed["per_task"] == whole["per_task"]
+    assert (whole["starts"], resumed["starts"]) == (1, 2)
+    assert resumed["cpu_seconds"] > 0
     assert resumed["curve"] == whole["curve"]
     assert whole["curve"]["outer_loss"][-1] < whole["curve"]["outer_loss"][0]
 
 
+def test_what_a_run_costs_is_added_up_over_its_starts(tmp_path):
+    write_json(tmp_path / "spent.json", {"cpu_seconds": 1000.0, "peak_memory_mb": 1e6, "starts": 2})
+    spent = Spent(tmp_path, afresh=False)
+    sum(range(10**6))
+    ranks = connect(torch.device("cpu"))
+    spent.note(49, ranks)
+    assert read_json(tmp_path / "spent.json", "it")["starts"] == 2
+    spent.note(50, ranks)
+    noted = read_json(tmp_path / "spent.json", "it")
+    assert 1000 < noted["cpu_seconds"] < 1100
+    assert (noted["peak_memory_mb"], noted["starts"]) == (1e6, 3)
+    assert Spent(tmp_path, afresh=True).so_far()["cpu_seconds"] < 100
+
+
 def test_the_command_of_a_budget_run():
-    experiment = find("aug-omniglot/5way-1shot/msr", "paper-cpu", seed=2)
+    experiment = find("aug-omniglot/5way-1shot/msr", "paper-cpu", seed=2, data="/here")
     assert command(experiment) == "metasym run aug-omniglot/5way-1shot/msr --out DIR --budget cpu --seed 2"
 
 

@@ -24,7 +24,8 @@ def result(method: str, per_task: list[float], **changes):
         "inner_lrs": {"v": 0.4},
         "seed": 0,
         "diverged": 0,
-        "seconds": 1800.0,
+        "seconds": 100.0,
+        "cpu_seconds": 1800.0,
         "peak_memory_mb": 1500.4,
         "curve": {"step": [50, 100], "validation": [0.5, 0.6], "outer_loss": [1.0, 0.9]},
     }

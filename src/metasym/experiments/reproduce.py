@@ -216,6 +216,7 @@ def _collect(folder: Path, experiment: Experiment, results: Path, table: str) ->
         found = read_result(folder / RESULT)
         same_run(found.get("config", {}), experiment, folder / RESULT)
         found["per_task"] = [float(f"{value:.6g}") for value in found["per_task"]]
+        found["config"]["recipe"]["data"] = None  # a place on this machine
         write_json(path, found)
     elif not path.exists():
         kept = _kept(experiment, results)

@@ -5,10 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
-import resource
 import shlex
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import fields
@@ -39,6 +37,7 @@ from metasym.experiments.image_problem import ImageProblem
 from metasym.experiments.memory import keep_freed_memory
 from metasym.experiments.optimizers import outer_autocast, outer_optimizer, outer_schedule
 from metasym.experiments.scoring import inner_lrs, learning_curve, tested
+from metasym.experiments.spent import Spent
 from metasym.learners import Learner
 from metasym.paths import Sizes, as_dict
 from metasym.progress import ProgressChoice
@@ -110,7 +109,8 @@ def load_run(
 
 def command(experiment: Experiment) -> str:
     """The command line that runs ``experiment``."""
-    return shlex.join(["metasym", "run", experiment.name, "--out", "DIR", *flags(experiment)])
+    anywhere = experiment.replace(data=None)  # where the images are differs from machine to machine
+    return shlex.join(["metasym", "run", experiment.name, "--out", "DIR", *flags(anywhere)])
 
 
 def flags(experiment: Experiment) -> list[str]:
@@ -139,6 +139,7 @@ def _run(
     note: Callable[[str], None],
 ) -> dict[str, Any]:
     began = time.perf_counter()
+    spent = Spent(folder, afresh=not (folder / CURRENT).exists())
     recipe = experiment.recipe
     problem = build_problem(experiment)
     tasks, held_out = _training_tasks(experiment, problem)
@@ -180,8 +181,13 @@ def _run(
         autocast=outer_autocast(recipe),
     )
     rate, skipped = None, 0
-    for record in records:
-        rate, skipped = record.steps_per_second, skipped + record.skipped_tasks
+    try:
+        for record in records:
+            rate, skipped = record.steps_per_second, skipped + record.skipped_tasks
+            spent.note(record.step, ranks)
+    finally:
+        if rate is not None:  # a folder that was refused stays as it was
+            spent.write(ranks)
     ranks.on_main(write_config)  # again, for a run whose config was moved away
     trained = time.perf_counter()
     score = tested(experiment, problem, learner)
@@ -200,7 +206,7 @@ def _run(
         "parameters": sum(p.numel() for p in learner.outer_parameters().values()),
         "seconds": time.perf_counter() - began,
         "test_seconds": time.perf_counter() - trained,
-        "peak_memory_mb": _peak_memory(),
+        **spent.so_far(),
         "problem": problem.description,
         "command": command(experiment),
         "commit": _commit(),
@@ -295,12 +301,6 @@ def _commit() -> str | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return found.stdout.strip() or None
-
-
-def _peak_memory() -> float:
-    """The most memory that this process has held, in MiB."""
-    unit = 1 if sys.platform == "darwin" else 1024  # bytes there, KiB elsewhere
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
 
 
 @contextlib.contextmanager
