@@ -1,0 +1,234 @@
+"""The page itself: its parts, put into the template."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import metasym
+from metasym.checkpoint import write_atomically
+from metasym.experiments.files import make_folder
+from metasym.report.page.learned import learned
+from metasym.report.page.read import Run, find_runs
+from metasym.report.page.scores import (
+    Row,
+    description,
+    intervals_figure,
+    pooled,
+    row,
+    score_text,
+    tasks_figure,
+)
+from metasym.report.page.symmetry import LayerPart, layer_part
+from metasym.report.page.text import breakable, number, plural
+from metasym.report.page.training import Figure, compared_curves, training_figures, training_notes
+from metasym.types import MetasymError
+
+NAME = "report.html"
+DETAIL = 20
+"""Runs that are drawn; of more, only the scores are shown."""
+_MOST_LAYERS = 8
+
+
+@dataclass(frozen=True)
+class Page:
+    """A rendered page."""
+
+    html: str
+    runs: int
+    drawn: int
+    faults: list[str]
+    """A line for each run that could not be read, or not wholly."""
+
+
+@dataclass(frozen=True)
+class RunPart:
+    """What the page tells about one run."""
+
+    anchor: str
+    name: str
+    title: str
+    state: str
+    finished: bool
+    headline: str
+    about: str
+    scores: list[tuple[str, str]]
+    score_figure: Figure | None
+    training: list[Figure]
+    notes: list[str]
+    layers: list[LayerPart]
+    layer_note: str
+    config: list[tuple[str, str | None]]
+    origin: list[tuple[str, str]]
+
+
+def write(folder: Path, out: Path, *, detail: int = DETAIL) -> Page:
+    """The page about ``folder``, written to the file ``out`` whole or not at all."""
+    if out.is_dir():
+        raise MetasymError(f"{out}: expected a file to write the page to, found a folder")
+    page = render(folder, detail=detail)
+    make_folder(out.parent)
+    write_atomically(out, page.html.encode(), what="a page")
+    return page
+
+
+def render(folder: Path, *, detail: int = DETAIL) -> Page:
+    """The page about the run in ``folder``, or the runs below it; the first ``detail`` are drawn."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    found = find_runs(folder)
+    faults, parts, rows = list(found.faults), [], []
+    alone = len(found.runs) + len(found.faults) == 1
+    for index, run in enumerate(found.runs):
+        anchor = f"run-{index + 1}" if index < detail else None
+        if anchor is not None:
+            try:
+                parts.append(run_part(run, anchor))
+            except MetasymError as error:
+                if alone:
+                    raise
+                anchor = None
+                faults.append(" ".join(str(error).split()))
+        rows.append(row(run, anchor))
+    environment = Environment(
+        loader=PackageLoader("metasym.report.page", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["breakable"] = breakable
+    script = files("metasym.report.page").joinpath("page.js").read_text()
+    style = files("metasym.report.page").joinpath("page.css").read_text()
+    overview = [f for f in (intervals_figure(found.runs), compared_curves(found.runs)) if f is not None]
+    html = environment.get_template("page.html").render(
+        title=found.runs[0].title if alone else found.folder.resolve().name,
+        alone=alone,
+        folder=str(folder),
+        rows=rows,
+        show=_columns(rows),
+        pooled=[] if alone else pooled(found.runs),
+        overview=[] if alone else overview,
+        parts=parts,
+        faults=faults,
+        counted=plural(len(found.runs), "run"),
+        detail=detail,
+        version=metasym.__version__,
+        script=script,
+        style=style,
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+    )
+    return Page(html, len(found.runs), len(parts), faults)
+
+
+def run_part(run: Run, anchor: str) -> RunPart:
+    """All that the page shows of one run."""
+    layers, note = _learned(run)
+    result = run.result
+    return RunPart(
+        anchor=anchor,
+        name=run.name,
+        title=run.title,
+        state=run.state,
+        finished=result is not None,
+        headline="" if result is None else f"{result['metric']} {score_text(result)}",
+        about="" if result is None else str(description(result)),
+        scores=[] if result is None else _scores(run, result),
+        score_figure=None if result is None else tasks_figure(result),
+        training=training_figures(run),
+        notes=training_notes(run),
+        layers=layers,
+        layer_note=note,
+        config=_config(run),
+        origin=_origin(run),
+    )
+
+
+def _learned(run: Run) -> tuple[list[LayerPart], str]:
+    if not run.has_checkpoint:
+        return [], "There is no checkpoint here, so that what was learned cannot be shown."
+    found = learned(run)
+    if not found.layers:
+        return [], "The checkpoint holds no weight of two or more dimensions."
+    # Layers with a symmetry first: they are what the page is about.
+    ordered = sorted(found.layers, key=lambda layer: layer.symmetry is None and layer.columns is None)
+    shown = [layer_part(layer) for layer in ordered[:_MOST_LAYERS]]
+    rest = len(ordered) - len(shown)
+    return shown, f"{plural(rest, 'more layer')} not shown." if rest else ""
+
+
+def _scores(run: Run, result: dict[str, Any]) -> list[tuple[str, str]]:
+    line = row(run, None)
+    found = [
+        (f"{result['metric']}, mean with 95 % interval", line.score),
+        ("median", line.median),
+        ("diverged tasks", line.diverged),
+    ]
+    if line.paper != "-":
+        found.append(("the paper's", line.paper))
+    if isinstance(result.get("target_mean_square"), float):
+        found.append(("error of predicting 0", number(result["target_mean_square"])))
+    found.append(("method", line.method))
+    found.append(("outer steps", line.steps))
+    rate = result.get("outer_steps_per_second")
+    if isinstance(rate, int | float):
+        found.append(("outer steps a second", number(rate)))
+    for name, size in result["inner_lrs"].items():
+        found.append((f"learned step size of {name}", number(size) if size is not None else "not finite"))
+    return found
+
+
+def _config(run: Run) -> list[tuple[str, str | None]]:
+    """The configuration as rows; a row without a value heads those of a nested table."""
+    rows: list[tuple[str, str | None]] = []
+
+    def walk(values: dict[str, Any], name: str) -> None:
+        nested = {key: value for key, value in values.items() if isinstance(value, dict) and value}
+        rows.extend((str(key), _plain(value)) for key, value in values.items() if key not in nested)
+        for key, value in nested.items():
+            inner = f"{name}.{key}" if name else str(key)
+            rows.append((inner, None))
+            walk(value, inner)
+
+    walk(run.config, "")
+    return rows
+
+
+def _plain(value: Any) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ", ".join(_plain(item) for item in value) or "none"
+    return str(value)
+
+
+def _origin(run: Run) -> list[tuple[str, str]]:
+    """Where the run comes from: command, seed, commit, versions, machine."""
+    result = run.result or {}
+    rows = [("folder", str(run.folder))]
+    for key, label in (("command", "command"), ("commit", "commit"), ("seed", "seed"), ("threads", "threads")):
+        if result.get(key) is not None:
+            rows.append((label, _plain(result[key])))
+    for key, label, unit in (("seconds", "time", " s"), ("peak_memory_mb", "most memory", " MiB")):
+        if isinstance(result.get(key), int | float):
+            rows.append((label, f"{number(result[key])}{unit}"))
+    versions = result.get("versions")
+    if isinstance(versions, dict):
+        rows += [(str(name), str(version)) for name, version in versions.items()]
+    return rows
+
+
+def _columns(rows: list[Row]) -> dict[str, bool]:
+    """Which columns of the table say anything."""
+    return {
+        "paper": any(line.paper != "-" for line in rows),
+        "recipe": any(line.recipe != "-" for line in rows),
+        "state": any(not line.finished for line in rows),
+        "experiment": any(line.experiment.rpartition("/")[2] not in line.name.split("/") for line in rows),
+    }

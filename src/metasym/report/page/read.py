@@ -1,0 +1,207 @@
+"""The runs in a folder, read from their files; a file that cannot be read is a fault, named in one line."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from metasym.checkpoint import CURRENT
+from metasym.experiments.files import CONFIG, RESULT, read_json, read_result
+from metasym.experiments.run import FIND
+from metasym.metrics import NAME as METRICS
+from metasym.types import MetasymError
+
+FILES = (CONFIG, METRICS, CURRENT, RESULT)
+"""A folder with one of these is a run's."""
+_COLUMNS = ("outer_loss", "inner_loss_before", "inner_loss_after", "gradient_norm", "validation")
+
+
+@dataclass(frozen=True)
+class Records:
+    """``metrics.jsonl`` by column, each as long as ``steps``; a number that is not there or not finite is NaN."""
+
+    steps: list[int] = field(default_factory=list)
+    columns: dict[str, list[float]] = field(default_factory=dict)
+    step_sizes: dict[str, list[float]] = field(default_factory=dict)
+    skipped_tasks: int = 0
+    torn: bool = False
+    """Whether a half-written last line was left out: the run was killed, or is writing it now."""
+
+    @property
+    def not_finite(self) -> int:
+        """How many outer losses are NaN or infinite."""
+        return sum(not math.isfinite(value) for value in self.columns.get("outer_loss", []))
+
+
+@dataclass(frozen=True)
+class Run:
+    """What the files of one run say."""
+
+    folder: Path
+    name: str
+    """The folder as seen from the one that the page is about."""
+    config: dict[str, Any]
+    records: Records
+    first_stage: Records
+    """Of a recipe that finds the filter's size first; empty otherwise."""
+    result: dict[str, Any] | None
+    """None while the run is not finished."""
+    has_checkpoint: bool
+
+    @property
+    def title(self) -> str:
+        """The experiment's name, or the folder's where it has none."""
+        found = (self.result or {}).get("experiment") or self.config.get("name")
+        return found if isinstance(found, str) and found else self.name
+
+    @property
+    def method(self) -> str:
+        """The method, by whichever file names it."""
+        learner = self.config.get("learner")
+        described = learner.get("method") if isinstance(learner, dict) else None
+        found = (self.result or {}).get("method") or self.config.get("method") or described
+        return str(found) if found else "-"
+
+    @property
+    def recipe(self) -> dict[str, Any]:
+        """The recipe's fields; empty where the config has none."""
+        found = self.config.get("recipe")
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def planned_steps(self) -> int | None:
+        """How many outer steps the run was to take, as far as its config says."""
+        for place in (self.recipe, self.config):
+            if isinstance(place.get("outer_steps"), int):
+                return int(place["outer_steps"])
+        return None
+
+    @property
+    def state(self) -> str:
+        """Whether it is finished, and if not, how far it is."""
+        if self.result is not None:
+            return "finished"
+        if not self.records.steps:
+            return "unfinished, no step recorded"
+        step, planned = self.records.steps[-1], self.planned_steps
+        return f"unfinished, at step {step:,} of {planned:,}" if planned else f"no result, at step {step:,}"
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The runs that could be read, and a line for each that could not."""
+
+    folder: Path
+    runs: list[Run]
+    faults: list[str]
+
+
+def find_runs(folder: Path) -> Runs:
+    """The run in ``folder``, or all runs below it, in the order of their names.
+
+    The files of a folder that is itself a run, and the only one, must be whole. Of many runs, those with
+    damaged files are left out and said.
+    """
+    if not folder.is_dir():
+        found = "a file" if folder.exists() else "none"
+        raise MetasymError(f"{folder}: expected the folder of a run or of runs, found {found}")
+    places = sorted(_places(folder))
+    if not places:
+        raise MetasymError(
+            f"{folder}: expected a run ({', '.join(FILES)}) or a folder of runs, found none of these files"
+        )
+    if len(places) == 1:
+        return Runs(folder, [read_run(places[0], folder)], [])
+    runs, faults = [], []
+    for place in places:
+        try:
+            runs.append(read_run(place, folder))
+        except MetasymError as error:
+            faults.append(" ".join(str(error).split()))
+    if not runs:
+        raise MetasymError(f"{faults[0]} (and so on: none of {len(faults)} runs can be read)")
+    return Runs(folder, runs, faults)
+
+
+def _places(folder: Path) -> Iterator[Path]:
+    """Folders of runs; a run's first stage belongs to the run."""
+    for place, below, files in os.walk(folder):
+        if any(name in files for name in FILES):
+            yield Path(place)
+            if FIND in below:
+                below.remove(FIND)
+
+
+def read_run(folder: Path, root: Path) -> Run:
+    """All small files of one run; the checkpoint is read when it is drawn."""
+    config: dict[str, Any] = {}
+    if (folder / CONFIG).exists():
+        config = read_json(folder / CONFIG, "the config of a run")
+    result = read_result(folder / RESULT) if (folder / RESULT).exists() else None
+    if not config and result is not None and isinstance(result.get("config"), dict):
+        config = result["config"]
+    return Run(
+        folder=folder,
+        name=str(folder.relative_to(root)) if folder != root else folder.resolve().name or str(folder),
+        config=config,
+        records=read_records(folder / METRICS),
+        first_stage=read_records(folder / FIND / METRICS),
+        result=result,
+        has_checkpoint=(folder / CURRENT).exists(),
+    )
+
+
+def read_records(path: Path) -> Records:
+    """The records of a run; none where the file is missing. A torn last line is left out."""
+    if not path.exists():
+        return Records()
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise MetasymError(f"{path}: expected records of training, found {error.strerror}") from None
+    tail = lines.pop()  # empty where the last line is whole
+    steps: list[int] = []
+    columns: dict[str, list[float]] = {name: [] for name in _COLUMNS}
+    sizes: dict[str, list[float]] = {}
+    skipped = 0
+    for number, line in enumerate(lines, 1):
+        record = _record(line)
+        if record is None:
+            raise MetasymError(f"{path}: expected a record on line {number}, found {_shown(line)}")
+        for name, column in columns.items():
+            column.append(_number(record.get(name)))
+        own = record.get("step_sizes")
+        for name, value in (own if isinstance(own, dict) else {}).items():
+            sizes.setdefault(str(name), [math.nan] * len(steps)).append(_number(value))
+        steps.append(record["step"])
+        for column in sizes.values():
+            column.extend([math.nan] * (len(steps) - len(column)))
+        count = record.get("skipped_tasks")
+        skipped += count if isinstance(count, int) else 0
+    return Records(steps, columns, sizes, skipped, torn=bool(tail))
+
+
+def _record(line: bytes) -> dict[str, Any] | None:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    fits = isinstance(found, dict) and isinstance(found.get("step"), int)
+    return found if fits else None
+
+
+def _number(value: Any) -> float:
+    """A finite number, or NaN; JSON's ``NaN`` and ``Infinity``, which others may write, are not finite."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return math.nan
+    return float(value) if abs(value) < 1e300 else math.nan
+
+
+def _shown(line: bytes) -> str:
+    text = line[:40].decode("utf-8", "replace").strip()
+    return repr(text) if text else "an empty one"

@@ -1,0 +1,211 @@
+"""The part about scores: one row a run, seeds pooled, and how single tasks did."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import escape
+
+from metasym.experiments.paper import TABLE1, TABLE2
+from metasym.report.page.read import Run
+from metasym.report.page.svg import WIDTH, Scale, drawing, histogram, span
+from metasym.report.page.text import number, plural, tick
+from metasym.report.page.training import Figure
+from metasym.report.tables import pool
+
+_MOST_BARS = 40
+
+
+@dataclass(frozen=True)
+class Row:
+    """One run in the table of scores."""
+
+    anchor: str | None
+    """Where the page tells more about it."""
+    name: str
+    experiment: str
+    method: str
+    recipe: str
+    score: str
+    median: str
+    diverged: str
+    steps: str
+    seed: str
+    paper: str
+    state: str
+    finished: bool
+
+
+def score_text(result: dict[str, Any]) -> str:
+    """``0.0718 ± 0.0131``; accuracies in percent."""
+    if result["metric"] == "accuracy":
+        return f"{100 * result['mean']:.1f} ± {100 * result['ci95']:.1f} %".replace("nan", "not finite")
+    if not math.isfinite(result["mean"]):
+        return "not finite"
+    return f"{number(result['mean'])} ± {number(result['ci95'])}"
+
+
+def row(run: Run, anchor: str | None) -> Row:
+    """The run's line in the table."""
+    result = run.result
+    if result is None:
+        recipe = run.config.get("recipe_name")
+        seed = run.recipe.get("seed", run.config.get("seed"))
+        steps = f"{run.records.steps[-1]:,}" if run.records.steps else "-"
+        blank = ("-", "-", "-", steps, "-" if seed is None else str(seed), "-")
+        return Row(
+            anchor, run.name, run.title, run.method, str(recipe or "-"), *blank, state=run.state, finished=False
+        )
+    name = result["experiment"]
+    printed = (TABLE1.get(name) or TABLE2.get(name)) if result["recipe"] == "paper" else None
+    percent = result["metric"] == "accuracy"
+    return Row(
+        anchor,
+        run.name,
+        run.title,
+        run.method,
+        result["recipe"],
+        score_text(result),
+        f"{100 * result['median']:.1f} %" if percent else number(result["median"]),
+        f"{result['diverged']} / {len(result['per_task'])}",
+        f"{result['outer_steps']:,}",
+        str(result["seed"]),
+        str(printed) if printed else "-",
+        run.state,
+        True,
+    )
+
+
+def pooled(runs: Sequence[Run]) -> list[tuple[str, ...]]:
+    """Runs that differ in their seeds only, taken together: rows of the table; none where there are no such.
+
+    (experiment, recipe, seeds, score over all tasks of all seeds, lowest and highest mean, median, diverged)
+    """
+    groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for run in runs:
+        if run.result is not None and run.result["metric"] == "mse" and run.recipe:
+            rest = {k: v for k, v in run.recipe.items() if k not in ("seed", "data_seed", "threads", "device")}
+            key = (run.title, run.result["recipe"], repr(sorted(rest.items(), key=str)))
+            groups.setdefault(key, []).append(run.result)
+    rows = []
+    for (name, recipe, _), results in groups.items():
+        if len(results) < 2 or any(not _poolable(result) for result in results):
+            continue
+        cell = pool(results)
+        rows.append(
+            (
+                name,
+                recipe,
+                ", ".join(map(str, cell.seeds)),
+                f"{number(cell.mean)} ± {number(cell.ci95)}",
+                f"{number(cell.lowest)} to {number(cell.highest)}",
+                number(cell.median),
+                f"{cell.diverged} / {cell.tasks}",
+            )
+        )
+    return rows
+
+
+def _poolable(result: dict[str, Any]) -> bool:
+    try:
+        int(result["config"]["recipe"]["image_size"])
+    except (KeyError, TypeError, ValueError):
+        return False
+    return bool(result["per_task"])
+
+
+def tasks_figure(result: dict[str, Any]) -> Figure | None:
+    """How the test tasks' scores are spread."""
+    values = result["per_task"]
+    percent = result["metric"] == "accuracy"
+    good = [v for v in values if math.isfinite(v)]
+    log = not percent and all(v > 0 for v in good)
+    about = f"Histogram of the {result['metric']} of {plural(len(values), 'test task')}"
+    if good:
+        about += f": lowest {number(min(good))}, median {number(result['median'])}, highest {number(max(good))}."
+    chart = histogram(values, xlabel=f"{result['metric']} of a test task", about=about, log=log)
+    if chart is None:
+        return None
+    bad = len(values) - len(good)
+    caption = f"{plural(len(values), 'test task')}" + (", on a logarithmic axis." if log else ".")
+    if bad:
+        caption += f" {bad} of them not finite, and not drawn."
+    return Figure("Single tasks", chart, caption)
+
+
+def intervals_figure(runs: Sequence[Run]) -> Figure | None:
+    """Means with their 95 % intervals, one line a run: where a reader looks first. Of one metric only.
+
+    A mean far beyond the others (a task diverged) is an arrow at the edge, so that the others can be told apart.
+    """
+    done = [run for run in runs if run.result is not None and math.isfinite(run.result["mean"])]
+    metrics = {run.result["metric"] for run in done if run.result}
+    if len(done) < 2 or len(metrics) != 1:
+        return None
+    metric = metrics.pop()
+    shown = done[:_MOST_BARS]
+    ends = [_ends(run.result) for run in shown if run.result]
+    means = sorted(mean for _, mean, _ in ends)
+    most = 100 * max(means[len(means) // 2], 1e-300) if means[0] > 0 else math.inf
+    inside = [mean for mean in means if mean <= most]
+    log = metric != "accuracy" and means[0] > 0 and inside[-1] / means[0] > 20
+    drawn = [min(max(v, means[0] / 10 if log else -math.inf), 2 * inside[-1]) for e in ends for v in e]
+    reach = span(drawn, log)
+    assert reach is not None
+    line, top = 32, 4
+    bottom = top + line * len(shown)
+    xs = Scale(*reach, 8, WIDTH - 8, log)
+    parts = [_grid(xs, top, bottom)]
+    for index, (run, (low, mean, high)) in enumerate(zip(shown, ends, strict=True)):
+        y = top + line * index + 22
+        parts.append(f'<text class="tick" x="8" y="{y - 9}">{escape(_fitting(run.name))}</text>')
+        parts.append(f'<path class="grid" d="M8 {y}H{WIDTH - 8}"/>')
+        if mean > reach[1]:
+            parts.append(f'<path class="mark c1" d="M{WIDTH - 4} {y}l-9 -5v10z"/>')
+            continue
+        left, right = xs(max(low, reach[0])), xs(min(high, reach[1]))
+        parts.append(f'<path class="whisker" d="M{left:.1f} {y}H{right:.1f}"/>')
+        parts.append(f'<circle class="mark c0" cx="{xs(mean):.1f}" cy="{y}" r="3.6"/>')
+    parts.append(
+        f'<text class="label" x="{WIDTH / 2:.0f}" y="{bottom + 34}" text-anchor="middle">'
+        f"{escape(metric)}{', logarithmic' if log else ''}</text>"
+    )
+    pick = max if metric == "accuracy" else min
+    best = pick(shown, key=lambda run: float(run.result["mean"]) if run.result else 0.0)
+    caption = "Mean over the test tasks, with its 95 % interval."
+    if len(inside) < len(means):
+        caption += " An arrow: far beyond the others."
+    if len(done) > len(shown):
+        caption += f" The first {len(shown)} of {len(done)} runs."
+    about = f"Mean {metric} with 95 % interval of {plural(len(shown), 'run')}; best: {best.name}."
+    return Figure("Scores", drawing(WIDTH, bottom + 40, about, parts), caption)
+
+
+def _grid(xs: Scale, top: float, bottom: float) -> str:
+    parts, free = [], 0.0
+    for value in xs.ticks():
+        x, half = xs(value), 3.6 * len(tick(value))
+        if x - half < free or x + half > WIDTH:
+            continue
+        free = x + half + 6
+        parts.append(f'<path class="grid" d="M{x:.1f} {top}V{bottom}"/>')
+        parts.append(f'<text class="tick" x="{x:.1f}" y="{bottom + 16}" text-anchor="middle">{tick(value)}</text>')
+    return "".join(parts)
+
+
+def _ends(result: dict[str, Any]) -> tuple[float, float, float]:
+    half = result["ci95"] if math.isfinite(result["ci95"]) else 0.0
+    return result["mean"] - half, result["mean"], result["mean"] + half
+
+
+def _fitting(name: str, most: int = 58) -> str:
+    return name if len(name) <= most else "…" + name[-most + 1 :]
+
+
+def description(result: dict[str, Any]) -> str:
+    """What the problem was, as the result says it."""
+    found = result.get("problem")
+    return found if isinstance(found, str) else ""

@@ -1,0 +1,209 @@
+"""The part about what was learned: the weight, U's submatrices and singular values, filters, factors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from markupsafe import Markup
+from numpy.typing import NDArray
+from torch import Tensor
+
+from metasym.report.gauge import effective_filter_size, readable
+from metasym.report.page.images import LARGEST, colour_bar, matrix_image
+from metasym.report.page.learned import DRAWN, START, Layer, drawn_weight
+from metasym.report.page.svg import Series, line_chart
+from metasym.report.page.text import layer_name, number, shape
+from metasym.report.page.training import Figure
+from metasym.symmetry import DenseSymmetry, KroneckerSymmetry
+
+SHOWN_BLOCKS, SHOWN_ROWS, SHOWN_FILTERS = 24, 24, 64
+_LARGEST_SVD = 2**23
+"""Entries of a U whose singular values are computed."""
+
+
+@dataclass
+class LayerPart:
+    """What the page says about one layer."""
+
+    title: str
+    facts: list[tuple[str, str]] = field(default_factory=list)
+    verdict: str = ""
+    figures: list[Figure] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def layer_part(layer: Layer) -> LayerPart:
+    """The facts and figures of one layer."""
+    part = LayerPart(layer_name(layer.name))
+    symmetry = layer.symmetry
+    if layer.weight is not None:
+        part.facts.append(("weight", shape(layer.weight.shape)))
+    U = _matrix(layer)
+    if symmetry is not None:
+        kind = "Kronecker" if isinstance(symmetry, KroneckerSymmetry) else "dense"
+        part.facts.append(("symmetry", f"{kind}, {'learned' if symmetry.learnable else 'frozen'}"))
+        part.facts.append(("filter", shape(symmetry.filter_shape)))
+    elif layer.columns is not None:
+        part.facts.append(("symmetry", f"dense U of {shape(layer.columns.shape)}"))
+        part.notes.append(
+            "The checkpoint does not say which shape this layer's weight has, so that no weight is drawn."
+        )
+    else:
+        part.facts.append(("symmetry", "none: a plain layer"))
+    _draw_weight(layer, part)
+    if isinstance(symmetry, KroneckerSymmetry):
+        _draw_factors(symmetry, part)
+    elif U is not None:
+        if U.numel() > _LARGEST_SVD:
+            part.notes.append(f"U has {U.numel():,} entries: too many to take apart on this page.")
+        else:
+            _draw_U(layer, U, part)
+    return part
+
+
+def _matrix(layer: Layer) -> Tensor | None:
+    if isinstance(layer.symmetry, DenseSymmetry):
+        return layer.symmetry.U.detach().double().cpu()
+    return layer.columns
+
+
+def _draw_weight(layer: Layer, part: LayerPart) -> None:
+    weight, about = layer.weight, layer.about
+    if weight is None:
+        return
+    if about == START and layer.symmetry is not None:
+        weight, about = drawn_weight(layer.symmetry), DRAWN
+    if not bool(torch.isfinite(weight).all()):
+        part.notes.append("The weight has entries of NaN or infinity, drawn in magenta.")
+    if weight.ndim > 2:
+        part.figures.append(filters_figure(weight, about))
+    elif weight.numel() > LARGEST:
+        part.notes.append(f"The weight has {weight.numel():,} entries: too many to draw.")
+    else:
+        W = weight.numpy()
+        top = _top(W)
+        part.figures.append(
+            Figure(
+                "Weight matrix",
+                matrix_image(W, f"Weight matrix of {shape(W.shape)}, outputs down, inputs across."),
+                f"W, {about}. A row an output, a column an input.",
+                colour_bar(number(top)),
+                css="matrix",
+            )
+        )
+
+
+def filters_figure(weight: Tensor, about: str) -> Figure:
+    """The filters of a convolution ``[out, in, *kernel]``, those of the first input channel."""
+    bank = weight[:, 0].reshape(weight.shape[0], *_plane(weight.shape[2:]))[:SHOWN_FILTERS].numpy()
+    top = _top(bank)
+    tiles = _tiles(
+        [
+            (str(i), matrix_image(one, f"Filter {i}, {shape(one.shape)} pixels.", limit=top))
+            for i, one in enumerate(bank)
+        ],
+        "filters",
+    )
+    channels = f" of the first of {weight.shape[1]} input channels" if weight.shape[1] > 1 else ""
+    rest = f"the first {len(bank)} of {len(weight)}" if len(bank) < len(weight) else f"all {len(bank)}"
+    return Figure(
+        "Filters",
+        tiles,
+        f"The filters{channels}, {about}: {rest}.",
+        colour_bar(number(top)),
+        css="wide",
+    )
+
+
+def _draw_factors(symmetry: KroneckerSymmetry, part: LayerPart) -> None:
+    names = ("U_out", "U_in", "U_space")
+    for name, factor in zip(names, symmetry.factors, strict=False):
+        values = factor.detach().double().cpu().numpy()
+        if values.size > LARGEST:
+            part.notes.append(f"{name} has {values.size:,} entries: too many to draw.")
+            continue
+        part.figures.append(
+            Figure(
+                f"Factor {name}",
+                matrix_image(values, f"Kronecker factor {name}, {shape(values.shape)}."),
+                f"{shape(values.shape)}: its columns are defined up to an invertible change.",
+                colour_bar(number(_top(values))),
+                css="matrix",
+            )
+        )
+
+
+def _draw_U(layer: Layer, U: Tensor, part: LayerPart) -> None:
+    if not bool(torch.isfinite(U).all()):
+        part.notes.append("U has entries of NaN or infinity: it is not taken apart.")
+        return
+    values = torch.linalg.svdvals(U).tolist()
+    used = effective_filter_size(U)
+    part.facts.append(("filter entries used", f"{used} of {U.shape[1]}"))
+    part.figures.append(singular_figure(values, used))
+    weight = layer.weight
+    if weight is not None and weight.ndim == 2:
+        part.figures.append(submatrices_figure(U, weight.shape[0], weight.shape[1], used))
+
+
+def singular_figure(values: Sequence[float], used: int) -> Figure:
+    """The singular values of U, those before their largest drop apart from the others."""
+    places = list(range(1, len(values) + 1))
+    series = [Series("used", places[:used], values[:used], marks=True)]
+    if used < len(values):
+        series.append(Series("not used", places[used:], values[used:], marks=True))
+    about = f"Singular values of U; {used} of {len(values)} come before the largest drop."
+    chart = line_chart(series, xlabel="number", ylabel="singular value", zero=True, about=about)
+    head = ", ".join(number(v) for v in values[: min(used, 5)])
+    then = f", then {number(values[used])}" if used < len(values) else ""
+    dots = ", …" if used > 5 else ""
+    return Figure(
+        "Singular values of U", chart or Markup(""), f"{used} of {len(values)} are used: {head}{dots}{then}."
+    )
+
+
+def submatrices_figure(U: Tensor, outputs: int, inputs: int, used: int) -> Figure:
+    """The first submatrices pi(i) of U ``[outputs * inputs, k]``, in a gauge that can be read."""
+    size = min(used, inputs)
+    turned = readable(U, inputs, size).reshape(outputs, inputs, size).abs().numpy()
+    rows = inputs if inputs <= SHOWN_ROWS + 8 else SHOWN_ROWS
+    shown = turned[:SHOWN_BLOCKS, :rows]
+    top = _top(shown)
+    tiles = _tiles(
+        [
+            (f"π({i})", matrix_image(block, f"Submatrix {i} of U.", limit=top, signed=False))
+            for i, block in enumerate(shown)
+        ],
+        "blocks" if size <= 8 else "blocks broad",
+    )
+    counted = f"the first {len(shown)} of {outputs}" if len(shown) < outputs else f"all {outputs}"
+    cut = f", {rows} of their {inputs} rows" if rows < inputs else ""
+    return Figure(
+        "Submatrices of U",
+        tiles,
+        f"π(i) makes row i of W from the filter: {counted}{cut}, by absolute value. U is defined up to a turn of "
+        f"its columns; here they are turned so that π(0) is nearest to the identity, {size} of {U.shape[1]} shown.",
+        colour_bar(number(top), signed=False),
+        css="wide",
+    )
+
+
+def _tiles(items: Sequence[tuple[str, Markup]], css: str) -> Markup:
+    parts = Markup("").join(
+        Markup("<li>{}<span>{}</span></li>").format(picture, label) for label, picture in items
+    )
+    return Markup('<ul class="tiles {}">{}</ul>').format(css, parts)
+
+
+def _plane(kernel: torch.Size) -> tuple[int, int]:
+    """A kernel as a picture: of one dimension as a row, of three as slices below each other."""
+    return (1, kernel[0]) if len(kernel) == 1 else (math.prod(kernel[:-1]), kernel[-1])
+
+
+def _top(values: NDArray[np.float64]) -> float:
+    finite = values[np.isfinite(values)]
+    return float(np.abs(finite).max(initial=0.0))

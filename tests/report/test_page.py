@@ -1,0 +1,291 @@
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from metasym.checkpoint import CURRENT
+from metasym.cli import main
+from metasym.report.page import render, write
+from metasym.types import MetasymError
+from tests.report.page_runs import Document, copy, edit, make_run, train_into
+
+HOSTILE = '<script>alert("1")</script><img src=x onerror=alert(2)>\'"&'
+
+
+@pytest.fixture(scope="session")
+def msr(tmp_path_factory):
+    return make_run(tmp_path_factory.mktemp("msr") / "run")
+
+
+@pytest.fixture(scope="session")
+def maml(tmp_path_factory):
+    return make_run(tmp_path_factory.mktemp("maml") / "run", "translation/rank1/small/maml-fc")
+
+
+def page(folder: Path, **options) -> Document:
+    return Document(render(folder, **options).html)
+
+
+def titles(html: str) -> list[str]:
+    return re.findall(r"<figure[^>]*>\s*<h\d>([^<]*)</h\d>", html)
+
+
+def test_one_run_has_all_its_parts(msr):
+    html = render(msr).html
+    found = Document(html)
+    for title in ("Single tasks", "Weight matrix", "Singular values of U", "Submatrices of U"):
+        assert title in titles(html)
+    for title in ("Learning curves", "Step sizes", "Outer gradient"):
+        assert title in titles(html)
+    result = json.loads((msr / "result.json").read_text())
+    assert f"{result['mean']:.2f}" in found.words
+    assert "diverged tasks" in found.words
+    assert "0 / 4" in found.words
+    assert result["commit"] in found.words
+    assert result["versions"]["torch"] in found.words.replace("<wbr>", "")
+    assert "filter_std" in found.words
+    assert "metasym run translation/rank1/small/msr-fc" in found.words
+
+
+def test_the_page_stands_alone(msr):
+    html = render(msr).html
+    assert not re.search(r"https?:|//[a-z]", re.sub(r"base64,[A-Za-z0-9+/=]+", "", html))
+    found = Document(html)
+    for tag, attributes in found.tags:
+        for name in ("src", "href", "srcset", "action", "data"):
+            if attributes.get(name):
+                assert attributes[name].startswith(("#", "data:")), (tag, attributes)
+    assert "@import" not in html
+    assert "url(" not in html
+    (policy,) = [m["content"] for m in found.all("meta") if m.get("http-equiv")]
+    assert "default-src 'none'" in policy
+
+
+def test_it_can_be_used_without_a_mouse_or_eyes(msr, maml, tmp_path):
+    copy(msr, tmp_path / "a")
+    copy(maml, tmp_path / "b")
+    for folder in (msr, tmp_path):
+        found = page(folder)
+        ids = [a["id"] for _, a in found.tags if a.get("id")]
+        assert len(ids) == len(set(ids))
+        for link in found.all("a"):
+            assert link["href"][1:] in ids
+        assert found.all("a")[0]["href"] == "#main"
+        assert [len(found.all(tag)) for tag in ("main", "header", "footer", "nav", "h1")] == [1] * 5
+        assert all(picture["alt"] for picture in found.all("img"))
+        drawn = [s for s in found.all("svg") if s.get("aria-hidden") != "true"]
+        assert drawn
+        assert all(s["role"] == "img" and s["aria-label"] for s in drawn)
+        assert len(found.all("caption")) == len(found.all("table"))
+        assert len(found.all("figcaption")) == len(found.all("figure"))
+        for region in (a for _, a in found.tags if a.get("role") == "region"):
+            assert region["tabindex"] == "0"
+            assert region["aria-label"]
+        levels = [int(tag[1]) for tag, _ in found.tags if re.fullmatch(r"h[1-6]", tag)]
+        assert all(after <= before + 1 for before, after in zip(levels, levels[1:], strict=False))
+
+
+def test_hostile_names_are_text(msr, tmp_path):
+    folder = copy(msr, tmp_path / "<b>bold</b>" / "<img src=x onerror=alert(3)>")
+    edit(folder / "result.json", experiment=HOSTILE, problem=HOSTILE, method=HOSTILE, command=HOSTILE, commit=HOSTILE)
+    edit(folder / "result.json", versions={HOSTILE: HOSTILE}, metric=HOSTILE, inner_lrs={HOSTILE: 1.0})
+    lines = (folder / "metrics.jsonl").read_text().splitlines()
+    records = [{**json.loads(line), "step_sizes": {HOSTILE: 0.1, "b": 0.2}} for line in lines]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(r) + "\n" for r in records))
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, HOSTILE: {HOSTILE: HOSTILE}}))
+    copy(folder, tmp_path / "other" / HOSTILE.replace("/", "-"))
+    for place in (folder, tmp_path):
+        html = render(place).html
+        found = Document(html)
+        assert len(found.all("script")) == 1
+        assert not found.all("b")
+        assert not [a for a in found.all("img") if "onerror" in a]
+        assert "onerror=alert(2)" in found.words
+
+
+def test_a_folder_of_runs(msr, maml, tmp_path):
+    copy(msr, tmp_path / "msr" / "seed0")
+    make_run(tmp_path / "msr" / "seed1", seed=1)
+    copy(maml, tmp_path / "maml")
+    made = render(tmp_path)
+    assert (made.runs, made.drawn, made.faults) == (3, 3, [])
+    found = Document(made.html)
+    assert [d["id"] for d in found.all("details") if d.get("class") == "run"] == ["run-1", "run-2", "run-3"]
+    assert {"Scores", "Learning curves", "Weight matrix"} <= set(titles(made.html))
+    assert "Over seeds" in found.words
+    assert "0, 1" in found.words
+    few = render(tmp_path, detail=1)
+    assert few.drawn == 1
+    assert "The first 1 of 3 runs are drawn" in Document(few.html).words
+    assert len(few.html) < len(made.html)
+
+
+def test_a_method_without_symmetry(maml):
+    found = page(maml)
+    assert "none: a plain layer" in found.words
+    assert "Submatrices" not in found.words
+
+
+@pytest.mark.parametrize("kind", ["kronecker", "dense", "maml", "protonet"])
+def test_folders_of_plain_training(kind, tmp_path):
+    html = render(train_into(tmp_path / "run", kind)).html
+    found = Document(html)
+    assert "There is no result.json" in found.words
+    if kind == "kronecker":
+        assert {"Factor U_out", "Factor U_in", "Factor U_space", "Filters"} <= set(titles(html))
+    if kind == "dense":
+        assert "does not say which shape" in found.words
+    if kind in ("maml", "protonet"):
+        assert {"Filters", "Weight matrix"} <= set(titles(html))
+        assert "none: a plain layer" in found.words
+    assert ("has no inner step sizes" in found.words) == (kind == "protonet")
+
+
+def test_filters_of_a_convolution(tmp_path):
+    make_run(tmp_path / "run", "rotation/rot90/msr-conv", image_size=5)
+    html = render(tmp_path / "run").html
+    assert "Filters" in titles(html)
+    assert "all 12." in Document(html).words
+
+
+def test_an_unfinished_run_says_so(msr, tmp_path):
+    folder = copy(msr, tmp_path / "run")
+    (folder / "result.json").unlink()
+    text = (folder / "metrics.jsonl").read_text().splitlines(keepends=True)
+    (folder / "metrics.jsonl").write_text("".join(text[:4]) + text[4][:30])
+    words = page(folder).words
+    assert "unfinished, at step 4 of 6" in words
+    assert "half-written and was left out" in words
+    (folder / "metrics.jsonl").unlink()
+    (folder / CURRENT).unlink()
+    words = page(folder).words
+    assert "unfinished, no step recorded" in words
+    assert "There is no checkpoint here" in words
+
+
+def test_numbers_that_are_not_finite(msr, tmp_path):
+    folder = copy(msr, tmp_path / "run")
+    records = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    records[1].update(outer_loss=None, gradient_norm=None)
+    records[2].update(outer_loss=float("inf"), step_sizes={"parametrizations.weight.original": float("nan")})
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(r) + "\n" for r in records))
+    edit(folder / "result.json", mean=None, ci95=None, per_task=[None, 1.0, 2.0, None], diverged=2)
+    html = render(folder).html
+    words = Document(html).words
+    assert "2 outer steps had a loss of NaN or infinity" in words
+    assert "mse not finite" in words
+    assert "2 / 4" in words
+    assert not re.search(r'[\s"](nan|inf)[\s"]', "".join(re.findall(r"<svg.*?</svg>", html)))
+
+
+def test_a_run_that_only_knows_nan(msr, tmp_path):
+    folder = copy(msr, tmp_path / "run")
+    records = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    dead = {"outer_loss": None, "inner_loss_before": None, "inner_loss_after": None, "gradient_norm": None}
+    (folder / "metrics.jsonl").write_text(
+        "".join(json.dumps({**r, **dead, "step_sizes": {}}) + "\n" for r in records)
+    )
+    edit(folder / "result.json", mean=None, ci95=None, median=None, per_task=[None, None], diverged=2)
+    html = render(folder).html
+    assert "Learning curves" not in titles(html)
+    assert "6 outer steps had a loss of NaN" in Document(html).words
+
+
+DAMAGE = {
+    "config.json": (b"{", "config.json: expected the config of a run, found a truncated"),
+    "result.json": (b"[1]", "result.json: expected a result of metasym run, found a list"),
+    "metrics.jsonl": (b'{"step": 1}\n\x00rubbish\n', "metrics.jsonl: expected a record on line 2"),
+    CURRENT: (b"rubbish", f"{CURRENT}: expected a metasym checkpoint"),
+}
+
+
+@pytest.mark.parametrize("file", DAMAGE)
+def test_a_damaged_file_is_one_line_that_names_it(file, msr, maml, tmp_path, capsys):
+    content, message = DAMAGE[file]
+    folder = copy(msr, tmp_path / "runs" / "broken")
+    (folder / file).write_bytes(content)
+    assert main(["report", str(folder)]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("metasym: error: ")
+    assert message in error
+    assert error.count("\n") == 1
+    assert not (folder / "report.html").exists()
+    copy(maml, tmp_path / "runs" / "good")
+    assert main(["report", str(tmp_path / "runs")]) == 0
+    said = capsys.readouterr()
+    assert message in said.err
+    found = Document((tmp_path / "runs" / "report.html").read_text())
+    assert "Not readable" in found.words
+    assert message in found.words
+    assert "good" in found.words
+
+
+def test_no_run_there(tmp_path, msr, capsys):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "empty").mkdir()
+    for folder, message in (
+        (tmp_path / "nowhere", "expected the folder of a run or of runs, found none"),
+        (tmp_path / "file", "expected the folder of a run or of runs, found a file"),
+        (tmp_path / "empty", "found none of these files"),
+    ):
+        assert main(["report", str(folder)]) == 2
+        assert message in capsys.readouterr().err
+    assert main(["report", str(msr), "--out", "/dev/null/x.html"]) == 2
+    assert "/dev/null: expected a folder to write to" in capsys.readouterr().err
+    assert main(["report", str(msr), "--out", str(tmp_path / "empty")]) == 2
+    assert "expected a file to write the page to, found a folder" in capsys.readouterr().err
+    assert main(["report", str(msr), "--detail", "-1"]) == 2
+    assert "expected --detail >= 0, found -1" in capsys.readouterr().err
+
+
+def test_all_runs_broken(msr, tmp_path):
+    for name in ("a", "b"):
+        (copy(msr, tmp_path / name) / "config.json").write_text("{")
+    with pytest.raises(MetasymError, match="none of 2 runs can be read"):
+        render(tmp_path)
+
+
+def test_the_command_writes_the_page(msr, tmp_path, capsys):
+    folder = copy(msr, tmp_path / "run")
+    assert main(["report", str(folder)]) == 0
+    assert capsys.readouterr().out.startswith(f"{folder / 'report.html'}: 1 run, ")
+    first = (folder / "report.html").read_text()
+    assert main(["report", str(folder), "--out", str(tmp_path / "deep" / "er" / "p.html")]) == 0
+    assert (tmp_path / "deep" / "er" / "p.html").read_text() == first  # nothing random, no time in it
+    assert len(first) < 1_000_000
+
+
+def test_a_hundred_runs_stay_usable(maml, tmp_path):
+    for index in range(100):
+        folder = tmp_path / f"run{index:03}"
+        folder.mkdir()
+        for file in ("config.json", "result.json", "metrics.jsonl"):
+            shutil.copy(maml / file, folder / file)
+    made = write(tmp_path, tmp_path / "report.html")
+    assert (made.runs, made.drawn) == (100, 20)
+    assert len(made.html) < 3_000_000
+    assert "The first 20 of 100 runs are drawn" in Document(made.html).words
+
+
+def test_huge_layers_are_not_drawn():
+    import torch
+
+    from metasym.report.page.learned import START, Layer
+    from metasym.report.page.symmetry import layer_part
+    from metasym.symmetry import DenseSymmetry, KroneckerSymmetry
+
+    plain = layer_part(Layer("big", torch.zeros(1000, 1000, dtype=torch.float64), START, None))
+    assert not plain.figures
+    assert plain.notes == ["The weight has 1,000,000 entries: too many to draw."]
+    wide = DenseSymmetry((3000, 3), 1000)
+    dense = layer_part(Layer("", torch.zeros(3000, 3, dtype=torch.float64), START, wide))
+    assert "U has 9,000,000 entries: too many to take apart on this page." in dense.notes
+    factors = KroneckerSymmetry((700, 2), (700, 2))
+    kronecker = layer_part(Layer("", torch.zeros(700, 2, dtype=torch.float64), START, factors))
+    assert "U_out has 490,000 entries: too many to draw." in kronecker.notes
+    assert [figure.title for figure in kronecker.figures] == ["Weight matrix", "Factor U_in"]
