@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import shutil
@@ -13,15 +14,24 @@ from metasym.report.page import render, write
 from metasym.types import MetasymError
 from tests.report.page_runs import Document, copy, edit, make_run, train_into
 
+CONV = "rotation/rot90/msr-conv"
 HOSTILE = '<script>alert("1")</script><img src=x onerror=alert(2)>\'"&'
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
+def fc(tmp_path_factory):
+    """A fully connected layer of 68 x 70: taking its U apart takes seconds."""
+    folder = make_run(tmp_path_factory.mktemp("fc") / "run")
+    return folder, render(folder).html
+
+
+@pytest.fixture(scope="module")
 def msr(tmp_path_factory):
-    return make_run(tmp_path_factory.mktemp("msr") / "run")
+    """A convolution of 12 filters: fast."""
+    return make_run(tmp_path_factory.mktemp("msr") / "run", CONV, image_size=5)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def maml(tmp_path_factory):
     return make_run(tmp_path_factory.mktemp("maml") / "run", "translation/rank1/small/maml-fc")
 
@@ -34,8 +44,8 @@ def titles(html: str) -> list[str]:
     return re.findall(r"<figure[^>]*>\s*<h\d>([^<]*)</h\d>", html)
 
 
-def test_one_run_has_all_its_parts(msr):
-    html = render(msr).html
+def test_one_run_has_all_its_parts(fc):
+    msr, html = fc
     found = Document(html)
     for title in ("Single tasks", "Weight matrix", "Singular values of U", "Submatrices of U"):
         assert title in titles(html)
@@ -51,8 +61,8 @@ def test_one_run_has_all_its_parts(msr):
     assert "metasym run translation/rank1/small/msr-fc" in found.words
 
 
-def test_the_page_stands_alone(msr):
-    html = render(msr).html
+def test_the_page_stands_alone(fc):
+    _, html = fc
     assert not re.search(r"https?:|//[a-z]", re.sub(r"base64,[A-Za-z0-9+/=]+", "", html))
     found = Document(html)
     for tag, attributes in found.tags:
@@ -86,12 +96,19 @@ def test_it_can_be_used_without_a_mouse_or_eyes(msr, maml, tmp_path):
             assert region["tabindex"] == "0"
             assert region["aria-label"]
         levels = [int(tag[1]) for tag, _ in found.tags if re.fullmatch(r"h[1-6]", tag)]
-        assert all(after <= before + 1 for before, after in zip(levels, levels[1:], strict=False))
+        assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
 
 
 def test_hostile_names_are_text(msr, tmp_path):
     folder = copy(msr, tmp_path / "<b>bold</b>" / "<img src=x onerror=alert(3)>")
-    edit(folder / "result.json", experiment=HOSTILE, problem=HOSTILE, method=HOSTILE, command=HOSTILE, commit=HOSTILE)
+    edit(
+        folder / "result.json",
+        experiment=HOSTILE,
+        problem=HOSTILE,
+        method=HOSTILE,
+        command=HOSTILE,
+        commit=HOSTILE,
+    )
     edit(folder / "result.json", versions={HOSTILE: HOSTILE}, metric=HOSTILE, inner_lrs={HOSTILE: 1.0})
     lines = (folder / "metrics.jsonl").read_text().splitlines()
     records = [{**json.loads(line), "step_sizes": {HOSTILE: 0.1, "b": 0.2}} for line in lines]
@@ -110,13 +127,13 @@ def test_hostile_names_are_text(msr, tmp_path):
 
 def test_a_folder_of_runs(msr, maml, tmp_path):
     copy(msr, tmp_path / "msr" / "seed0")
-    make_run(tmp_path / "msr" / "seed1", seed=1)
+    make_run(tmp_path / "msr" / "seed1", CONV, image_size=5, seed=1)
     copy(maml, tmp_path / "maml")
     made = render(tmp_path)
     assert (made.runs, made.drawn, made.faults) == (3, 3, [])
     found = Document(made.html)
     assert [d["id"] for d in found.all("details") if d.get("class") == "run"] == ["run-1", "run-2", "run-3"]
-    assert {"Scores", "Learning curves", "Weight matrix"} <= set(titles(made.html))
+    assert {"Scores", "Learning curves", "Weight matrix", "Filters"} <= set(titles(made.html))
     assert "Over seeds" in found.words
     assert "0, 1" in found.words
     few = render(tmp_path, detail=1)
@@ -146,9 +163,8 @@ def test_folders_of_plain_training(kind, tmp_path):
     assert ("has no inner step sizes" in found.words) == (kind == "protonet")
 
 
-def test_filters_of_a_convolution(tmp_path):
-    make_run(tmp_path / "run", "rotation/rot90/msr-conv", image_size=5)
-    html = render(tmp_path / "run").html
+def test_filters_of_a_convolution(msr):
+    html = render(msr).html
     assert "Filters" in titles(html)
     assert "all 12." in Document(html).words
 

@@ -45,9 +45,9 @@ def pages(tmp_path_factory):
     root = tmp_path_factory.mktemp("pages")
     one = make_run(root / "one")
     many = root / "a_folder_with_a_rather_long_name_that_has_to_break_somewhere"
-    copy(one, many / "first")
+    conv = make_run(many / "first", "rotation/rot90/msr-conv", image_size=5)
     train_into(many / "second", "kronecker")
-    (copy(one, many / "third") / "config.json").write_text("{")
+    (copy(conv, many / "third") / "config.json").write_text("{")
     make_run(many / "fourth" / "deeper/and/deeper/still", "translation/rank1/small/maml-fc", seed=3)
     write(one, root / "one.html")
     write(many, root / "many.html")
@@ -87,7 +87,13 @@ def visit(browser, pages):
 def test_figures_and_tables_are_drawn(visit):
     page = visit("one")
     assert page.title() == "translation/rank1/small/msr-fc · metasym report"
-    for title in ("Learning curves", "Step sizes", "Weight matrix", "Submatrices of U", "Singular values of U"):
+    for title in (
+        "Learning curves",
+        "Step sizes",
+        "Weight matrix",
+        "Submatrices of U",
+        "Singular values of U",
+    ):
         figure = page.locator("figure", has=page.get_by_role("heading", name=title, exact=True))
         box = figure.locator("svg.chart, img.matrix").first.bounding_box()
         assert box is not None, title
@@ -138,7 +144,9 @@ def test_the_keyboard_reaches_everything(visit):
     for _ in range(60):
         page.keyboard.press("Tab")
         reached.add(
-            page.evaluate("(e => e.tagName + ' ' + (e.getAttribute('aria-label') || ''))(document.activeElement)")
+            page.evaluate(
+                "(e => e.tagName + ' ' + (e.getAttribute('aria-label') || ''))(document.activeElement)"
+            )
         )
     assert {"A ", "SUMMARY ", "DIV Scores of all runs"} <= reached
 

@@ -20,7 +20,10 @@ def add(commands: Commands) -> None:
     report.add_argument("folder", type=Path, help="the folder of a run, or of runs")
     report.add_argument("--out", type=Path, metavar="FILE", help="default: report.html in that folder")
     report.add_argument(
-        "--detail", type=int, metavar="N", help="draw the first N runs, the others have scores only (default: 20)"
+        "--detail",
+        type=int,
+        metavar="N",
+        help="draw the first N runs, the others have scores only (default: 20)",
     )
     report.add_argument("--open", action="store_true", help="show it in the browser")
     report.set_defaults(command=_report)
@@ -33,7 +36,7 @@ def _report(options: argparse.Namespace) -> None:
     if detail < 0:
         raise MetasymError(f"expected --detail >= 0, found {detail}")
     out = options.out or options.folder / NAME
-    page = write(options.folder, out, detail=detail)
+    page = write(options.folder, out, detail=detail, note=say)
     for fault in page.faults:
         say(f"metasym: left out: {fault}")
     print(f"{out}: {page.runs} run{'' if page.runs == 1 else 's'}, {len(page.html.encode()) / 1000:,.0f} kB")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import re
 from collections.abc import Mapping
@@ -12,12 +13,13 @@ import torch
 from torch import Tensor, nn
 
 from metasym.checkpoint import CURRENT, read_bytes
+from metasym.experiments.opening import open_run
 from metasym.experiments.run import load_run
 from metasym.learners import Learner
 from metasym.reparam import symmetries
 from metasym.report.page.read import Run
 from metasym.serialization import CheckpointError, unpack
-from metasym.symmetry import DenseSymmetry, KroneckerSymmetry, Symmetry
+from metasym.symmetry import KroneckerSymmetry, Symmetry
 from metasym.tasks.sampling import sample, seeded
 from metasym.types import Batch, MetasymError
 
@@ -53,20 +55,39 @@ class Learned:
 def learned(run: Run) -> Learned:
     """The layers of a run with a checkpoint.
 
-    A run whose tasks and model can be built again shows a weight adapted to a test task. Of others the
-    checkpoint's tensors are shown as they are.
+    A run whose tasks can be made again shows a weight adapted to a test task, one whose model can be built
+    again shows what its U makes. Of others the checkpoint's tensors are shown as far as they tell their shapes.
     """
-    state = unpack(read_bytes(run.folder / CURRENT), str(run.folder / CURRENT))
+    path = run.folder / CURRENT
+    state = unpack(read_bytes(path), str(path))
     try:
-        experiment, problem, learner = load_run(run.folder)
+        learner, support = _rebuilt(run)
     except CheckpointError:
         raise
     except MetasymError:
         return Learned(_from_state(state), None)
-    del experiment
-    episodes = sample(problem.test, torch.tensor([0]), 0)
-    support = Batch(episodes.support.x[0], episodes.support.y[0])
+    if support is None:
+        return Learned(_at_start(learner.model), learner.model)
     return Learned(_layers(learner, learner.adapt(support)), learner.model)
+
+
+def _rebuilt(run: Run) -> tuple[Learner, Batch | None]:
+    """The run's learner as trained, and the support set of a test task where the catalogue can make it."""
+    if run.config.get("command", "run") != "run":
+        return open_run(run.folder).learner, None
+    _, problem, learner = load_run(run.folder)
+    episodes = sample(problem.test, torch.tensor([0]), 0)
+    return learner, Batch(episodes.support.x[0], episodes.support.y[0])
+
+
+def _at_start(model: nn.Module) -> list[Layer]:
+    """The layers of a model that is not adapted to any task."""
+    layers = [Layer(name, drawn_weight(one), DRAWN, one) for name, one in symmetries(model).items()]
+    for name, parameter in model.named_parameters():
+        layer, _, last = name.rpartition(".")
+        if parameter.ndim >= 2 and last == "weight":
+            layers.append(Layer(layer, parameter.detach().double().cpu(), START, None))
+    return layers
 
 
 def _layers(learner: Learner, adapted: nn.Module) -> list[Layer]:
@@ -93,23 +114,23 @@ def _from_state(state: Mapping[str, Any]) -> list[Layer]:
     for key, value in tensors.items():
         found = re.fullmatch(r"(?:(.*)\.)?parametrizations\.weight\.original", key)
         if found:
-            layers.append(_reparameterized(found[1] or "", value, tensors, key.removesuffix("original")))
+            layers.append(_reparameterized(found[1] or "", tensors, key.removesuffix("original")))
         elif re.fullmatch(r"(?:.*\.)?weight", key) and value.ndim >= 2:
             layers.append(Layer(key.removesuffix("weight").rstrip("."), value, START, None))
     return layers
 
 
-def _reparameterized(name: str, v: Tensor, tensors: Mapping[str, Tensor], prefix: str) -> Layer:
+def _reparameterized(name: str, tensors: Mapping[str, Tensor], prefix: str) -> Layer:
     for head in (f"{prefix}0.", f"{prefix}0.symmetry."):
         if f"{head}U1" in tensors:
-            factors = []
+            factors: list[Tensor] = []
             while f"{head}U{len(factors) + 1}" in tensors:
                 factors.append(tensors[f"{head}U{len(factors) + 1}"])
             symmetry = KroneckerSymmetry(_kronecker_shape(factors), factors=factors, learnable=False)
-            return Layer(name, symmetry(v), START, symmetry)
+            return Layer(name, drawn_weight(symmetry), DRAWN, symmetry)
         if f"{head}U" in tensors:
-            return Layer(name, None, START, None, columns=tensors[f"{head}U"])
-    return Layer(name, None, START, None)
+            return Layer(name, None, "", None, columns=tensors[f"{head}U"])
+    return Layer(name, None, "", None)
 
 
 def _kronecker_shape(factors: list[Tensor]) -> list[int]:
@@ -124,8 +145,6 @@ def _kronecker_shape(factors: list[Tensor]) -> list[int]:
 def drawn_weight(symmetry: Symmetry) -> Tensor:
     """``W = U v`` for a v drawn at random: which entries are tied shows without any task."""
     v = torch.randn(symmetry.filter_shape, generator=seeded(0), dtype=torch.float64)
-    if isinstance(symmetry, DenseSymmetry):
-        return (symmetry.U.detach().double().cpu() @ v).reshape(symmetry.weight_shape)
-    assert isinstance(symmetry, KroneckerSymmetry)
-    factors = [factor.detach().double().cpu() for factor in symmetry.factors]
-    return KroneckerSymmetry(symmetry.weight_shape, factors=factors, learnable=False)(v).detach()
+    with torch.no_grad():
+        weight: Tensor = copy.deepcopy(symmetry).cpu().double()(v)
+    return weight

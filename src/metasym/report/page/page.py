@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -13,7 +14,7 @@ import metasym
 from metasym.checkpoint import write_atomically
 from metasym.experiments.files import make_folder
 from metasym.report.page.learned import learned
-from metasym.report.page.read import Run, find_runs
+from metasym.report.page.read import Run, Runs, find_runs
 from metasym.report.page.scores import (
     Row,
     description,
@@ -23,12 +24,13 @@ from metasym.report.page.scores import (
     score_text,
     tasks_figure,
 )
-from metasym.report.page.symmetry import LayerPart, layer_part
+from metasym.report.page.symmetry import LayerPart, inspected, layer_part
 from metasym.report.page.text import breakable, number, plural
 from metasym.report.page.training import Figure, compared_curves, training_figures, training_notes
 from metasym.types import MetasymError
 
 NAME = "report.html"
+Note = Callable[[str], None]
 DETAIL = 20
 """Runs that are drawn; of more, only the scores are shown."""
 _MOST_LAYERS = 8
@@ -66,26 +68,35 @@ class RunPart:
     origin: list[tuple[str, str]]
 
 
-def write(folder: Path, out: Path, *, detail: int = DETAIL) -> Page:
-    """The page about ``folder``, written to the file ``out`` whole or not at all."""
+def write(folder: Path, out: Path, *, detail: int = DETAIL, note: Note = lambda _: None) -> Page:
+    """The page about ``folder``, written to the file ``out`` whole or not at all.
+
+    ``note`` is told which of several runs is being drawn, a line each: a large U takes seconds.
+    """
+    found = find_runs(folder)
     if out.is_dir():
         raise MetasymError(f"{out}: expected a file to write the page to, found a folder")
-    page = render(folder, detail=detail)
     make_folder(out.parent)
+    page = _render(found, detail, note)
     write_atomically(out, page.html.encode(), what="a page")
     return page
 
 
 def render(folder: Path, *, detail: int = DETAIL) -> Page:
     """The page about the run in ``folder``, or the runs below it; the first ``detail`` are drawn."""
+    return _render(find_runs(folder), detail, lambda _: None)
+
+
+def _render(found: Runs, detail: int, note: Note) -> Page:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    found = find_runs(folder)
     faults, parts, rows = list(found.faults), [], []
     alone = len(found.runs) + len(found.faults) == 1
     for index, run in enumerate(found.runs):
         anchor = f"run-{index + 1}" if index < detail else None
         if anchor is not None:
+            if not alone:
+                note(f"drawing {index + 1} of {min(detail, len(found.runs))}: {run.name}")
             try:
                 parts.append(run_part(run, anchor))
             except MetasymError as error:
@@ -108,7 +119,7 @@ def render(folder: Path, *, detail: int = DETAIL) -> Page:
     html = environment.get_template("page.html").render(
         title=found.runs[0].title if alone else found.folder.resolve().name,
         alone=alone,
-        folder=str(folder),
+        folder=str(found.folder),
         rows=rows,
         show=_columns(rows),
         pooled=[] if alone else pooled(found.runs),
@@ -156,7 +167,8 @@ def _learned(run: Run) -> tuple[list[LayerPart], str]:
         return [], "The checkpoint holds no weight of two or more dimensions."
     # Layers with a symmetry first: they are what the page is about.
     ordered = sorted(found.layers, key=lambda layer: layer.symmetry is None and layer.columns is None)
-    shown = [layer_part(layer) for layer in ordered[:_MOST_LAYERS]]
+    reports = inspected(found.layers, found.model)
+    shown = [layer_part(layer, reports.get(layer.name)) for layer in ordered[:_MOST_LAYERS]]
     rest = len(ordered) - len(shown)
     return shown, f"{plural(rest, 'more layer')} not shown." if rest else ""
 
@@ -212,7 +224,12 @@ def _origin(run: Run) -> list[tuple[str, str]]:
     """Where the run comes from: command, seed, commit, versions, machine."""
     result = run.result or {}
     rows = [("folder", str(run.folder))]
-    for key, label in (("command", "command"), ("commit", "commit"), ("seed", "seed"), ("threads", "threads")):
+    for key, label in (
+        ("command", "command"),
+        ("commit", "commit"),
+        ("seed", "seed"),
+        ("threads", "threads"),
+    ):
         if result.get(key) is not None:
             rows.append((label, _plain(result[key])))
     for key, label, unit in (("seconds", "time", " s"), ("peak_memory_mb", "most memory", " MiB")):

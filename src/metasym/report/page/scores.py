@@ -9,7 +9,7 @@ from typing import Any
 
 from markupsafe import escape
 
-from metasym.experiments.paper import TABLE1, TABLE2
+from metasym.experiments.catalogue import printed
 from metasym.report.page.read import Run
 from metasym.report.page.svg import WIDTH, Scale, drawing, histogram, span
 from metasym.report.page.text import number, plural, tick
@@ -57,10 +57,17 @@ def row(run: Run, anchor: str | None) -> Row:
         steps = f"{run.records.steps[-1]:,}" if run.records.steps else "-"
         blank = ("-", "-", "-", steps, "-" if seed is None else str(seed), "-")
         return Row(
-            anchor, run.name, run.title, run.method, str(recipe or "-"), *blank, state=run.state, finished=False
+            anchor,
+            run.name,
+            run.title,
+            run.method,
+            str(recipe or "-"),
+            *blank,
+            state=run.state,
+            finished=False,
         )
     name = result["experiment"]
-    printed = (TABLE1.get(name) or TABLE2.get(name)) if result["recipe"] == "paper" else None
+    beside = printed(name) if result["recipe"] == "paper" else None
     percent = result["metric"] == "accuracy"
     return Row(
         anchor,
@@ -73,7 +80,7 @@ def row(run: Run, anchor: str | None) -> Row:
         f"{result['diverged']} / {len(result['per_task'])}",
         f"{result['outer_steps']:,}",
         str(result["seed"]),
-        str(printed) if printed else "-",
+        str(beside) if beside else "-",
         run.state,
         True,
     )
@@ -87,10 +94,12 @@ def pooled(runs: Sequence[Run]) -> list[tuple[str, ...]]:
     groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for run in runs:
         if run.result is not None and run.result["metric"] == "mse" and run.recipe:
-            rest = {k: v for k, v in run.recipe.items() if k not in ("seed", "data_seed", "threads", "device")}
+            rest = {
+                k: v for k, v in run.recipe.items() if k not in ("seed", "data_seed", "threads", "device")
+            }
             key = (run.title, run.result["recipe"], repr(sorted(rest.items(), key=str)))
             groups.setdefault(key, []).append(run.result)
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for (name, recipe, _), results in groups.items():
         if len(results) < 2 or any(not _poolable(result) for result in results):
             continue
@@ -125,7 +134,9 @@ def tasks_figure(result: dict[str, Any]) -> Figure | None:
     log = not percent and all(v > 0 for v in good)
     about = f"Histogram of the {result['metric']} of {plural(len(values), 'test task')}"
     if good:
-        about += f": lowest {number(min(good))}, median {number(result['median'])}, highest {number(max(good))}."
+        about += (
+            f": lowest {number(min(good))}, median {number(result['median'])}, highest {number(max(good))}."
+        )
     chart = histogram(values, xlabel=f"{result['metric']} of a test task", about=about, log=log)
     if chart is None:
         return None
@@ -192,7 +203,9 @@ def _grid(xs: Scale, top: float, bottom: float) -> str:
             continue
         free = x + half + 6
         parts.append(f'<path class="grid" d="M{x:.1f} {top}V{bottom}"/>')
-        parts.append(f'<text class="tick" x="{x:.1f}" y="{bottom + 16}" text-anchor="middle">{tick(value)}</text>')
+        parts.append(
+            f'<text class="tick" x="{x:.1f}" y="{bottom + 16}" text-anchor="middle">{tick(value)}</text>'
+        )
     return "".join(parts)
 
 

@@ -171,7 +171,9 @@ def _frame(xs: Scale, ys: Scale, xlabel: str, ylabel: str, whole: bool = False) 
             continue
         y = _short(ys(value))
         parts.append(f'<path class="grid" d="M{_LEFT} {y}H{WIDTH - _RIGHT}"/>')
-        parts.append(f'<text class="tick" x="{_LEFT - 6}" y="{y}" dy=".32em" text-anchor="end">{tick(value)}</text>')
+        parts.append(
+            f'<text class="tick" x="{_LEFT - 6}" y="{y}" dy=".32em" text-anchor="end">{tick(value)}</text>'
+        )
     free = 0.0
     for value in xs.ticks():
         x, half = xs(value), 3.6 * len(tick(value))

@@ -1,4 +1,4 @@
-"""The part about what was learned: the weight, U's submatrices and singular values, filters, factors."""
+"""The part about what was learned: the verdict, the weight, U's submatrices and singular values, filters."""
 
 from __future__ import annotations
 
@@ -10,19 +10,37 @@ import numpy as np
 import torch
 from markupsafe import Markup
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
+from metasym.field_symmetry import FieldSymmetry
+from metasym.inspection import LayerReport, inspect
+from metasym.inspection.layers import inspect_layer
 from metasym.report.gauge import effective_filter_size, readable
+from metasym.report.page.found import cycle_notation, errors_figure, group_figures, pattern_figure
 from metasym.report.page.images import LARGEST, colour_bar, matrix_image
-from metasym.report.page.learned import DRAWN, START, Layer, drawn_weight
+from metasym.report.page.learned import Layer
 from metasym.report.page.svg import Series, line_chart
 from metasym.report.page.text import layer_name, number, shape
 from metasym.report.page.training import Figure
-from metasym.symmetry import DenseSymmetry, KroneckerSymmetry
+from metasym.symmetry import DenseSymmetry, KroneckerSymmetry, Symmetry
 
 SHOWN_BLOCKS, SHOWN_ROWS, SHOWN_FILTERS = 24, 24, 64
+_KINDS: dict[type, str] = {
+    DenseSymmetry: "dense",
+    KroneckerSymmetry: "Kronecker",
+    FieldSymmetry: "group convolution",
+}
 _LARGEST_SVD = 2**23
 """Entries of a U whose singular values are computed."""
+
+
+@dataclass(frozen=True)
+class DataTable:
+    """A table of text."""
+
+    caption: str
+    header: tuple[str, ...]
+    rows: list[tuple[str, ...]]
 
 
 @dataclass
@@ -32,19 +50,21 @@ class LayerPart:
     title: str
     facts: list[tuple[str, str]] = field(default_factory=list)
     verdict: str = ""
+    found: bool = False
+    """Whether the verdict names a symmetry."""
     figures: list[Figure] = field(default_factory=list)
+    tables: list[DataTable] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
-def layer_part(layer: Layer) -> LayerPart:
-    """The facts and figures of one layer."""
+def layer_part(layer: Layer, report: LayerReport | None = None) -> LayerPart:
+    """The facts and figures of one layer; ``report`` is what an inspection says of it."""
     part = LayerPart(layer_name(layer.name))
     symmetry = layer.symmetry
     if layer.weight is not None:
         part.facts.append(("weight", shape(layer.weight.shape)))
-    U = _matrix(layer)
     if symmetry is not None:
-        kind = "Kronecker" if isinstance(symmetry, KroneckerSymmetry) else "dense"
+        kind = _KINDS.get(type(symmetry), type(symmetry).__name__)
         part.facts.append(("symmetry", f"{kind}, {'learned' if symmetry.learnable else 'frozen'}"))
         part.facts.append(("filter", shape(symmetry.filter_shape)))
     elif layer.columns is not None:
@@ -52,17 +72,107 @@ def layer_part(layer: Layer) -> LayerPart:
         part.notes.append(
             "The checkpoint does not say which shape this layer's weight has, so that no weight is drawn."
         )
-    else:
+    elif layer.weight is not None:
         part.facts.append(("symmetry", "none: a plain layer"))
+    else:
+        part.notes.append("This layer's symmetry is of a kind that cannot be read from the checkpoint alone.")
+    if report is not None:
+        _tell(report, part)
     _draw_weight(layer, part)
+    if report is not None:
+        _draw_found(report, part)
+    _draw_symmetry(layer, report, part)
+    return part
+
+
+def inspected(layers: Sequence[Layer], model: nn.Module | None) -> dict[str, LayerReport]:
+    """What an inspection says of each layer, by name; frozen symmetries, which nobody learned, are left out."""
+    wanted = [layer for layer in layers if layer.symmetry is not None and layer.symmetry.learnable]
+    if model is None:
+        wanted = [layer for layer in layers if isinstance(layer.symmetry, KroneckerSymmetry)]
+    if not wanted or not all(_finite(layer.symmetry) for layer in wanted):
+        return {}
+    if model is not None:
+        return {report.name: report for report in inspect(model)}
+    reports = [inspect_layer(layer.name, layer.symmetry) for layer in wanted if layer.symmetry is not None]
+    return {report.name: report for report in reports}
+
+
+def _finite(symmetry: Symmetry | None) -> bool:
+    return symmetry is not None and all(bool(torch.isfinite(p).all()) for p in symmetry.state_dict().values())
+
+
+def _tell(report: LayerReport, part: LayerPart) -> None:
+    """The inspection in words and numbers."""
+    part.verdict = f"{report.verdict[:1].upper()}{report.verdict[1:]}."
+    part.found = report.group is not None or bool(report.partial)
+    part.notes += [f"{note[:1].upper()}{note[1:]}." for note in report.notes]
+    part.facts.append(("filter entries used", f"{report.effective_filter_size} of {report.filter_size}"))
+    if report.group is not None:
+        group = report.group
+        part.facts.append(("symmetry group", f"{group.name}, of order {group.order:,}"))
+        part.facts.append(("acts", "transitively" if group.transitive else "not transitively"))
+        part.facts.append(("largest error of a generator", number(group.error)))
+    else:
+        part.facts.append(("symmetry group", "none found"))
+    part.facts += [("translation, up to borders", shift.description) for shift in report.partial]
+    if report.pattern is not None and (report.pattern.clear or not report.spatial):
+        part.facts.append(("residual of the pattern", number(report.pattern.residual)))
+        part.facts.append(("margin of the pattern", number(report.pattern.margin)))
+
+
+def _draw_found(report: LayerReport, part: LayerPart) -> None:
+    """The sharing pattern, the generators, the transforms of kernels, the errors."""
+    pattern = report.pattern
+    if pattern is not None and pattern.tied + pattern.zeros and (pattern.clear or not report.spatial):
+        figure = pattern_figure(pattern)
+        if figure is None:
+            part.notes.append("The sharing pattern is too large to draw.")
+        else:
+            part.figures.append(figure)
+    if report.group is not None:
+        part.figures += group_figures(report.group)
+    if report.errors is not None and report.errors.errors:
+        part.figures.append(errors_figure(report.errors))
+    if report.spatial:
+        part.tables.append(
+            DataTable(
+                "Rotations and flips of the kernels: does each map filters to filters? An error of 1.4 is unrelated.",
+                ("transform", "fits", "error", "margin", "output channels"),
+                [
+                    (
+                        one.name,
+                        "yes" if one.accepted else "no",
+                        number(one.error),
+                        number(one.margin),
+                        cycle_notation(one.outputs, [1] * len(one.outputs)) if one.accepted else "-",
+                    )
+                    for one in report.spatial
+                ],
+            )
+        )
+
+
+def _draw_symmetry(layer: Layer, report: LayerReport | None, part: LayerPart) -> None:
+    """U itself: its singular values, submatrices, factors."""
+    symmetry, U = layer.symmetry, _matrix(layer)
+    if report is not None and report.effective_filter_size:
+        values = list(report.singular_values)
+        part.figures.append(singular_figure(values, min(report.effective_filter_size, len(values))))
     if isinstance(symmetry, KroneckerSymmetry):
         _draw_factors(symmetry, part)
+    elif U is not None and U.numel() > _LARGEST_SVD:
+        part.notes.append(f"U has {U.numel():,} entries: too many to take apart on this page.")
+    elif U is not None and not bool(torch.isfinite(U).all()):
+        part.notes.append("U has entries of NaN or infinity: it is not taken apart.")
     elif U is not None:
-        if U.numel() > _LARGEST_SVD:
-            part.notes.append(f"U has {U.numel():,} entries: too many to take apart on this page.")
-        else:
-            _draw_U(layer, U, part)
-    return part
+        used = report.effective_filter_size if report is not None else effective_filter_size(U)
+        if report is None:
+            part.facts.append(("filter entries used", f"{used} of {U.shape[1]}"))
+            part.figures.append(singular_figure(torch.linalg.svdvals(U).tolist(), used))
+        if layer.weight is not None and layer.weight.ndim == 2 and used:
+            outputs, inputs = symmetry.weight_shape if symmetry is not None else layer.weight.shape
+            part.figures.append(submatrices_figure(U, outputs, inputs, used))
 
 
 def _matrix(layer: Layer) -> Tensor | None:
@@ -75,8 +185,6 @@ def _draw_weight(layer: Layer, part: LayerPart) -> None:
     weight, about = layer.weight, layer.about
     if weight is None:
         return
-    if about == START and layer.symmetry is not None:
-        weight, about = drawn_weight(layer.symmetry), DRAWN
     if not bool(torch.isfinite(weight).all()):
         part.notes.append("The weight has entries of NaN or infinity, drawn in magenta.")
     if weight.ndim > 2:
@@ -137,19 +245,6 @@ def _draw_factors(symmetry: KroneckerSymmetry, part: LayerPart) -> None:
         )
 
 
-def _draw_U(layer: Layer, U: Tensor, part: LayerPart) -> None:
-    if not bool(torch.isfinite(U).all()):
-        part.notes.append("U has entries of NaN or infinity: it is not taken apart.")
-        return
-    values = torch.linalg.svdvals(U).tolist()
-    used = effective_filter_size(U)
-    part.facts.append(("filter entries used", f"{used} of {U.shape[1]}"))
-    part.figures.append(singular_figure(values, used))
-    weight = layer.weight
-    if weight is not None and weight.ndim == 2:
-        part.figures.append(submatrices_figure(U, weight.shape[0], weight.shape[1], used))
-
-
 def singular_figure(values: Sequence[float], used: int) -> Figure:
     """The singular values of U, those before their largest drop apart from the others."""
     places = list(range(1, len(values) + 1))
@@ -160,7 +255,7 @@ def singular_figure(values: Sequence[float], used: int) -> Figure:
     chart = line_chart(series, xlabel="number", ylabel="singular value", zero=True, about=about)
     head = ", ".join(number(v) for v in values[: min(used, 5)])
     then = f", then {number(values[used])}" if used < len(values) else ""
-    dots = ", …" if used > 5 else ""
+    dots = " and so on" if used > 5 else ""
     return Figure(
         "Singular values of U", chart or Markup(""), f"{used} of {len(values)} are used: {head}{dots}{then}."
     )

@@ -38,7 +38,10 @@ def thinned(label: str, steps: Sequence[int], values: Sequence[float]) -> Series
     pieces = max(1, math.ceil(len(steps) / POINTS))
     if pieces == 1:
         return Series(label, steps, values)
-    x, y, low, high = [], [], [], []
+    x: list[float] = []
+    y: list[float] = []
+    low: list[float] = []
+    high: list[float] = []
     for start in range(0, len(steps), pieces):
         part = np.asarray(values[start : start + pieces], dtype=np.float64)
         good = part[np.isfinite(part)]
@@ -86,7 +89,9 @@ def compared_curves(runs: Sequence[Run]) -> Figure | None:
     if len(with_steps) < 2:
         return None
     shown = with_steps[:COLOURS]
-    series = [_middle(thinned(run.name, run.records.steps, run.records.columns["outer_loss"])) for run in shown]
+    series = [
+        _middle(thinned(run.name, run.records.steps, run.records.columns["outer_loss"])) for run in shown
+    ]
     chart = line_chart(
         series,
         xlabel="outer step",
@@ -133,7 +138,9 @@ def _losses(records: Records, title: str) -> Figure | None:
     chart = line_chart(series, xlabel="outer step", ylabel="loss", log=log, about=about)
     if chart is None:
         return None
-    return Figure(title, chart, _caption(records, "Logarithmic." if log else ""), legend([s.label for s in series]))
+    return Figure(
+        title, chart, _caption(records, "Logarithmic." if log else ""), legend([s.label for s in series])
+    )
 
 
 def _step_sizes(records: Records) -> Figure | None:
@@ -143,7 +150,8 @@ def _step_sizes(records: Records) -> Figure | None:
         _middle(thinned(step_size_name(name), records.steps, records.step_sizes[name])) for name in shown
     ]
     last = [
-        f"{line.label} {number(records.step_sizes[name][-1])}" for name, line in zip(shown, series, strict=True)
+        f"{line.label} {number(records.step_sizes[name][-1])}"
+        for name, line in zip(shown, series, strict=True)
     ]
     chart = line_chart(
         series,

@@ -1,0 +1,237 @@
+"""The found symmetry, drawn: the sharing pattern, the group's generators, spatial transforms, errors."""
+
+from __future__ import annotations
+
+import colorsys
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from markupsafe import Markup, escape
+from numpy.typing import NDArray
+
+from metasym.inspection.reports import FoundGroup, GroupElement, GroupErrors, SharingPattern
+from metasym.report.page.images import LARGEST, image, matrix_image
+from metasym.report.page.svg import drawing
+from metasym.report.page.text import MINUS, number, plural, shape
+from metasym.report.page.training import Figure
+
+MOST_LETTERED = 20
+"""Rows and columns of a pattern that has the number of its class in every cell."""
+MOST_ON_A_RING = 24
+MOST_GENERATORS = 6
+_HUES = 61
+_GOLDEN = 0.61803398875
+
+
+def pattern_figure(pattern: SharingPattern) -> Figure | None:
+    """Which entries of W are tied: a colour a class. None where the weight is too large to draw."""
+    classes = np.asarray(pattern.classes, dtype=np.int64)
+    if classes.size > LARGEST:
+        return None
+    about = (
+        f"Sharing pattern of {shape(classes.shape)}: {plural(pattern.count, 'class', 'classes')}, "
+        f"{pattern.tied} tied entries, {pattern.zeros} zeros."
+    )
+    small = max(classes.shape) <= MOST_LETTERED
+    picture = _lettered(classes, about) if small else _coloured(classes, about)
+    signs = " A minus sign: tied with the opposite sign." if pattern.signed and small else ""
+    if pattern.signed and not small:
+        signs = " Paler: tied with the opposite sign."
+    doubt = "" if pattern.clear else " The evidence for it is weak: another cut would do almost as well."
+    return Figure(
+        "Sharing pattern",
+        picture,
+        f"Entries of W of one colour are tied: {plural(pattern.count, 'class', 'classes')}, {pattern.tied:,} of "
+        f"{classes.size:,} entries tied, {pattern.zeros:,} zero (blank).{signs} Entries alone in their class are "
+        f"grey.{doubt}",
+        css="matrix",
+    )
+
+
+def class_colour(rank: int) -> tuple[int, int, int]:
+    """The colour of the ``rank``-th largest class; neighbours differ much, all are seen on light and dark."""
+    hue = (0.58 + rank * _GOLDEN) % 1.0
+    red, green, blue = colorsys.hls_to_rgb(hue, 0.46 + 0.09 * (rank % 3), 0.62)
+    return round(255 * red), round(255 * green), round(255 * blue)
+
+
+def _ranks(classes: NDArray[np.int64]) -> dict[int, int]:
+    """Classes of at least two entries by size, the largest first."""
+    numbers, sizes = np.unique(np.abs(classes[classes != 0]), return_counts=True)
+    order = sorted(
+        ((-int(size), int(number)) for number, size in zip(numbers, sizes, strict=True) if size > 1)
+    )
+    return {number: rank for rank, (_, number) in enumerate(order)}
+
+
+def _coloured(classes: NDArray[np.int64], about: str) -> Markup:
+    """For large patterns: an image with a palette of ``_HUES`` colours, paler ones for the opposite sign."""
+    ranks = _ranks(classes)
+    alone = 2 * _HUES + 1
+    table = np.full(int(np.abs(classes).max(initial=0)) + 1, alone, dtype=np.int64)
+    table[0] = 0
+    for number_, rank in ranks.items():
+        table[number_] = 1 + rank % _HUES
+    index = table[np.abs(classes)]
+    index[(classes < 0) & (index < alone)] += _HUES
+    palette = [(0, 0, 0), *(class_colour(r) for r in range(_HUES)), *(class_colour(r) for r in range(_HUES))]
+    palette += [(128, 128, 128)] * (256 - len(palette))
+    opacity = [0] + [255] * _HUES + [120] * _HUES + [60] * (255 - 2 * _HUES)
+    return image(index.astype(np.uint8), palette, opacity, about)
+
+
+def _lettered(classes: NDArray[np.int64], about: str) -> Markup:
+    """For small patterns: cells with the number of their class, so that colour is not all."""
+    ranks = _ranks(classes)
+    cell = 20
+    rows, columns = classes.shape
+    parts = []
+    for i in range(rows):
+        for j in range(columns):
+            value = int(classes[i, j])
+            if value == 0:
+                continue
+            rank = ranks.get(abs(value))
+            place = f'x="{j * cell + 0.5}" y="{i * cell + 0.5}" width="{cell - 1}" height="{cell - 1}"'
+            if rank is None:
+                parts.append(f'<rect class="alone" {place}/>')
+                continue
+            red, green, blue = class_colour(rank)
+            dark = 0.299 * red + 0.587 * green + 0.114 * blue < 140
+            label = f"{MINUS if value < 0 else ''}{abs(value)}"
+            parts.append(
+                f'<rect fill="rgb({red} {green} {blue})" {place}/>'
+                f'<text class="cell {"on-dark" if dark else "on-light"}" x="{j * cell + cell / 2}" '
+                f'y="{i * cell + cell / 2}" dy=".35em" text-anchor="middle">{label}</text>'
+            )
+    return drawing(columns * cell, rows * cell, about, parts, css="chart pattern")
+
+
+def group_figures(group: FoundGroup) -> list[Figure]:
+    """The group's generators, each as a permutation of the outputs and of the inputs."""
+    found = []
+    for index, element in enumerate(group.generators[:MOST_GENERATORS]):
+        same = element.outputs == element.inputs and element.output_signs == element.input_signs
+        sides = [("outputs and inputs" if same else "outputs", element.outputs, element.output_signs)]
+        if not same:
+            sides.append(("inputs", element.inputs, element.input_signs))
+        tiles = Markup("").join(
+            Markup("<li>{}<span>{}</span></li>").format(permutation_picture(where, to, signs), where)
+            for where, to, signs in sides
+        )
+        cycles = "; ".join(f"{where} {cycle_notation(to, signs)}" for where, to, signs in sides)
+        what = f"{element.transform}: " if element.transform else ""
+        flips = " Dashed: with a change of sign." if _flips(element) else ""
+        count = f" {index + 1} of {len(group.generators)}" if len(group.generators) > 1 else ""
+        found.append(
+            Figure(
+                f"Generator{count}",
+                Markup('<ul class="tiles generators">{}</ul>').format(tiles),
+                f"{what}{cycles}.{flips}",
+            )
+        )
+    return found
+
+
+def _flips(element: GroupElement) -> bool:
+    return min((*element.output_signs, *element.input_signs), default=1) < 0
+
+
+def cycle_notation(to: Sequence[int], signs: Sequence[int], most: int = 180) -> str:
+    """``(0 1 2)(3 5)``, as far as it is readable; signs as a minus before what is flipped."""
+    seen: set[int] = set()
+    cycles = []
+    for start in range(len(to)):
+        if start in seen:
+            continue
+        cycle, at = [], start
+        while at not in seen:
+            seen.add(at)
+            cycle.append(f"{MINUS if signs[at] < 0 else ''}{at}")
+            at = to[at]
+        if len(cycle) > 1 or signs[start] < 0:
+            cycles.append(f"({' '.join(cycle)})")
+    text = "".join(cycles)
+    if not text:
+        return "stay as they are"
+    return text if len(text) <= most else text[:most].rpartition(" ")[0] + " …"
+
+
+def permutation_picture(where: str, to: Sequence[int], signs: Sequence[int]) -> Markup:
+    """Points on a ring with an arrow from each to where it goes; a matrix where they are many."""
+    n = len(to)
+    about = f"Permutation of {n} {where}: {cycle_notation(to, signs)}."
+    if n > MOST_ON_A_RING:
+        if n * n > LARGEST:
+            return Markup("<p>{}</p>").format(f"{n:,} points: too many to draw.")
+        matrix = np.zeros((n, n))
+        matrix[list(to), range(n)] = signs
+        return matrix_image(matrix, about)
+    radius, middle, dot = 78.0, 100.0, 9.5
+    places = [
+        (middle + radius * math.sin(2 * math.pi * i / n), middle - radius * math.cos(2 * math.pi * i / n))
+        for i in range(n)
+    ]
+    parts = []
+    for i, j in enumerate(to):
+        if i != j:
+            both = to[j] == i and signs[i] == signs[j]
+            if not both or i < j:
+                parts.append(_arrow(places[i], places[j], dot, both, flipped=signs[i] < 0))
+    for i, (x, y) in enumerate(places):
+        still = " still" if to[i] == i else ""
+        flipped = " flipped" if to[i] == i and signs[i] < 0 else ""
+        parts.append(
+            f'<circle class="node{still}{flipped}" cx="{x:.1f}" cy="{y:.1f}" r="{dot}"/>'
+            f'<text class="cell" x="{x:.1f}" y="{y:.1f}" dy=".35em" text-anchor="middle">{escape(i)}</text>'
+        )
+    return drawing(200, 200, about, parts, css="ring")
+
+
+def _arrow(
+    start: tuple[float, float], stop: tuple[float, float], dot: float, both: bool, *, flipped: bool
+) -> str:
+    """A line between two points with a head at its end, or at both ends."""
+    length = math.hypot(stop[0] - start[0], stop[1] - start[1])
+    ux, uy = (stop[0] - start[0]) / length, (stop[1] - start[1]) / length
+    a = (start[0] + ux * (dot + 1), start[1] + uy * (dot + 1))
+    b = (stop[0] - ux * (dot + 1), stop[1] - uy * (dot + 1))
+    css = "arrow flipped" if flipped else "arrow"
+    heads = _head(b, ux, uy) + (_head(a, -ux, -uy) if both else "")
+    return f'<path class="{css}" d="M{a[0]:.1f} {a[1]:.1f}L{b[0]:.1f} {b[1]:.1f}"/>{heads}'
+
+
+def _head(tip: tuple[float, float], ux: float, uy: float) -> str:
+    back = (tip[0] - 6.5 * ux, tip[1] - 6.5 * uy)
+    left = (back[0] - 3.2 * uy, back[1] + 3.2 * ux)
+    right = (back[0] + 3.2 * uy, back[1] - 3.2 * ux)
+    corners = "L".join(f"{x:.1f} {y:.1f}" for x, y in (tip, left, right))
+    return f'<path class="head" d="M{corners}Z"/>'
+
+
+def errors_figure(errors: GroupErrors) -> Figure:
+    """How far from equivariance, element by element, as bars."""
+    shown = list(zip(errors.elements, errors.errors, strict=True))[:32]
+    top = max((error for _, error in shown if math.isfinite(error)), default=0.0) or 1.0
+    line, width = 32, 400
+    parts = []
+    for index, (name, error) in enumerate(shown):
+        y = index * line
+        long = (width - 90) * (error / top if math.isfinite(error) else 1.0)
+        parts.append(
+            f'<text class="tick" x="2" y="{y + 12}">{escape(name)}</text>'
+            f'<rect class="bar" x="2" y="{y + 16}" width="{max(long, 1):.1f}" height="11"/>'
+            f'<text class="tick" x="{max(long, 1) + 8:.1f}" y="{y + 26}">{number(error)}</text>'
+        )
+    about = (
+        f"Equivariance error for {plural(len(shown), 'element')} of {errors.group}; largest {number(top)}."
+    )
+    angles = ""
+    if errors.angles:
+        angles = f" Largest principal angle to the equivariant maps: {number(max(errors.angles))}°."
+    return Figure(
+        f"Equivariance error, {errors.group}",
+        drawing(width, line * len(shown) + 4, about, parts),
+        f"0 is exact, 1.4 unrelated.{angles} {errors.note}".strip(),
+    )
