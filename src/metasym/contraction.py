@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from typing import NamedTuple
 
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
@@ -21,29 +22,38 @@ from metasym.types import Params
 _SUFFIX = "parametrizations.weight.original"
 
 
+class DenseLayer(NamedTuple):
+    """The one dense reparameterized Linear, last in its model, whose filter is all that adapts."""
+
+    name: str
+    """Of its filter."""
+    U: Tensor
+    """``[outputs * inputs, k]``."""
+    bias: Tensor | None
+    outputs: int
+    inputs: int
+    head: nn.Module | None
+    """What comes before the layer, if anything."""
+
+
 class LayerPredictor(ModelPredictor):
     """A model whose last layer is a dense reparameterized Linear, and whose filter is all that adapts."""
 
-    def __init__(self, model: nn.Module, params: Params, layer: str, head: nn.Module | None) -> None:
+    def __init__(
+        self, model: nn.Module, params: Params, layer: DenseLayer, contract: str | None = None
+    ) -> None:
         super().__init__(model, params)
-        prefix = f"{layer}." if layer else ""
-        self.name = prefix + _SUFFIX
-        self.bias = params.get(f"{prefix}bias")
-        self.head = head
-        module = model.get_submodule(layer)
-        weight = module.weight
-        assert isinstance(weight, Tensor)
-        self.outputs, self.inputs = weight.shape
-        self.U = params.get(f"{prefix}parametrizations.weight.0.U")
-        if self.U is None:  # frozen: a buffer
-            self.U = model.get_buffer(f"{prefix}parametrizations.weight.0.U")
+        self.name, self.U, self.bias, self.outputs, self.inputs, self.head = layer
         self.k = self.U.shape[1]
+        self.contract = contract
+        """``"input"`` or ``"filter"`` where the user has decided what U is contracted with first."""
         # Input-major, so that one product of matrices serves the examples of all tasks.
         self.by_input = self.U.reshape(self.outputs, self.inputs, -1).transpose(0, 1).reshape(self.inputs, -1)
 
     def at(self, x: Tensor, *, evaluations: int) -> Callable[[Params], Tensor]:
         """The prediction at ``x``, contracted with U first where that is less work."""
-        if not input_first(x.shape[0], evaluations):
+        first = input_first(x.shape[0], evaluations) if self.contract is None else self.contract == "input"
+        if not first:
             return super().at(x, evaluations=evaluations)
         A = self._contract(x)
 
@@ -90,8 +100,16 @@ def input_first(examples: int, evaluations: int) -> bool:
     return 2 * examples < 3 * evaluations
 
 
-def layer_predictor(model: nn.Module, params: Params, inner: list[str]) -> LayerPredictor | None:
+def layer_predictor(
+    model: nn.Module, params: Params, inner: list[str], contract: str | None = None
+) -> LayerPredictor | None:
     """A predictor that knows the structure, if ``model`` ends in the one dense layer whose filter adapts."""
+    layer = last_dense_layer(model, params, inner)
+    return None if layer is None else LayerPredictor(model, params, layer, contract)
+
+
+def last_dense_layer(model: nn.Module, params: Params, inner: list[str]) -> DenseLayer | None:
+    """The last layer of ``model``, if it is a dense Linear and its filter all that adapts."""
     if len(inner) != 1 or not inner[0].endswith(_SUFFIX):
         return None
     name = inner[0].removesuffix(_SUFFIX).removesuffix(".")
@@ -99,7 +117,7 @@ def layer_predictor(model: nn.Module, params: Params, inner: list[str]) -> Layer
     if not dense_linear(layer):
         return None
     if layer is model:
-        return LayerPredictor(model, params, name, None)
+        return _dense_layer(model, params, name, None)
     if type(model) is not nn.Sequential or model._forward_hooks or model._forward_pre_hooks:
         return None
     *before, last = model._modules.items()  # not named_children, which lists a layer used twice once
@@ -108,4 +126,15 @@ def layer_predictor(model: nn.Module, params: Params, inner: list[str]) -> Layer
     head = nn.Sequential(OrderedDict(before))
     own = {id(p) for p in layer.parameters()}
     tied = any(id(p) in own for p in head.parameters())
-    return None if tied else LayerPredictor(model, params, name, head)
+    return None if tied else _dense_layer(model, params, name, head)
+
+
+def _dense_layer(model: nn.Module, params: Params, layer: str, head: nn.Module | None) -> DenseLayer:
+    prefix = f"{layer}." if layer else ""
+    module = model.get_submodule(layer)
+    assert isinstance(module, nn.Linear)
+    U = params.get(f"{prefix}parametrizations.weight.0.U")
+    if U is None:  # frozen: a buffer
+        U = model.get_buffer(f"{prefix}parametrizations.weight.0.U")
+    bias = params.get(f"{prefix}bias")
+    return DenseLayer(prefix + _SUFFIX, U, bias, module.out_features, module.in_features, head)

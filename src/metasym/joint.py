@@ -13,6 +13,7 @@ The numbers are those of plain SGD.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeGuard
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -22,7 +23,7 @@ from metasym.contraction import dense_linear
 from metasym.functional import Adapted, ModelPredictor, measure
 from metasym.types import Batch, Loss, Params
 
-_U, _V = "parametrizations.weight.0.U", "parametrizations.weight.original"
+U_NAME, V_NAME = "parametrizations.weight.0.U", "parametrizations.weight.original"
 _WEIGHT = "weight"
 
 
@@ -54,7 +55,7 @@ def joint_sgd(
     first_order: bool,
 ) -> Adapted:
     """What ``functional.sgd`` computes, with U's moves kept as outer products; one step size for all of U."""
-    U, v = inner[_U], inner[_V]
+    U, v = inner[U_NAME], inner[V_NAME]
     moves: list[tuple[Tensor, Tensor, Tensor]] = []  # (step size of U, G_s, v_s)
 
     def weight() -> Tensor:
@@ -77,8 +78,8 @@ def joint_sgd(
         if first_order:  # U's whole move, the filter in it included, counts as a constant
             G, by_v, held = G.detach(), by_v.detach(), v.detach()
         now = rates(step)
-        moves.append((now[_U], G, held))
-        v = v - now[_V] * by_v
+        moves.append((now[U_NAME], G, held))
+        v = v - now[V_NAME] * by_v
     W = weight()
 
     def after() -> Tensor:
@@ -89,6 +90,9 @@ def joint_sgd(
 
 def joint_predictor(model: nn.Module, params: Params, inner: list[str]) -> JointPredictor | None:
     """The predictor above, if ``model`` is a dense reparameterized Linear whose U and v are what adapts."""
-    if set(inner) != {_U, _V} or not isinstance(model, nn.Linear) or not dense_linear(model):
-        return None
-    return JointPredictor(model, params)
+    return JointPredictor(model, params) if is_joint(model, inner) else None
+
+
+def is_joint(model: nn.Module, inner: list[str]) -> TypeGuard[nn.Linear]:
+    """Whether ``model`` is a dense reparameterized Linear whose U and v are what adapts."""
+    return set(inner) == {U_NAME, V_NAME} and isinstance(model, nn.Linear) and dense_linear(model)

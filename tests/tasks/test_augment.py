@@ -12,12 +12,13 @@ from metasym.tasks import (
     PaperTransform,
     augment_query,
     from_arrays,
+    kornia_transform,
     paper_transform,
     sample,
     seeded,
 )
 from metasym.tasks.augment import crop_and_flip, rotate
-from metasym.types import MetasymError
+from metasym.types import Batch, Episode, MetasymError
 
 
 def tasks(size: int = 12) -> FewShotTasks:
@@ -105,6 +106,18 @@ def test_kornias_own_rotation_and_crop_agree_inside(generator):
     cut = images[:, :, 1:21, 2:23]
     wanted = torch.nn.functional.interpolate(cut, size=(24, 24), mode="bilinear", align_corners=False)
     assert torch.allclose(found, wanted, atol=1e-5)
+
+
+def test_the_same_in_kornias_transforms_looks_the_same(generator):
+    """On average: equal images, many draws, away from the corners where the two pad differently."""
+    image = torch.rand(1, 1, 16, 16, generator=generator)
+    images = torch.nn.functional.avg_pool2d(image, 3, 1, 1).repeat(3000, 1, 1, 1)
+    episode = Episode(Batch(images, images), Batch(images, images), torch.tensor(0))
+    means = []
+    for transform in (paper_transform(16), kornia_transform(16)):
+        found = augment_query(episode, transform, seeded(1)).query.x[:, 0, 4:-4, 4:-4]
+        means.append(torch.stack([found.mean(0), found.std(0)]))
+    assert (means[0] - means[1]).abs().max() < 0.02
 
 
 def _shape(images: torch.Tensor) -> dict[str, torch.Tensor]:

@@ -1,7 +1,13 @@
 """Families of tasks: the paper's problems, a user's own arrays and images, and how episodes are drawn."""
 
 from metasym.tasks.arrays import ArrayTasks
-from metasym.tasks.augment import AugmentQuery, PaperTransform, augment_query, paper_transform
+from metasym.tasks.augment import (
+    AugmentQuery,
+    PaperTransform,
+    augment_query,
+    kornia_transform,
+    paper_transform,
+)
 from metasym.tasks.images import FewShotTasks, ImageClasses, from_arrays, mini_imagenet, omniglot
 from metasym.tasks.sampling import mix, sample, seeded
 from metasym.tasks.subset import Subset, hold_out
@@ -19,6 +25,7 @@ __all__ = [
     "augment_query",
     "from_arrays",
     "hold_out",
+    "kornia_transform",
     "mini_imagenet",
     "mix",
     "omniglot",

@@ -1,7 +1,7 @@
 """Algorithm 2, augmentation meta-training: a transform of the query set, never of the support set.
 
 ``AugmentQuery`` wraps any task family and any transform of image batches. ``PaperTransform`` is the one of the
-paper's listing, with the arithmetic of torchvision on PIL images; the sampling is kornia's.
+paper's listing, with the arithmetic of torchvision on PIL images; ``kornia_transform`` is the same in kornia.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from metasym.tasks.sampling import check_episode, mix, seeded, stack
@@ -157,8 +158,23 @@ class PaperTransform:
 
 
 def paper_transform(size: int | None = None) -> PaperTransform:
-    """The transform of the paper's listing: 28 for Omniglot, 84 for MiniImagenet, None for any square image."""
+    """The transform of the paper's listing: 28 for Omniglot, 84 for MiniImagenet, None: the images' own size."""
     return PaperTransform(size)
+
+
+def kornia_transform(size: int) -> torch.nn.Module:
+    """The listing in kornia's transforms; slower, and at the border of a turned image mixed with zeros.
+
+    They draw from torch's global generator: :func:`augment_query` seeds it for them.
+    """
+    import kornia.augmentation as K  # takes a second
+
+    return torch.nn.Sequential(
+        K.RandomResizedCrop((size, size), scale=(0.8, 1.0), align_corners=False),
+        K.RandomVerticalFlip(p=0.5),
+        K.RandomHorizontalFlip(p=0.5),
+        K.RandomRotation(30.0, p=1.0, align_corners=False),
+    )
 
 
 def crop_and_flip(images: Tensor, boxes: Tensor, flipped: Tensor, size: tuple[int, int]) -> Tensor:
@@ -167,22 +183,24 @@ def crop_and_flip(images: Tensor, boxes: Tensor, flipped: Tensor, size: tuple[in
     ``flipped`` is (upside down, left to right). Resizing is separable: two products with interpolation
     matrices, whose rows are turned round for a flip.
     """
-    _, _, height, width = images.shape
+    count, channels, height, width = images.shape
     rows = _resizing(boxes[:, 0], boxes[:, 2], height, size[0], flipped[:, 0]).to(images.dtype)
     columns = _resizing(boxes[:, 1], boxes[:, 3], width, size[1], flipped[:, 1]).to(images.dtype)
-    return rows.unsqueeze(1) @ (images @ columns.transpose(1, 2).unsqueeze(1))
+    narrow = torch.bmm(images.flatten(1, 2), columns.mT).view(count, channels, height, size[1])
+    # Channel by channel: matmul would copy the rows' matrices for each channel.
+    return torch.stack([torch.bmm(rows, channel) for channel in narrow.unbind(1)], dim=1)
 
 
 def _resizing(start: Tensor, length: Tensor, available: int, size: int, flipped: Tensor) -> Tensor:
     """``[n, size, available]``: linear interpolation of a stretch of pixels, antialiased where it shrinks."""
-    step = (length.double() / size)[:, None, None]
-    places = torch.arange(size, dtype=torch.float64) + 0.5
-    centres = start.double()[:, None] + torch.where(flipped[:, None], size - places, places) * step[:, 0]
-    pixels = torch.arange(available, dtype=torch.float64) + 0.5
-    weights = (1 - (pixels - centres.unsqueeze(-1)).abs() / step.clamp(min=1)).clamp(min=0)
-    inside = (pixels > start[:, None]) & (pixels < (start + length)[:, None])
-    weights = weights * inside.unsqueeze(1)
-    return weights / weights.sum(dim=-1, keepdim=True)
+    start, length = start.float()[:, None], length.float()[:, None]
+    places = torch.arange(size) + 0.5
+    centres = start + torch.where(flipped[:, None], size - places, places) * (length / size)
+    pixels = torch.arange(available) + 0.5
+    reach = (length / size).clamp(min=1)
+    weights = ((pixels - centres.unsqueeze(-1)) / reach.unsqueeze(-1)).abs_().neg_().add_(1).clamp_(min=0)
+    weights.mul_(((pixels > start) & (pixels < start + length)).unsqueeze(1))
+    return weights.div_(weights.sum(dim=-1, keepdim=True))
 
 
 def rotate(images: Tensor, degrees: Tensor) -> Tensor:
@@ -190,25 +208,19 @@ def rotate(images: Tensor, degrees: Tensor) -> Tensor:
 
     Zeros where the turned image does not reach; inside it, pixels at the border are not mixed with zeros.
     """
-    from kornia.geometry.transform import remap  # kornia takes a second to import
-
-    _, _, height, width = images.shape
-    angles = torch.deg2rad(degrees.double())[:, None, None]
-    y = (torch.arange(height, dtype=torch.float64) - (height - 1) / 2)[:, None]
-    x = torch.arange(width, dtype=torch.float64) - (width - 1) / 2
+    count, _, height, width = images.shape
+    angles = torch.deg2rad(degrees.double()).unsqueeze(1)
+    # Where each pixel comes from: pixel centres, with the edges of the image at -1 and 1.
+    x = ((torch.arange(width) * 2 + 1) / width - 1).double()
+    y = ((torch.arange(height) * 2 + 1) / height - 1).double()
+    grid = images.new_empty(count, height, width, 2)
     cos, sin = angles.cos(), angles.sin()
-    from_x = cos * x - sin * y + (width - 1) / 2
-    from_y = sin * x + cos * y + (height - 1) / 2
-    inside = (from_x >= -0.5) & (from_x < width - 0.5) & (from_y >= -0.5) & (from_y < height - 0.5)
-    turned: Tensor = remap(
-        images,
-        from_x.to(images.dtype),
-        from_y.to(images.dtype),
-        mode="bilinear",
-        padding_mode="border",
-        align_corners=True,  # how remap counts pixels: the centre of the first is 0
-    )
-    return turned * inside.unsqueeze(1)
+    for axis, (from_x, from_y) in enumerate(
+        ((cos * x, -sin * y * (height / width)), (sin * x * (width / height), cos * y))
+    ):
+        torch.add(from_x.to(grid).unsqueeze(1), from_y.to(grid).unsqueeze(2), out=grid[..., axis])
+    turned = F.grid_sample(images, grid, mode="bilinear", padding_mode="border", align_corners=False)
+    return turned.mul_((grid.abs().amax(dim=-1) <= 1).unsqueeze(1))
 
 
 def _takes_generator(transform: Any) -> bool:
