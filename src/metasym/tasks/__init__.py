@@ -8,7 +8,7 @@ from metasym.tasks.augment import (
     kornia_transform,
     paper_transform,
 )
-from metasym.tasks.images import FewShotTasks, ImageClasses, from_arrays, mini_imagenet, omniglot
+from metasym.tasks.images import FewShotTasks, ImageClasses, from_arrays, from_folder, mini_imagenet, omniglot
 from metasym.tasks.sampling import mix, sample, seeded
 from metasym.tasks.subset import Subset, hold_out
 from metasym.tasks.synthetic import Problem, RotationTasks, rotation, translation
@@ -24,6 +24,7 @@ __all__ = [
     "Subset",
     "augment_query",
     "from_arrays",
+    "from_folder",
     "hold_out",
     "kornia_transform",
     "mini_imagenet",

@@ -27,6 +27,12 @@ _MODES = {1: "L", 3: "RGB"}
 _HEADERS: dict[Any, Any] = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
 
+def check_size(size: int) -> None:
+    """Refuse sizes that no image is converted to."""
+    if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= 4096:
+        raise MetasymError(f"expected an image size from 1 to 4096, found {size!r}")
+
+
 def decode(data: bytes, name: str, *, channels: int, size: int, invert: bool = False) -> Images:
     """An image file to ``[channels, size, size]``, uint8; resized with antialiasing, whatever its aspect ratio."""
     try:

@@ -5,21 +5,29 @@ Pixels are in [0, 1]. Images of another size are resized to 84 x 84 with antiali
 
 from __future__ import annotations
 
+import csv
+import dataclasses
+import io
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from metasym.tasks.images.cache import SUFFIX, data_folder, open_images
 from metasym.tasks.images.classes import SPLITS, ImageClasses, Images
-from metasym.tasks.images.decode import Npz, decode
+from metasym.tasks.images.decode import Archive, Npz, check_size, decode, read_file
+from metasym.tasks.images.folder import class_folders, image_file, images_under
 from metasym.tasks.images.prepare import DataSet, prepared
-from metasym.tasks.images.sources import Listed, Source
+from metasym.tasks.images.sources import Files, ImageFile, Listed, Source
 from metasym.types import MetasymError
 
 SIZES = {"train": 64, "val": 16, "test": 20}
 IMAGES = 600
 NPZ = "mini_imagenet.npz"
+LISTS = {"train": "train.csv", "val": "val.csv", "test": "test.csv"}
+SPLITS_ZIP = "mini_imagenet_splits.zip"
+_PLACES = ("", "mini_imagenet", "mini-imagenet", "miniimagenet", "miniImagenet")
 
 
 def mini_imagenet(
@@ -35,26 +43,115 @@ def mini_imagenet(
     """
     if split not in SPLITS:
         raise MetasymError(f"expected split to be one of {', '.join(SPLITS)}, found {split!r}")
+    check_size(size)
     return open_images(prepared(data_set(size), data_folder(data)), split)
 
 
-def data_set(size: int = 84) -> DataSet:
-    """How MiniImagenet is found and what it is called when converted."""
+def data_set(size: int = 84, lists: Path | None = None) -> DataSet:
+    """How MiniImagenet is found and what it is called when converted; ``lists``: where the split lists are."""
     return DataSet(
         title="MiniImagenet",
         name=f"mini_imagenet-{size}{SUFFIX}",
-        find=lambda path: find(path, size),
-        missing=f"provide {NPZ}",
+        find=lambda path: find(path, size, lists),
+        provide=(
+            "it cannot be downloaded freely: put there, or name with `metasym data miniimagenet --from PATH`, a "
+            "folder with its 60,000 images under the names of Ravi and Larochelle's lists and with their "
+            f"{', '.join(LISTS.values())} (columns filename,label; or --splits PATH), or folders train, val and "
+            f"test of 64, 16 and 20 class folders, or {NPZ}"
+        ),
     )
 
 
-def find(path: Path, size: int) -> Source | None:
-    """The images at ``path``: an ``.npz``, or a folder with it."""
-    if path.is_file() and path.suffix == ".npz":
-        return EncodedNpz(path, size)
+def find(path: Path, size: int, lists: Path | None = None) -> Source | None:
+    """The images at ``path``: an ``.npz``, or a folder with it, with split lists or with split folders."""
+    if path.is_file():
+        if path.suffix == ".npz":
+            return EncodedNpz(path, size)
+        raise MetasymError(
+            f"{path}: expected a folder or an .npz of MiniImagenet, found {path.suffix or 'another file'} "
+            "(pickles are not read: they can run code)"
+        )
     if (path / NPZ).is_file():
         return EncodedNpz(path / NPZ, size)
+    for place in _PLACES:
+        folder = path / place
+        there = lists or next((p for p in _lists_near(folder) if _has_lists(p)), None)
+        if folder.is_dir() and there is not None:
+            return from_lists(folder, there, size)
+        if all((folder / split).is_dir() for split in SPLITS):
+            return from_split_folders(folder, size)
     return None
+
+
+def _lists_near(folder: Path) -> tuple[Path, ...]:
+    return folder, folder / "splits", folder / SPLITS_ZIP
+
+
+def _has_lists(place: Path) -> bool:
+    if place.is_file():
+        return place.suffix == ".zip"
+    return any((place / name).is_file() for name in LISTS.values())
+
+
+def from_lists(folder: Path, lists: Path, size: int) -> Source:
+    """The images that the lists name, wherever in ``folder`` they are; ``lists`` is a folder or a zip of them."""
+    classes: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    for split, name in LISTS.items():
+        for line, file, label in _read_list(lists, name):
+            classes.setdefault((split, label), []).append((f"{name} line {line}", file))
+    listing = [
+        Listed(label, split, len(files))
+        for (split, label), files in sorted(
+            classes.items(), key=lambda item: (SPLITS.index(item[0][0]), item[0][1])
+        )
+    ]
+    check_complete(str(lists), listing)
+    there: dict[str, Path] = {}
+    for path in images_under(folder):
+        if there.setdefault(path.name, path) != path:
+            raise MetasymError(
+                f"{path}: expected every image once, found {there[path.name]} of the same name"
+            )
+    found = []
+    for listed in listing:
+        for where, file in classes[listed.split, listed.name]:
+            if file not in there:
+                raise MetasymError(f"{lists}: {where}: expected the image {file} in {folder}, found none")
+        found.append([image_file(there[file]) for _, file in classes[listed.split, listed.name]])
+    return Files(f"{folder} ({lists})", listing, found, channels=3, size=size)
+
+
+def _read_list(lists: Path, name: str) -> list[tuple[int, str, str]]:
+    """``(line, filename, label)`` of a list."""
+    if lists.is_dir():
+        data = read_file(lists / name) if (lists / name).is_file() else None
+    else:
+        with Archive(lists) as archive:
+            member = next((m for m in archive.names() if m.split("/")[-1] == name), None)
+            data = None if member is None else archive.read(member)
+    if data is None:
+        raise MetasymError(f"{lists}: expected the lists {', '.join(LISTS.values())}, found no {name}")
+    rows = list(csv.reader(io.StringIO(data.decode("utf-8", errors="replace"))))
+    if not rows or [cell.strip() for cell in rows[0]] != ["filename", "label"]:
+        raise MetasymError(f"{lists}: {name}: expected the columns filename,label, found {rows[:1]!s:.80}")
+    for line, row in enumerate(rows[1:], start=2):
+        if row and len(row) != 2:
+            raise MetasymError(
+                f"{lists}: {name} line {line}: expected a filename and a label, found {row!s:.80}"
+            )
+    return [(line, row[0].strip(), row[1].strip()) for line, row in enumerate(rows[1:], start=2) if row]
+
+
+def from_split_folders(folder: Path, size: int) -> Source:
+    """Folders train, val and test, each with a folder for each class."""
+    listing: list[Listed] = []
+    files: list[Sequence[ImageFile]] = []
+    for split in SPLITS:
+        part, _ = class_folders(folder / split, size=size, channels=3)
+        listing += [dataclasses.replace(listed, split=split) for listed in part.listing]
+        files += part.files
+    check_complete(str(folder), listing)
+    return Files(str(folder), listing, files, channels=3, size=size)
 
 
 class EncodedNpz:
@@ -87,7 +184,7 @@ class EncodedNpz:
                         f"{path}: expected the {split} arrays of MiniImagenet, found some that do not fit together"
                     )
                 self._encoded[split] = data, offsets
-                for label in np.unique(labels).tolist():
+                for label in sorted(np.unique(labels).tolist(), key=names.__getitem__):
                     rows = np.flatnonzero(labels == label)
                     if splits[label] != split:
                         raise MetasymError(

@@ -8,15 +8,18 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from metasym.tasks.images.cache import SUFFIX, data_folder, open_images
 from metasym.tasks.images.classes import SPLITS, ImageClasses, Images
-from metasym.tasks.images.decode import SUFFIXES, Archive, Npz, read_file, resize
+from metasym.tasks.images.decode import SUFFIXES, Archive, Npz, check_size, resize
+from metasym.tasks.images.download import download
+from metasym.tasks.images.folder import image_file, images_under
 from metasym.tasks.images.prepare import DataSet, prepared
-from metasym.tasks.images.sources import Files, ImageFile, Listed, Source
+from metasym.tasks.images.sources import Files, ImageFile, Listed, Progress, Source
 from metasym.types import MetasymError
 
 CHARACTERS, DRAWERS = 1623, 20
@@ -27,6 +30,10 @@ NPZ = "omniglot.npz"
 _PLACES = ("", "omniglot-py", "omniglot", "python", "omniglot/python", "raw")
 """Folders in which torchvision, learn2learn, torchmeta and a clone of Omniglot's repository keep the images."""
 _LARGEST = 4096
+URL = "https://raw.githubusercontent.com/brendenlake/omniglot/master/python"
+MD5 = ("68d2efa1b9178cc56df9314c21c6e718", "6b91aef0f799c5bb55b94e3f2daec811")
+"""Of the official zips, in the order of ``PARTS``."""
+_LARGEST_ZIP = 1 << 26
 
 
 def omniglot(
@@ -45,6 +52,7 @@ def omniglot(
     """
     if split not in SPLITS:
         raise MetasymError(f"expected split to be one of {', '.join(SPLITS)}, found {split!r}")
+    check_size(size)
     classes = open_images(prepared(data_set(size), data_folder(data)))
     chosen = classes.split(*SIZES, seed=seed)[SPLITS.index(split)]
     return chosen.with_rotations() if rotated_classes else chosen
@@ -56,7 +64,7 @@ def data_set(size: int = 28) -> DataSet:
         title="Omniglot",
         name=f"omniglot-{size}{SUFFIX}",
         find=lambda path: find(path, size),
-        missing=(
+        provide=(
             "`metasym data omniglot` downloads it (16 MB), `metasym data omniglot --from PATH` converts "
             f"{PARTS[0]}.zip and {PARTS[1]}.zip, their folders, or {NPZ}"
         ),
@@ -74,20 +82,39 @@ def find(path: Path, size: int) -> Source | None:
         raise MetasymError(
             f"{path}: expected a folder, a .zip or an .npz of Omniglot, found {path.suffix or 'another file'}"
         )
-    if not path.is_dir():
-        return None
     if (path / NPZ).is_file():
         return PackedNpz(path / NPZ, size)
     for place in _PLACES:
         folders = [path / place / part for part in PARTS if (path / place / part).is_dir()]
-        if folders:
-            return from_folders(folders, size)
         zips = [path / place / f"{part}.zip" for part in PARTS if (path / place / f"{part}.zip").is_file()]
+        if folders and len(folders) >= len(zips):
+            return from_folders(folders, size)
         if zips:
             return from_zips(zips, size)
+    if path.name in PARTS:  # one of the two folders was named: the other is beside it
+        return from_folders([p for p in map(path.with_name, PARTS) if p.is_dir()], size)
     if any(path.glob("*/character[0-9]*")):  # all alphabets in one folder
         return from_folders([path], size)
     return None
+
+
+def fetch(folder: Path, *, url: str = URL, progress: Progress | None = None) -> list[Path]:
+    """Download the two official zips into ``folder``, those that are not there."""
+    paths = []
+    for part, md5 in zip(PARTS, MD5, strict=True):
+        paths.append(folder / f"{part}.zip")
+        download(f"{url.rstrip('/')}/{part}.zip", paths[-1], md5=md5, most=_LARGEST_ZIP, progress=progress)
+    return paths
+
+
+def lacks_zip(folder: Path) -> bool:
+    """Whether there is nothing in ``folder`` to convert but, perhaps, one of the two official zips."""
+    zips = [(folder / f"{part}.zip").is_file() for part in PARTS]
+    if all(zips):
+        return False
+    others = [folder / NPZ, *(folder / place / part for place in _PLACES for part in PARTS)]
+    others += [folder / place / f"{part}.zip" for place in _PLACES[1:] for part in PARTS]
+    return not any(path.exists() for path in others) and not any(folder.glob("*/character[0-9]*"))
 
 
 def from_zips(paths: Sequence[Path], size: int) -> Source:
@@ -96,7 +123,7 @@ def from_zips(paths: Sequence[Path], size: int) -> Source:
     for path in paths:
         archive = Archive(path)
         for name in archive.names():
-            found.append((name, ImageFile(f"{path}: {name}", lambda a=archive, n=name: a.read(n))))  # type: ignore[misc]
+            found.append((name, ImageFile(f"{path}: {name}", partial(archive.read, name))))
     return _by_character(", ".join(map(str, paths)), found, size)
 
 
@@ -104,10 +131,7 @@ def from_folders(paths: Sequence[Path], size: int) -> Source:
     """The characters in one or several folders of alphabets."""
     found = []
     for path in paths:
-        for folder, _, names in os.walk(path):
-            for name in names:
-                file = Path(folder, name)
-                found.append((file.as_posix(), ImageFile(str(file), lambda f=file: read_file(f))))  # type: ignore[misc]
+        found += [(file.as_posix(), image_file(file)) for file in images_under(path)]
     return _by_character(", ".join(map(str, paths)), found, size)
 
 

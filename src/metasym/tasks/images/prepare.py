@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from metasym.tasks.images.cache import VARIABLE, convert, user_folder
+from metasym.tasks.images.cache import VARIABLE, convert, open_images, read_index, user_folder
 from metasym.tasks.images.sources import Progress, Source, read_all
 from metasym.types import MetasymError
 
@@ -21,8 +21,9 @@ class DataSet:
     name: str
     """Of the file of converted images."""
     find: Callable[[Path], Source | None]
-    missing: str
-    """What to do where it is not found."""
+    """The images at a path; None where there are none, an error where they are there but not sound."""
+    provide: str
+    """What a user can do to have it."""
 
 
 def prepared(data_set: DataSet, folder: Path, *, progress: Progress | None = None) -> Path:
@@ -31,18 +32,51 @@ def prepared(data_set: DataSet, folder: Path, *, progress: Progress | None = Non
     It is in ``folder``. Where that cannot be written to, it is in the user's cache folder, under a name that
     belongs to ``folder``.
     """
-    for path in (folder / data_set.name, _elsewhere(data_set, folder)):
-        if path.is_file():
-            return path
-    source = data_set.find(folder)
-    if source is None:
-        raise MetasymError(
-            f"{folder}: expected {data_set.title}, found none; {data_set.missing}; "
-            f"another folder is chosen with --data DIR or {VARIABLE}"
-        )
+    there = existing(data_set, folder)
+    if there is not None:
+        return there
+    return prepare(data_set, folder, source_at(data_set, folder), progress=progress)
+
+
+def prepare(
+    data_set: DataSet,
+    folder: Path,
+    source: Source,
+    *,
+    again: bool = False,
+    progress: Progress | None = None,
+) -> Path:
+    """Convert ``source`` into the file of ``folder``, unless it is there; ``again`` converts anyway."""
     path = target(data_set, folder)
-    convert(path, source.text, lambda: read_all(source, progress))
+    convert(path, source.text, lambda: read_all(source, progress), again=again)
     return path
+
+
+def existing(data_set: DataSet, folder: Path) -> Path | None:
+    """The file that was made for ``folder`` before, if there is one."""
+    paths = (folder / data_set.name, _elsewhere(data_set, folder))
+    return next((path for path in paths if path.is_file()), None)
+
+
+def is_sound(path: Path, source: str | None = None) -> bool:
+    """Whether every pixel is as it was converted, and from ``source`` if that is given."""
+    try:
+        open_images(path)
+        return source is None or read_index(path).source == source
+    except MetasymError:
+        return False
+
+
+def source_at(data_set: DataSet, path: Path) -> Source:
+    """The images at ``path``, or an error that says how to have them."""
+    found = data_set.find(path)
+    if found is None:
+        what = "none" if path.exists() else "no such file or folder"
+        raise MetasymError(
+            f"{path}: expected {data_set.title}, found {what}; {data_set.provide}; "
+            f"the folder is chosen with --data DIR or {VARIABLE}"
+        )
+    return found
 
 
 def target(data_set: DataSet, folder: Path) -> Path:
@@ -50,15 +84,22 @@ def target(data_set: DataSet, folder: Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise MetasymError(f"{folder}: expected a folder for data, found {error.strerror}") from None
-    return folder / data_set.name if _writable(folder) else _elsewhere(data_set, folder)
+        raise MetasymError(
+            f"{folder}: expected a folder for data, found {error.strerror}; "
+            f"choose another with --data DIR or {VARIABLE}"
+        ) from None
+    return folder / data_set.name if writable(folder) else _elsewhere(data_set, folder)
 
 
-def _writable(folder: Path) -> bool:
+def writable(folder: Path) -> bool:
     """Whether we may write there. A folder that denies it to all is left alone by the superuser too."""
     return os.access(folder, os.W_OK) and folder.stat().st_mode & 0o222 != 0
 
 
+def mark(path: Path) -> str:
+    """A short name for a place."""
+    return hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:12]
+
+
 def _elsewhere(data_set: DataSet, folder: Path) -> Path:
-    mark = hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:12]
-    return user_folder() / f"{mark}-{data_set.name}"
+    return user_folder() / f"{mark(folder)}-{data_set.name}"

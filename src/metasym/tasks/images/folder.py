@@ -1,0 +1,90 @@
+"""A user's own images: one folder a class."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from metasym.tasks.images.cache import SUFFIX, data_folder, open_images
+from metasym.tasks.images.classes import ImageClasses
+from metasym.tasks.images.decode import SUFFIXES, check_size, read_file
+from metasym.tasks.images.prepare import DataSet, mark, prepare, target
+from metasym.tasks.images.sources import Files, ImageFile, Listed, Progress
+from metasym.types import MetasymError
+
+
+def from_folder(
+    path: str | os.PathLike[str],
+    *,
+    size: int,
+    channels: int = 3,
+    invert: bool = False,
+    data: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+) -> ImageClasses:
+    """The images in a folder of class folders, as ``[channels, size, size]`` with pixels in [0, 1].
+
+    ``channels`` is 3 (colour) or 1 (grey); ``invert`` makes dark ink 1. Images are resized with antialiasing,
+    without regard to their aspect ratio. They are converted once, into the folder ``data`` (else
+    ``METASYM_DATA``, else the user's cache folder), and again when a file is added, removed or changed.
+    """
+    if channels not in (1, 3):
+        raise MetasymError(f"expected channels to be 1 or 3, found {channels!r}")
+    check_size(size)
+    root = Path(path).expanduser()
+    source, stamp = class_folders(root, size=size, channels=channels, invert=invert)
+    kind = f"-{size}x{channels}{'-inverted' if invert else ''}{SUFFIX}"
+    data_set = DataSet(f"{root}", f"folder-{mark(root)}-{stamp}{kind}", lambda _: source, "")
+    folder = data_folder(data)
+    if not target(data_set, folder).is_file():
+        made = prepare(data_set, folder, source, progress=progress)
+        for old in made.parent.glob(f"*folder-{mark(root)}-*{kind}"):
+            if old.name.endswith(kind) and old != made:
+                with contextlib.suppress(OSError):
+                    old.unlink()
+    return open_images(target(data_set, folder))
+
+
+def class_folders(root: Path, *, size: int, channels: int, invert: bool = False) -> tuple[Files, str]:
+    """The files of each class, and a stamp that changes when any of them does."""
+    try:
+        folders = sorted(p for p in root.iterdir() if p.is_dir() and not _hidden(p.name))
+    except OSError as error:
+        raise MetasymError(f"{root}: expected a folder of class folders, found {error.strerror}") from None
+    if not folders:
+        raise MetasymError(f"{root}: expected a folder for each class, found none")
+    stamp = hashlib.sha256()
+    listing, files = [], []
+    for folder in folders:
+        found = sorted(images_under(folder))
+        if not found:
+            raise MetasymError(f"{folder}: expected at least one image of class {folder.name}, found none")
+        for file in found:
+            about = file.stat()
+            stamp.update(f"{file.relative_to(root)}\0{about.st_size}\0{about.st_mtime_ns}\0".encode())
+        listing.append(Listed(folder.name, "", len(found)))
+        files.append([image_file(file) for file in found])
+    return Files(str(root), listing, files, channels=channels, size=size, invert=invert), stamp.hexdigest()[
+        :12
+    ]
+
+
+def images_under(folder: Path) -> Iterator[Path]:
+    """The image files in a folder and those below it, by their names; hidden ones left out."""
+    for place, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not _hidden(name)]
+        for name in names:
+            if name.lower().endswith(SUFFIXES) and not _hidden(name):
+                yield Path(place, name)
+
+
+def image_file(path: Path) -> ImageFile:
+    """A file on the disk, read when its turn comes."""
+    return ImageFile(str(path), lambda: read_file(path))
+
+
+def _hidden(name: str) -> bool:
+    return name.startswith(".") or name == "__MACOSX"
