@@ -1,0 +1,246 @@
+from __future__ import annotations
+
+import io
+import shutil
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from metasym.tasks import mini_imagenet
+from metasym.types import MetasymError
+from tests.tasks.images.builders import (
+    SHARED,
+    accepted,
+    left_over,
+    mini_module,
+    needs_shared,
+    refused,
+    write_tree,
+    write_zip,
+)
+
+CLASSES = {"train": ["n02", "n01"], "val": ["n03"], "test": ["n04"]}
+IMAGES = 3
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A MiniImagenet of four classes is taken for the whole one; the folder to work in."""
+    monkeypatch.setattr(mini_module, "SIZES", {"train": 2, "val": 1, "test": 1})
+    monkeypatch.setattr(mini_module, "IMAGES", IMAGES)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("METASYM_DATA", raising=False)
+    return tmp_path
+
+
+def pixels(name: str, number: int, size: int = 84) -> np.ndarray:
+    rng = np.random.default_rng([*name.encode(), number])
+    return rng.integers(0, 256, (size, size, 3)).astype(np.uint8)
+
+
+def encoded(name: str, number: int, kind: str = "PNG", size: int = 84) -> bytes:
+    file = io.BytesIO()
+    Image.fromarray(pixels(name, number, size)).save(
+        file, kind, **({"lossless": True} if kind == "WEBP" else {})
+    )
+    return file.getvalue()
+
+
+def lists() -> list[tuple[str, bytes]]:
+    rows = {
+        split: "".join(f"{name}{i:08d}.png,{name}\n" for name in names for i in range(IMAGES))
+        for split, names in CLASSES.items()
+    }
+    return [(f"{split}.csv", f"filename,label\n{text}".encode()) for split, text in rows.items()]
+
+
+def images(layout: str = "images/{name}{i:08d}.png", size: int = 84) -> list[tuple[str, bytes]]:
+    return [
+        (layout.format(split=split, name=name, i=i), encoded(name, i, size=size))
+        for split, names in CLASSES.items()
+        for name in names
+        for i in range(IMAGES)
+    ]
+
+
+def in_lists(folder: Path) -> Path:
+    return write_tree(folder, [*images(), *lists()])
+
+
+def in_npz(path: Path, **changes: np.ndarray) -> Path:
+    names = [name for split in CLASSES.values() for name in split]
+    arrays = {"wnid": np.array(names), "class_split": np.array([s for s, n in CLASSES.items() for _ in n])}
+    for split, part in CLASSES.items():
+        files = [encoded(name, i, "WEBP") for name in part for i in range(IMAGES)]
+        arrays[f"{split}_bytes"] = np.frombuffer(b"".join(files), np.uint8)
+        arrays[f"{split}_offsets"] = np.cumsum([0, *map(len, files)])
+        arrays[f"{split}_label"] = np.array([names.index(n) for n in part for _ in range(IMAGES)], np.int16)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    np.savez(path, **{**arrays, **changes})
+    return path
+
+
+LAYOUTS = {
+    "flat with lists": in_lists,
+    "class folders with lists": lambda f: write_tree(f, [*images("{name}/{name}{i:08d}.png"), *lists()]),
+    "lists in a zip": lambda f: (
+        write_zip(write_tree(f, images()) / "mini_imagenet_splits.zip", lists()).parent
+    ),
+    "in a folder of its name": lambda f: in_lists(f / "mini-imagenet").parent,
+    "split folders": lambda f: write_tree(f, images("{split}/{name}/{i}.png")),
+    "npz": lambda f: in_npz(f / "mini.npz"),
+    "folder with npz": lambda f: in_npz(f / "mini_imagenet.npz").parent,
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_layout_gives_the_same_images(small, layout, capsys):
+    source = LAYOUTS[layout](small / "have")
+    said = accepted(capsys, "data", "miniimagenet", "--from", source, "--data", small / "data")
+    assert "12 images of 84 x 84, 4 classes" in said
+    for split, names in CLASSES.items():
+        classes = mini_imagenet(split, data=small / "data")
+        assert classes.names == sorted(names)
+        assert classes.shape == (3, 84, 84)
+        for number, name in enumerate(classes.names):
+            for i in range(IMAGES):
+                found = classes.pick(torch.tensor(number), torch.tensor(i))
+                wanted = pixels(name, i).transpose(2, 0, 1)
+                assert np.array_equal((found * 255).round().numpy(), wanted)
+
+
+def test_lists_elsewhere_and_images_of_another_size(small, capsys):
+    write_tree(small / "have", images(size=120))
+    write_tree(small / "lists", lists())
+    arguments = ("data", "miniimagenet", "--from", small / "have", "--data", small / "data")
+    assert "found none" in refused(capsys, *arguments)
+    accepted(capsys, *arguments, "--splits", small / "lists")
+    found = mini_imagenet("val", data=small / "data").pick(torch.tensor(0), torch.tensor(1))
+    wanted = Image.fromarray(pixels("n03", 1, 120)).resize((84, 84), Image.Resampling.BILINEAR)
+    assert np.array_equal((found * 255).round().numpy(), np.asarray(wanted).transpose(2, 0, 1))
+
+
+def listed_but_missing(folder: Path) -> None:
+    in_lists(folder)
+    (folder / "images" / "n0300000001.png").unlink()
+
+
+def changed_list(text: str):
+    def make(folder: Path) -> None:
+        in_lists(folder)
+        (folder / "val.csv").write_text(text)
+
+    return make
+
+
+def undecodable(folder: Path) -> None:
+    in_lists(folder)
+    (folder / "images" / "n0400000002.png").write_bytes(b"\xff\xd8\xff\xe0 no JPEG")
+
+
+def twice(folder: Path) -> None:
+    in_lists(folder)
+    shutil.copytree(folder / "images", folder / "copy")
+
+
+FAULTS = {
+    "a list names a missing file": (
+        listed_but_missing,
+        "val.csv line 3: expected the image n0300000001.png in ",
+    ),
+    "no val list": (
+        lambda f: (in_lists(f) / "val.csv").unlink(),
+        "expected the lists train.csv, val.csv, test.csv",
+    ),
+    "other columns": (
+        changed_list("a,b\n1,2\n"),
+        "val.csv: expected the columns filename,label, found [['a', 'b']]",
+    ),
+    "a torn line": (
+        changed_list("filename,label\nx.png\n"),
+        "val.csv line 2: expected a filename and a label",
+    ),
+    "too few images": (
+        changed_list("filename,label\nn0300000000.png,n03\n"),
+        "expected 3 images of class n03, found 1",
+    ),
+    "too few classes": (changed_list("filename,label\n"), "expected 1 val classes of MiniImagenet, found 0"),
+    "no image": (undecodable, "n0400000002.png: expected an image"),
+    "every image twice": (twice, "expected every image once"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_faults_are_one_line_and_leave_a_usable_state(small, fault, capsys):
+    make, message = FAULTS[fault]
+    have, data = small / "have", small / "data"
+    make(have)
+    arguments = ("data", "miniimagenet", "--from", have, "--data", data)
+    assert message in refused(capsys, *arguments)
+    assert left_over(small) == []
+    shutil.rmtree(have)
+    in_lists(have)
+    accepted(capsys, *arguments)
+    assert len(mini_imagenet("train", data=data)) == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"val_offsets": np.array([0, 10, 5, 20])}, "expected the val arrays of MiniImagenet"),
+        ({"val_bytes": np.zeros(4, np.uint8)}, "expected the val arrays of MiniImagenet"),
+        ({"val_label": np.full(3, 99, np.int16)}, "expected the val arrays of MiniImagenet"),
+        ({"val_label": np.full(3, 0, np.int16)}, "expected class n02 in train, found it in val"),
+        ({"wnid": np.array([1, 2, 3, 4])}, "expected wnid of kind U"),
+    ],
+)
+def test_an_npz_is_checked_before_it_is_believed(small, changes, message, capsys):
+    path = in_npz(small / "m.npz", **changes)
+    assert message in refused(capsys, "data", "miniimagenet", "--from", path, "--data", small / "data")
+    assert left_over(small) == []
+
+
+def test_without_data_the_error_says_exactly_what_to_provide(small, capsys):
+    with pytest.raises(MetasymError) as caught:
+        mini_imagenet(data=small / "nothing")
+    said = str(caught.value)
+    for part in ("60,000 images", "train.csv, val.csv, test.csv", "filename,label", "64, 16 and 20", "npz"):
+        assert part in said
+    assert "\n" not in said
+    (small / "mini.pkl").write_bytes(b"")
+    assert "pickles are not read" in refused(capsys, "data", "miniimagenet", "--from", small / "mini.pkl")
+
+
+@needs_shared
+def test_the_real_lists_fit_the_real_images(tmp_path, monkeypatch):
+    """A slice of the real file: the first two images of one class of each split."""
+    monkeypatch.setattr(mini_module, "SIZES", {"train": 1, "val": 1, "test": 1})
+    monkeypatch.setattr(mini_module, "IMAGES", 2)
+    arrays = {}
+    with np.load(SHARED / "mini_imagenet.npz") as npz:
+        arrays["wnid"], arrays["class_split"] = npz["wnid"], npz["class_split"]
+        for split in ("val", "test", "train"):
+            ends = npz[f"{split}_offsets"][:3]
+            arrays[f"{split}_offsets"], arrays[f"{split}_label"] = ends, npz[f"{split}_label"][:2]
+            arrays[f"{split}_bytes"] = npz[f"{split}_bytes"][: ends[-1]]
+        wnid = str(npz["wnid"][npz["train_label"][0]])
+        number = int(npz["train_image_id"][1])
+    np.savez(tmp_path / "mini_imagenet.npz", **arrays)
+    classes = mini_imagenet("train", data=tmp_path)
+    assert classes.names == [wnid]
+    first, last = arrays["train_offsets"][1:3]
+    with Image.open(io.BytesIO(arrays["train_bytes"][first:last].tobytes())) as image:
+        wanted = np.asarray(image.convert("RGB")).transpose(2, 0, 1)
+    found = classes.pick(torch.tensor(0), torch.tensor(1))
+    assert np.array_equal((found * 255).round().numpy(), wanted)
+    with zipfile.ZipFile(SHARED / "mini_imagenet_splits.zip") as archive:
+        rows = archive.read("train.csv").decode().splitlines()
+    assert rows[2] == f"{wnid}{number:08d}.jpg,{wnid}"
+    for name, count in {"train": 64, "val": 16, "test": 20}.items():
+        found_rows = mini_module._read_list(SHARED / "mini_imagenet_splits.zip", f"{name}.csv")
+        assert len({label for _, _, label in found_rows}) == count
+        assert len(found_rows) == 600 * count
