@@ -15,7 +15,7 @@ from typing import Any
 from metasym.types import Episode, MetasymError
 
 WAYS: dict[str, tuple[str, ...]] = {
-    "engine": ("mapped", "closed"),
+    "engine": ("mapped", "closed", "chain"),
     "support": ("filter", "input"),
     "query": ("filter", "input"),
     "compile": ("no", "yes"),
@@ -23,7 +23,8 @@ WAYS: dict[str, tuple[str, ...]] = {
 }
 """The decisions and their ways; where estimates are equal the first way is taken.
 
-``engine``: ``closed`` is the meta-gradient by matrix products (``closed.py``), ``mapped`` torch.func over tasks.
+``engine``: ``closed`` is the meta-gradient by matrix products (``closed.py``), ``mapped`` torch.func over tasks,
+``chain`` a network's layers differentiated one by one, task after task (``chained.py``).
 ``support``, ``query``: whether U is contracted with the filter first (W is built) or with the inputs.
 ``compile``: whether torch.compile is used.
 ``map``: how torch.func goes over tasks, all at once or one after the other (an argument of its own, too).

@@ -16,7 +16,7 @@ def add(commands: Commands) -> None:
         description=(
             "Test trained runs of Table 3 on query images as they are, augmented as in training, and turned by "
             "0 to 180 degrees with and without flips; support images stay as they are. Writes a JSON file for each "
-            "run (one that is there already is not measured again), a table and a figure for each problem."
+            "run, a table and a figure for each problem."
         ),
     )
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folders of finished runs")
@@ -33,7 +33,7 @@ def add(commands: Commands) -> None:
 
 
 def _angles(options: argparse.Namespace) -> None:
-    from metasym.experiments.angles import angles_file, measure_angles, measured_before
+    from metasym.experiments.angles import angles_file, measure_angles
     from metasym.experiments.files import ANGLES, make_folder
     from metasym.report.angles import angles_figures, angles_table
     from metasym.types import MetasymError
@@ -48,12 +48,8 @@ def _angles(options: argparse.Namespace) -> None:
             if done == of or done % 25 == 0:
                 say(f"{folder}: {done} of {of} tasks")
 
-        found = measured_before(folder, options.out / ANGLES, tasks=options.tasks)
-        if found is None:
-            found = measure_angles(folder, tasks=options.tasks, data=options.data, note=note)
-            print(angles_file(found, options.out / ANGLES))
-        else:
-            say(f"{folder}: measured before")
+        found = measure_angles(folder, tasks=options.tasks, data=options.data, note=note)
+        print(angles_file(found, options.out / ANGLES))
         measured.append(found)
     table = angles_table(measured)
     console().print(table.terminal())

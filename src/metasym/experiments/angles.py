@@ -46,9 +46,10 @@ def measure_angles(
     augmentation has them. The result has the mean, its 95 % interval and the tasks' own accuracies. ``data`` is
     the folder of the images, if it is another than in training. ``note`` is told how many tasks are done.
     """
-    trained = _trained(Path(folder))
     experiment, problem, learner = load_run(folder, data=data)
-    assert isinstance(problem, ImageProblem)
+    if not isinstance(problem, ImageProblem):
+        raise MetasymError(f"{folder}: expected a run of Table 3, found {experiment.name}")
+    trained = read_result(Path(folder) / RESULT)
     count = min(tasks, len(problem.test))
     found: dict[str, list[float]] = {}
     for index in range(count):
@@ -67,7 +68,6 @@ def measure_angles(
         "recipe": experiment.recipe_name,
         "seed": experiment.recipe.seed,
         "outer_steps": trained["outer_steps"],
-        "test_mean": trained["mean"],
         "tasks": count,
         "queries": experiment.recipe.test_queries,
         "degrees": list(degrees),
@@ -77,23 +77,9 @@ def measure_angles(
 
 def angles_file(found: dict[str, Any], folder: Path) -> Path:
     """Write what :func:`measure_angles` has found into ``folder``."""
-    path = folder / _name(found)
+    path = folder / f"{found['recipe']}-{found['experiment'].replace('/', '-')}-seed{found['seed']}.json"
     write_json(path, found)
     return path
-
-
-def measured_before(
-    run: str | os.PathLike[str], folder: Path, *, tasks: int = 200, degrees: Sequence[int] = DEGREES
-) -> dict[str, Any] | None:
-    """What :func:`angles_file` has in ``folder`` of this very run, with as many tasks and these degrees."""
-    trained = _trained(Path(run))
-    path = folder / _name(trained)
-    if not path.exists():
-        return None
-    found = read_angles(path)
-    same = all(found.get(key) == trained[key] for key in ("experiment", "recipe", "seed", "outer_steps"))
-    wanted = min(tasks, len(trained["per_task"])), list(degrees), trained["mean"]
-    return found if same and (found["tasks"], found["degrees"], found.get("test_mean")) == wanted else None
 
 
 def read_angles(path: Path) -> dict[str, Any]:
@@ -102,18 +88,6 @@ def read_angles(path: Path) -> dict[str, Any]:
     if not isinstance(found.get("scores"), dict) or not isinstance(found.get("degrees"), list):
         raise MetasymError(f"{path}: expected a file of metasym angles, found another JSON file")
     return found
-
-
-def _trained(folder: Path) -> dict[str, Any]:
-    """The result of a finished run of Table 3."""
-    trained = read_result(folder / RESULT)
-    if trained["metric"] != "accuracy":
-        raise MetasymError(f"{folder}: expected a run of Table 3, found {trained['experiment']}")
-    return trained
-
-
-def _name(of: dict[str, Any]) -> str:
-    return f"{of['recipe']}-{of['experiment'].replace('/', '-')}-seed{of['seed']}.json"
 
 
 def _ways(

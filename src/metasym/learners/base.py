@@ -102,6 +102,10 @@ class Learner(nn.Module, ABC):
         """How a step of these sizes is computed, and why: a function of sizes and model alone."""
         return ()
 
+    def _at_once(self, episodes: Episode) -> int:
+        """How many of these tasks are worked off together: ``chunk_size``, or all."""
+        return self.chunk_size or episodes.count
+
     def outer_gradient(
         self, episodes: Episode, *, total_tasks: int | None = None
     ) -> tuple[OuterLoss, Params]:
@@ -112,7 +116,7 @@ class Learner(nn.Module, ABC):
         """
         named = self.outer_parameters()
         total = total_tasks or episodes.count
-        size = self.chunk_size or episodes.count
+        size = self._at_once(episodes)
         gradients: list[Tensor] | None = None
         losses: list[OuterLoss] = []
         for start in range(0, episodes.count, size):

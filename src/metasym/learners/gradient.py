@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import fnmatch
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,6 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from metasym.chain import Chain, Chains
+from metasym.chain_estimates import chain_estimates
+from metasym.chained import CHAIN_TYPES, ChainTask, chained_losses, chained_scores
 from metasym.contraction import layer_predictor
 from metasym.functional import (
     Adapted,
@@ -22,7 +23,6 @@ from metasym.functional import (
     choose_map,
     evaluating,
     full_precision,
-    is_squared,
     map_tasks,
     measure,
     parameters_of,
@@ -32,10 +32,11 @@ from metasym.functional import (
 from metasym.gram import convolution_predictor
 from metasym.joint import JointPredictor, joint_predictor, joint_sgd
 from metasym.learners.base import Learner, Metric, check_count, check_finite
+from metasym.learners.parts import check_exact, last_layer, matching, need_symmetries, with_parameters
 from metasym.learners.step_sizes import StepSizes
 from metasym.linear_solve import check_linear, conjugate_gradients, ridge
-from metasym.paths import AUTO, Choice, Plan, Sizes
-from metasym.reparam import bake, split, symmetries
+from metasym.paths import AUTO, Choice, Plan, Sizes, choose, settled
+from metasym.reparam import split
 from metasym.types import Batch, Episode, Loss, MetasymError, OuterLoss, Params
 
 SOLVERS = ("sgd", "ridge", "cg")
@@ -77,7 +78,7 @@ class GradientLearner(Learner):
         if solver not in SOLVERS:
             raise MetasymError(f"expected solver to be one of {', '.join(SOLVERS)}, found {solver!r}")
         if solver != "sgd":
-            _check_exact(solver, loss, step_sizes, first_order)
+            check_exact(solver, loss, step_sizes, first_order)
         check_no_running_statistics(model)
         self.inner_steps = check_count("inner_steps", inner_steps)
         self.test_inner_steps = self.inner_steps
@@ -88,10 +89,12 @@ class GradientLearner(Learner):
         self.learn_start, self.first_order = learn_start, first_order
         trainable: Params = {n: p for n, p in model.named_parameters() if p.requires_grad}
         adaptable = self._adaptable(trainable)
-        self._inner = _matching(list(adaptable), adapt_only)
+        self._inner = matching(list(adaptable), adapt_only)
         self.map = choose_map(model, self.forced.get("map", AUTO) if map == AUTO else map)
         self.rates = StepSizes({n: trainable[n] for n in self._inner}, step_sizes, inner_lr, self.inner_steps)
         self._checked_linear = solver == "sgd"
+        self._map_given = map != AUTO or "map" in self.forced
+        self._chains = Chains()
 
     @abstractmethod
     def _adaptable(self, trainable: Params) -> Params:
@@ -113,6 +116,11 @@ class GradientLearner(Learner):
 
     def outer_loss(self, episodes: Episode) -> OuterLoss:
         """Adapt to every task's support set with ``inner_steps`` and return the per-task losses."""
+        chain = self._chain(episodes)
+        if chain is not None:
+            return chained_losses(
+                chain, self._chain_task(), episodes, steps=self.inner_steps, first_order=self.first_order
+            )
         predict, inner = self._bind()
         self._check_linear(predict, inner, episodes.support.x[0])
 
@@ -130,8 +138,11 @@ class GradientLearner(Learner):
             adapted = self._solve(predict, inner, episode.support, steps).inner
             return measure(metric, predict(adapted, episode.query.x), episode.query.y, "metric")
 
-        size = self.chunk_size or episodes.count
+        size = self._at_once(episodes)
         with torch.no_grad(), evaluating(self):
+            chain = self._chain(episodes)
+            if chain is not None:
+                return chained_scores(chain, self._chain_task(), metric, episodes, steps=steps)
             self._check_linear(predict, inner, episodes.support.x[0])
             parts = [
                 map_tasks(task, episodes.tasks(start, start + size), mode=self.map)
@@ -178,7 +189,39 @@ class GradientLearner(Learner):
 
     def plan(self, sizes: Sizes) -> Plan:
         """How a step of these sizes is computed."""
-        return (Choice("map", self.map, "rule on the model, or forced"),)
+        chain = self._chain_or_why()
+        if isinstance(chain, str):
+            engine = settled("engine", "mapped", chain, self.forced)
+        else:
+            engine = choose("engine", chain_estimates(chain, sizes, self.inner_steps), self.forced)
+        if engine.way == "chain":
+            return (engine,)
+        return (engine, Choice("map", self.map, "rule on the model, or forced"))
+
+    def _chain_or_why(self) -> Chain | str:
+        """The model as a chain of layers, or why another engine has to take it."""
+        if self.solver != "sgd":
+            return f"solver {self.solver}"
+        if self._map_given:
+            return f"map {self.map} was asked for"
+        return self._chains.of(self.model)
+
+    def _chain(self, episodes: Episode) -> Chain | None:
+        """The chain that works off these episodes, if that is the engine."""
+        x = episodes.support.x
+        if x.device.type != "cpu" or torch.is_autocast_enabled("cpu") or x.dtype not in CHAIN_TYPES:
+            return None
+        chain = self._chain_or_why()
+        if isinstance(chain, str) or self.plan(Sizes.of(episodes))[0].way != "chain":
+            return None
+        return chain
+
+    def _chain_task(self) -> ChainTask:
+        return ChainTask(self.loss, parameters_of(self.model), self._inner, self.rates.at)
+
+    def _at_once(self, episodes: Episode) -> int:
+        chain = None if self.chunk_size else self._chain(episodes)
+        return super()._at_once(episodes) if chain is None else chain.tasks_at_once(episodes)
 
     def _bind(self) -> tuple[Predictor, Params]:
         """The model as a function of its inner parameters, and their start."""
@@ -244,7 +287,7 @@ class ANIL(GradientLearner):
     """
 
     def __init__(self, model: nn.Module, loss: Loss = F.mse_loss, *, head: str | None = None, **options: Any):
-        self._head = _last_layer(model) if head is None else head
+        self._head = last_layer(model) if head is None else head
         if self._head not in dict(model.named_modules()):
             raise MetasymError(f"expected head to name a module of the model, found {self._head!r}")
         super().__init__(model, loss, **options)
@@ -266,7 +309,7 @@ class MSR(GradientLearner):
     """The paper's method: adapts filters v (and biases, norms), never U, which the outer loop learns."""
 
     def _adaptable(self, trainable: Params) -> Params:
-        _need_symmetries(self.model, "MSR")
+        need_symmetries(self.model, "MSR")
         learned = split(self.model).U
         return {n: p for n, p in trainable.items() if n not in learned}
 
@@ -275,7 +318,7 @@ class MSRJoint(GradientLearner):
     """The paper's ablation: adapts U together with v, that is MAML on a reparameterized model."""
 
     def _adaptable(self, trainable: Params) -> Params:
-        _need_symmetries(self.model, "MSRJoint")
+        need_symmetries(self.model, "MSRJoint")
         return trainable
 
     def _predictor(self, params: Params) -> Predictor:
@@ -294,70 +337,3 @@ class MSRJoint(GradientLearner):
     def _bind_whole(self) -> tuple[Predictor, Params]:
         params = parameters_of(self.model)
         return ModelPredictor(self.model, params), {name: params[name] for name in self._inner}
-
-
-def with_parameters(model: nn.Module, values: Params) -> nn.Module:
-    """A copy of ``model`` with these values, symmetries baked: plain, self-contained, in evaluation mode."""
-    plain = copy.deepcopy(model)
-    named = dict(plain.named_parameters())
-    with torch.no_grad():
-        for name, value in values.items():
-            named[name].copy_(value)
-    return (bake(plain) if symmetries(plain) else plain).eval()
-
-
-def _need_symmetries(model: nn.Module, method: str) -> None:
-    if not symmetries(model):
-        raise MetasymError(
-            f"expected a reparameterized model for {method}, found a plain {type(model).__name__}: "
-            "call metasym.reparameterize first"
-        )
-
-
-def _check_exact(solver: str, loss: Loss, step_sizes: str, first_order: bool) -> None:
-    """Refuse what an exact solve would silently ignore or get wrong."""
-    if not is_squared(loss):
-        reduction = getattr(loss, "reduction", None)
-        found = f"{loss}" if reduction is None else f"{type(loss).__name__}(reduction={reduction!r})"
-        raise MetasymError(
-            f"expected the squared loss, F.mse_loss or nn.MSELoss(), with solver={solver!r}, found {found}"
-        )
-    for what, value, default in (("step_sizes", step_sizes, "layer"), ("first_order", first_order, False)):
-        if value != default:
-            raise MetasymError(
-                f"expected {what} to be left at its default with solver={solver!r}, which takes no steps "
-                f"along gradients, found {value!r}"
-            )
-
-
-def _last_layer(model: nn.Module) -> str:
-    """The last module, in order of registration, with a weight of two dimensions or more of its own.
-
-    Failing that, the last with any parameter.
-    """
-    ranks: dict[str, int] = {}
-    for name, module in model.named_modules():
-        own = [n for n, p in module._parameters.items() if p is not None]
-        own += list(getattr(module, "parametrizations", ()))  # a filter may be flat where its weight is not
-        if own and "parametrizations" not in name.split("."):
-            ranks[name] = max(getattr(module, n).ndim for n in own)
-    if not ranks:
-        raise MetasymError(f"expected a model with parameters, found none in {type(model).__name__}")
-    return [name for name, rank in ranks.items() if rank > 1 or max(ranks.values()) < 2][-1]
-
-
-def _matching(names: list[str], patterns: str | Sequence[str] | None) -> list[str]:
-    if patterns is None:
-        found = names
-    else:
-        wanted = [patterns] if isinstance(patterns, str) else list(patterns)
-        for pattern in wanted:
-            if not any(fnmatch.fnmatchcase(n, pattern) for n in names):
-                raise MetasymError(
-                    f"expected adapt_only to match a parameter that this method adapts, found no match for "
-                    f"{pattern!r} among {', '.join(names)}"
-                )
-        found = [n for n in names if any(fnmatch.fnmatchcase(n, p) for p in wanted)]
-    if not found:
-        raise MetasymError("expected at least one parameter to adapt, found none")
-    return found

@@ -18,7 +18,7 @@ from metasym.functional import (
     parameters_of,
 )
 from metasym.learners.base import Learner, Metric, check_count, check_finite
-from metasym.learners.gradient import with_parameters
+from metasym.learners.parts import with_parameters
 from metasym.reparam import split, symmetries
 from metasym.types import Batch, Episode, Loss, MetasymError, OuterLoss, Params
 

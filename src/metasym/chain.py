@@ -1,0 +1,383 @@
+"""A model as a chain of stages, with its gradient and products with its Hessian computed without a graph.
+
+Any ``nn.Module`` whose layers act one after the other is a chain: sequences, and modules whose ``forward`` calls its
+layers in a row. Layers that :mod:`metasym.stages` knows get their own stage, all others run through autograd.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, fx, nn
+from torch.func import functional_call
+from torch.nn.utils import parametrize
+
+from metasym.functional import measure
+from metasym.nn import TaskBatchNorm2d
+from metasym.stages import Anything, Convolution, Linear, NormPool, Stage, Step
+from metasym.types import Batch, Episode, Loss, Params
+
+_TAPES = 2**28
+"""Bytes that the tapes of the tasks worked off together may take."""
+
+Part = tuple[str, nn.Module | Callable[[Tensor], Tensor]]
+"""A layer's name in the model and the layer; a function has the name of where it is called."""
+
+
+class Tape(NamedTuple):
+    """What a gradient leaves behind for a product with the Hessian at the same place."""
+
+    params: Params
+    steps: list[Step]
+    back: list[Any]
+    output: Tensor
+    """A leaf, ``[examples, ...]``, and, in ``slope``, the loss's gradient by it, with its graph."""
+    slope: Tensor
+
+
+class Chain:
+    """The stages of ``model``, as functions of its effective parameters: W itself where it is reparameterized."""
+
+    def __init__(self, model: nn.Module, stages: list[Stage]) -> None:
+        self.stages = stages
+        self.names = [name for stage in stages for name in stage.names]
+        own = dict(model.named_parameters())
+        self.made = [name for name in self.names if name not in own]
+        """Effective parameters that the model makes from others."""
+        self._weights = _Weights(model, self.made)
+        with torch.no_grad():
+            start = self.effective(dict(model.named_parameters()))
+        self.shapes = [p.shape for p in start.values()]
+        self._seen: dict[tuple[int, ...], list[torch.Size]] = {}
+
+    def effective(self, params: Params) -> Params:
+        """The effective parameters from the model's own, differentiably."""
+        found = {name: params[name] for name in self.names if name in params}
+        if self.made:
+            inside = {f"model.{name}": p for name, p in params.items()}
+            found.update(functional_call(self._weights, inside, ()))
+        return {name: found[name] for name in self.names}
+
+    def predict(self, params: Params, x: Tensor) -> Tensor:
+        """The output at ``x [examples, ...]``."""
+        h = _enter(x)
+        for stage in self.stages:
+            h = stage.forward(h, params, graph=False).y
+        return _leave(h)
+
+    def gradient(
+        self, params: Params, data: Batch, loss: Loss, *, keep: bool
+    ) -> tuple[Tensor, Params, Tape | None]:
+        """The loss on ``data``, its gradient by all effective parameters, and (``keep``) the tape of them."""
+        steps: list[Step | None] = []
+        h = _enter(data.x)
+        for stage in self.stages:
+            steps.append(done := stage.forward(h, params, graph=True))
+            h = done.y
+        with torch.enable_grad():
+            output = _leave(h).detach().requires_grad_()
+            value = measure(loss, output, data.y)
+            (slope,) = torch.autograd.grad(value, output, create_graph=keep)
+        dy: Tensor | None = _enter(slope.detach())
+        gradients: Params = {}
+        first = self._first
+        back: list[Any] = [None] * len(self.stages)
+        for i in range(len(self.stages) - 1, first - 1, -1):
+            step, inputs = steps[i], i > first
+            assert dy is not None
+            assert step is not None
+            dy, dp, kept = self.stages[i].backward(step, params, dy, inputs=inputs, keep=keep)
+            gradients.update(dp)
+            if keep:
+                back[i] = kept
+            else:
+                steps[i] = None  # its memory serves the stages before
+        tape = Tape(params, [s for s in steps if s is not None], back, output, slope) if keep else None
+        return value.detach(), gradients, tape
+
+    def hessian(self, tape: Tape, direction: Params) -> Params:
+        """The Hessian of the loss, at the place and data of ``tape``, times ``direction``."""
+        params = tape.params
+        tx: Tensor | None = None
+        alongs = []
+        for stage, step in zip(self.stages, tape.steps, strict=True):
+            tp = {name: direction[name] for name in stage.names if name in direction}
+            tx, along = stage.tangent(step, params, tx, tp)
+            alongs.append(along)
+        tdy = torch.zeros_like(tape.output)
+        if tx is not None and tape.slope.requires_grad:
+            (curved,) = torch.autograd.grad(
+                tape.slope, tape.output, _leave(tx), retain_graph=True, allow_unused=True
+            )
+            tdy = tdy if curved is None else curved
+        up: Tensor | None = _enter(tdy)
+        products: Params = {}
+        for i in range(len(self.stages) - 1, self._first - 1, -1):
+            stage = self.stages[i]
+            tp = {name: direction[name] for name in stage.names if name in direction}
+            assert up is not None
+            up, tdp = stage.tangent_backward(
+                tape.steps[i], params, tp, tape.back[i], alongs[i], up, inputs=i > self._first
+            )
+            products.update(tdp)
+        return products
+
+    def tasks_at_once(self, episodes: Episode) -> int:
+        """As many tasks as have their tapes in ``_TAPES`` bytes: at least one."""
+        x = episodes.support.x
+        entries = sum(self.activations(tuple(x.shape[2:])))
+        tape = 3 * x.shape[1] * entries * x.element_size()  # activations, their gradients, places of maxima
+        return max(1, min(episodes.count, _TAPES // max(tape, 1)))
+
+    def activations(self, inputs: tuple[int, ...]) -> list[int]:
+        """The entries of each stage's output for one example of shape ``inputs``."""
+        return [shape.numel() for shape in self._shapes(inputs)]
+
+    def multiply_adds(self, inputs: tuple[int, ...]) -> int:
+        """Of the convolutions and linear layers, for one example of shape ``inputs``."""
+        total = 0
+        sizes = dict(zip(self.names, self.shapes, strict=True))
+        for stage, shape in zip(self.stages, self._shapes(inputs), strict=True):
+            if isinstance(stage, Convolution):
+                total += sizes[stage.weight].numel() * shape[1] * shape[2]
+            elif isinstance(stage, Linear):
+                total += sizes[stage.weight].numel()
+        return total
+
+    def _shapes(self, inputs: tuple[int, ...]) -> list[torch.Size]:
+        """Of each stage's output, from a run with two examples of zeros; remembered."""
+        if inputs not in self._seen:
+            params = {n: torch.ones(s) for n, s in zip(self.names, self.shapes, strict=True)}
+            shapes = []
+            with (
+                torch.no_grad(),
+                torch.random.fork_rng(devices=[]),
+            ):  # random layers draw nothing of the run's
+                h = _enter(torch.zeros(2, *inputs))
+                for stage in self.stages:
+                    h = stage.forward(h, params, graph=False).y
+                    shapes.append(h.shape)
+            self._seen[inputs] = [torch.Size([1, *shape[1:]]) for shape in shapes]
+        return self._seen[inputs]
+
+    @property
+    def _first(self) -> int:
+        """The first stage with parameters: gradients go no further."""
+        return next((i for i, stage in enumerate(self.stages) if stage.names), len(self.stages))
+
+
+class _Weights(nn.Module):
+    """Gives the effective parameters that a model makes from others, by their names."""
+
+    def __init__(self, model: nn.Module, names: list[str]) -> None:
+        super().__init__()
+        self.model, self._names = model, names
+
+    def forward(self) -> Params:
+        found: Params = {}
+        for name in self._names:
+            owner, _, attribute = name.rpartition(".")
+            found[name] = getattr(self.model.get_submodule(owner), attribute)
+        return found
+
+
+class Chains:
+    """The chain of a model, found once for each mode (training or not) and again when layers get hooks."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[bool, ...], Chain | str] = {}
+
+    def of(self, model: nn.Module) -> Chain | str:
+        """The chain, or why there is none."""
+        key = tuple(flag for m in model.modules() for flag in (m.training, _hooked(m)))
+        if key not in self._found:
+            self._found[key] = chain_of(model) or "not a chain of layers with batch norms"
+        return self._found[key]
+
+
+def chain_of(model: nn.Module) -> Chain | None:
+    """``model`` as a chain, or None where it is none or nothing in it has a stage of its own."""
+    if len({id(p) for _, p in model.named_parameters(remove_duplicate=False)}) != len(
+        list(model.named_parameters(remove_duplicate=False))
+    ):
+        return None  # tied parameters have several effective names
+    parts = _parts("", model)
+    if parts is None:
+        return None
+    layers = [layer for _, layer in parts if isinstance(layer, nn.Module)]
+    if len({id(layer) for layer in layers if list(layer.parameters())}) < sum(
+        1 for layer in layers if list(layer.parameters())
+    ):
+        return None  # a layer used twice
+    stages = _stages(parts)
+    covered = {name for stage in stages for name in stage.names}
+    wanted = _effective_names(model)
+    if covered != wanted or not any(isinstance(stage, NormPool) for stage in stages):
+        return None
+    return Chain(model, stages)
+
+
+def _effective_names(model: nn.Module) -> set[str]:
+    found = set()
+    for name, module in model.named_modules():
+        if "parametrizations" in name.split("."):
+            continue
+        prefix = f"{name}." if name else ""
+        found |= {prefix + n for n, p in module._parameters.items() if p is not None}
+        if parametrize.is_parametrized(module):
+            lists = module.parametrizations
+            assert isinstance(lists, nn.ModuleDict)
+            found |= {prefix + n for n in lists}
+    return found
+
+
+def _parts(name: str, module: nn.Module) -> list[Part] | None:
+    """The layers of ``module`` in the order in which they act; None where they do not act in a row."""
+    if _hooked(module):
+        return None
+    base = _base(module)
+    if base in (nn.Conv2d, nn.Linear, nn.BatchNorm2d, TaskBatchNorm2d) or not list(module.children()):
+        return [(name, module)]
+    prefix = f"{name}." if name else ""
+    if base is nn.Sequential:
+        found = [
+            _parts(prefix + child, layer) for child, layer in module._modules.items() if layer is not None
+        ]
+    else:
+        calls = _calls(module)
+        if calls is None:
+            return [(name, module)] if name else None
+        found = [
+            _parts(prefix + call, module.get_submodule(call)) if isinstance(call, str) else [(name, call)]
+            for call in calls
+        ]
+    if any(part is None for part in found):
+        return None
+    return [part for parts in found if parts is not None for part in parts]
+
+
+class _Shallow(fx.Tracer):
+    """Traces a module's own ``forward`` only."""
+
+    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
+        return True
+
+
+def _calls(module: nn.Module) -> list[str | Callable[[Tensor], Tensor]] | None:
+    """What ``forward`` calls one after the other, children by name; None where it is not that simple."""
+    try:
+        graph = _Shallow().trace(module)
+    except Exception:  # whatever a user's forward does to a tracer's stand-in for a tensor
+        return None
+    nodes = list(graph.nodes)
+    if len(nodes) < 3 or nodes[0].op != "placeholder" or nodes[-1].op != "output":
+        return None
+    found: list[str | Callable[[Tensor], Tensor]] = []
+    for before, node in itertools.pairwise(nodes):
+        if (
+            not node.args
+            or node.args[0] is not before
+            or node.all_input_nodes != [before]
+            or len(before.users) != 1
+        ):
+            return None
+        if node.op == "output":
+            return found
+        if node.op == "call_module":
+            found.append(str(node.target))
+        elif node.op in ("call_method", "call_function"):
+            found.append(_bound(node))
+        else:
+            return None
+    return None
+
+
+def _bound(node: fx.Node) -> Callable[[Tensor], Tensor]:
+    """A call with everything but its first argument fixed."""
+    rest, named, target = node.args[1:], dict(node.kwargs), node.target
+    if isinstance(target, str):
+        return lambda x: getattr(x, target)(*rest, **named)
+    return lambda x: target(x, *rest, **named)
+
+
+def _stages(parts: list[Part]) -> list[Stage]:
+    stages: list[Stage] = []
+    i = 0
+    while i < len(parts):
+        name, layer = parts[i]
+        prefix = f"{name}." if name else ""
+        following = [_kind(part) for part in parts[i + 1 : i + 3]]
+        kind = _kind(parts[i])
+        if kind == "convolution":
+            assert isinstance(layer, nn.Conv2d)
+            bias = None if layer.bias is None else f"{prefix}bias"
+            stages.append(Convolution(layer, f"{prefix}weight", bias, before_norm=following[:1] == ["norm"]))
+        elif kind == "linear":
+            assert isinstance(layer, nn.Linear)
+            stages.append(Linear(f"{prefix}weight", None if layer.bias is None else f"{prefix}bias"))
+        elif kind == "norm":
+            assert isinstance(layer, nn.BatchNorm2d | TaskBatchNorm2d)
+            relu = following[:1] == ["relu"]
+            i += relu
+            pool = 1
+            after = parts[i + 1][1] if i + 1 < len(parts) else None
+            if isinstance(after, nn.MaxPool2d) and _kind(parts[i + 1]) == "pool":
+                pool = _side(after.kernel_size) or 1
+                i += 1
+            stages.append(NormPool(f"{prefix}weight", f"{prefix}bias", eps=layer.eps, relu=relu, pool=pool))
+        else:
+            named = layer.named_parameters() if isinstance(layer, nn.Module) else ()
+            stages.append(Anything(layer, {prefix + n: n for n, _ in named}))
+        i += 1
+    return stages
+
+
+def _kind(part: Part) -> str:
+    """What stage a layer belongs to; ``""`` where it has none of its own."""
+    layer = part[1]
+    if not isinstance(layer, nn.Module):
+        return ""
+    base = _base(layer)
+    if base is nn.Conv2d:
+        simple = layer.groups == 1 and layer.padding_mode == "zeros" and not isinstance(layer.padding, str)
+        return "convolution" if simple else ""
+    if base is nn.Linear:
+        return "linear"
+    if base is TaskBatchNorm2d:
+        return "norm"
+    if base is nn.BatchNorm2d:
+        return "norm" if layer.affine and not layer.track_running_stats else ""
+    if base is nn.ReLU:
+        return "relu"
+    if base is nn.MaxPool2d:
+        side = _side(layer.kernel_size)
+        simple = side is not None and _side(layer.stride) == side and _side(layer.padding) == 0
+        return "pool" if simple and _side(layer.dilation) == 1 and not layer.ceil_mode else ""
+    return ""
+
+
+def _side(size: Any) -> int | None:
+    """The side of a square window; None where it is not square."""
+    if isinstance(size, int):
+        return size
+    return int(size[0]) if size[0] == size[1] else None
+
+
+def _base(module: nn.Module) -> type:
+    return type(module).__bases__[0] if parametrize.is_parametrized(module) else type(module)
+
+
+def _hooked(module: nn.Module) -> bool:
+    return bool(module._forward_hooks or module._forward_pre_hooks or module._backward_hooks)
+
+
+def _enter(x: Tensor) -> Tensor:
+    """Images as stages hold them."""
+    return x.permute(0, 2, 3, 1).contiguous() if x.ndim == 4 else x
+
+
+def _leave(h: Tensor) -> Tensor:
+    return h.permute(0, 3, 1, 2) if h.ndim == 4 else h

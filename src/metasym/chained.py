@@ -1,0 +1,183 @@
+"""Adaptation of many tasks by a chain: gradients and products with the Hessian, no graph through the network.
+
+One inner step is ``v' = v - a V^T G`` with ``G`` the gradient by the effective parameters ``W = S(U, v)`` and V^T the
+derivative of S by v, transposed. Its derivative needs the network only through products of the Hessian with a
+vector, and the query loss only through its first derivative. So the network is differentiated by hand, task by
+task (:mod:`metasym.chain`), and autograd sees two functions of W: the support gradient, whose derivative is such a
+product, and the query loss. Everything between them, S, step sizes and updates, are small matrices, handled for all
+tasks at once. What is computed is what plain autograd computes, for any number of inner steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.func import vjp, vmap
+
+from metasym.chain import Chain
+from metasym.functional import measure
+from metasym.types import Batch, Episode, Loss, OuterLoss, Params
+
+CHAIN_TYPES = (torch.float32, torch.float64)
+
+
+class ChainTask(NamedTuple):
+    """What is adapted and how: the same for every task."""
+
+    loss: Loss
+    params: Params
+    inner: list[str]
+    rates: Callable[[int], Params]
+
+
+def chained_losses(
+    chain: Chain, task: ChainTask, episodes: Episode, *, steps: int, first_order: bool
+) -> OuterLoss:
+    """Adapt to every task's support set and score its query set: the losses, each ``[tasks]``."""
+    found, before = chained_adapt(chain, task, episodes.support, steps=steps, first_order=first_order)
+    weights, loss = list(found.values()), task.loss
+    query = _QueryLoss.apply(chain, loss, episodes.query, *weights)  # type: ignore[no-untyped-call]
+    with torch.no_grad():
+        after = torch.stack(
+            [
+                measure(loss, chain.predict(_task(found, i), episodes.support.x[i]), episodes.support.y[i])
+                for i in range(episodes.count)
+            ]
+        )
+    return OuterLoss(query, after if before is None else before, after)
+
+
+def chained_scores(chain: Chain, task: ChainTask, metric: Loss, episodes: Episode, *, steps: int) -> Tensor:
+    """``metric`` on every task's query set after adaptation, ``[tasks]``; keeps no graph."""
+    with torch.no_grad():
+        found, _ = chained_adapt(chain, task, episodes.support, steps=steps, first_order=True)
+        return torch.stack(
+            [
+                measure(
+                    metric, chain.predict(_task(found, i), episodes.query.x[i]), episodes.query.y[i], "metric"
+                )
+                for i in range(episodes.count)
+            ]
+        )
+
+
+def chained_adapt(
+    chain: Chain, task: ChainTask, support: Batch, *, steps: int, first_order: bool
+) -> tuple[Params, Tensor | None]:
+    """The effective parameters ``[tasks, ...]`` after adaptation, and the support losses ``[tasks]`` before it."""
+    loss, params, inner, rates = task
+    tasks = support.x.shape[0]
+    fixed = {name: p for name, p in params.items() if name not in inner}
+    values = [params[name] for name in inner]
+
+    def effective(*values: Tensor) -> tuple[Tensor, ...]:
+        return tuple(chain.effective({**fixed, **dict(zip(inner, values, strict=True))}).values())
+
+    def pull(weights: tuple[Tensor, ...], *values: Tensor) -> tuple[Tensor, ...]:
+        return vjp(effective, *values)[1](weights)  # type: ignore[no-any-return]
+
+    before: Tensor | None = None
+    shared = effective(*values)  # until the first step all tasks have the same weights
+    for step in range(steps):
+        if step == 0:
+            value, *G = _support_gradient(chain, loss, support, shared, first_order)
+            before = value
+            gradients = vmap(vjp(effective, *values)[1])(tuple(G))
+        else:
+            moved = vmap(effective)(*values)
+            value, *G = _support_gradient(chain, loss, support, moved, first_order)
+            gradients = vmap(pull)(tuple(G), *values)
+        rate = rates(step)
+        if first_order:
+            gradients = tuple(g.detach() for g in gradients)
+        values = [v - rate[n] * g for n, v, g in zip(inner, values, gradients, strict=True)]
+    weights = vmap(effective)(*values) if steps else tuple(w.expand(tasks, *w.shape) for w in shared)
+    return dict(zip(chain.names, weights, strict=True)), before
+
+
+def _support_gradient(
+    chain: Chain, loss: Loss, support: Batch, weights: tuple[Tensor, ...], first_order: bool
+) -> tuple[Tensor, ...]:
+    """Losses ``[tasks]`` and gradients ``[tasks, ...]`` at weights that are shared, or ``[tasks, ...]`` each."""
+    if first_order:
+        weights = tuple(w.detach() for w in weights)
+    found: tuple[Tensor, ...] = _SupportGradient.apply(chain, loss, support, *weights)  # type: ignore[no-untyped-call]
+    return found
+
+
+class _SupportGradient(torch.autograd.Function):
+    """The gradient of each task's loss; its derivative is a product with the Hessian."""
+
+    @staticmethod
+    def forward(ctx: Any, chain: Chain, loss: Loss, data: Batch, *weights: Tensor) -> tuple[Tensor, ...]:
+        tasks = data.x.shape[0]
+        keep = any(ctx.needs_input_grad)
+        shared = weights[0].shape == chain.shapes[0]
+        losses, gradients, tapes = [], [], []
+        for i in range(tasks):
+            at = dict(zip(chain.names, (w if shared else w[i] for w in weights), strict=True))
+            value, gradient, tape = chain.gradient(at, Batch(data.x[i], data.y[i]), loss, keep=keep)
+            losses.append(value)
+            gradients.append(gradient)
+            tapes.append(tape)
+        ctx.chain, ctx.tapes, ctx.shared = chain, tapes, shared
+        found = torch.stack(losses)
+        ctx.mark_non_differentiable(found)
+        return found, *(torch.stack([g[name] for g in gradients]) for name in chain.names)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, _: Tensor, *directions: Tensor) -> tuple[Tensor | None, ...]:
+        chain: Chain = ctx.chain
+        total: list[Tensor] | None = None
+        parts: list[list[Tensor]] = []
+        for i, tape in enumerate(ctx.tapes):
+            along = dict(zip(chain.names, (d[i] for d in directions), strict=True))
+            product = chain.hessian(tape, along)
+            ordered = [product[name] for name in chain.names]
+            if not ctx.shared:
+                parts.append(ordered)
+            elif total is None:
+                total = ordered
+            else:
+                total = [a + b for a, b in zip(total, ordered, strict=True)]
+            ctx.tapes[i] = None  # its memory serves the tasks that follow
+        if total is None:
+            total = [torch.stack(part) for part in zip(*parts, strict=True)]
+        return (None, None, None, *total)
+
+
+class _QueryLoss(torch.autograd.Function):
+    """Each task's loss at weights of its own, with the gradient computed at once: no activation outlives its task."""
+
+    @staticmethod
+    def forward(ctx: Any, chain: Chain, loss: Loss, data: Batch, *weights: Tensor) -> Tensor:
+        tasks = data.x.shape[0]
+        wanted = any(ctx.needs_input_grad)
+        losses, gradients = [], []
+        for i in range(tasks):
+            at = dict(zip(chain.names, (w[i] for w in weights), strict=True))
+            batch = Batch(data.x[i], data.y[i])
+            if wanted:
+                value, gradient, _ = chain.gradient(at, batch, loss, keep=False)
+                gradients.append(gradient)
+            else:
+                value = measure(loss, chain.predict(at, batch.x), batch.y)
+            losses.append(value)
+        if wanted:
+            ctx.gradients = [torch.stack([g[name] for g in gradients]) for name in chain.names]
+        return torch.stack(losses)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, up: Tensor) -> tuple[Tensor | None, ...]:
+        found = [g * up.view(-1, *(1,) * (g.ndim - 1)) for g in ctx.gradients]
+        return (None, None, None, *found)
+
+
+def _task(params: Params, i: int) -> Params:
+    return {name: p[i] for name, p in params.items()}

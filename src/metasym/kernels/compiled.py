@@ -1,0 +1,82 @@
+"""The C++ kernels, compiled on first use and kept in the user's cache folder.
+
+No compiler, no folder to write to, another system: :func:`library` is then None, and torch's own operations
+are used instead. The file's name holds a digest of the source, the compiler's command and the processor, so that a
+folder shared by different machines is safe; it is written under another name and renamed, so that two processes
+that start at once are too.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+SOURCE = Path(__file__).with_name("norm_pool.cpp")
+FLAGS = (
+    "-O3",
+    "-march=native",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-fopenmp",
+    "-shared",
+    "-fPIC",
+    "-std=c++17",
+)
+_TIMEOUT = 120
+
+
+def available() -> bool:
+    """Whether the compiled kernels are used; ``METASYM_KERNELS=torch`` in the environment forgoes them."""
+    return library() is not None
+
+
+@functools.lru_cache(maxsize=1)
+def library() -> ctypes.CDLL | None:
+    """The compiled kernels, or None where they cannot be had."""
+    compiler = os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++")
+    if os.environ.get("METASYM_KERNELS") == "torch" or not compiler or not sys.platform.startswith("linux"):
+        return None
+    try:
+        return _load(compiler, _folder())
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def _folder() -> Path:
+    root = os.environ.get("XDG_CACHE_HOME")
+    return (Path(root) if root else Path.home() / ".cache") / "metasym" / "kernels"
+
+
+def _load(compiler: str, folder: Path) -> ctypes.CDLL:
+    command = [compiler, *FLAGS]
+    digest = hashlib.sha256(SOURCE.read_bytes())
+    digest.update("\0".join([*command, platform.machine(), _processor()]).encode())
+    target = folder / f"norm_pool-{digest.hexdigest()[:20]}.so"
+    if not target.exists():
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with tempfile.TemporaryDirectory(dir=folder) as scratch:
+            made = Path(scratch) / "kernels.so"
+            subprocess.run(
+                [*command, str(SOURCE), "-o", str(made)],
+                check=True,
+                timeout=_TIMEOUT,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+            made.replace(target)
+    return ctypes.CDLL(str(target))
+
+
+def _processor() -> str:
+    """What ``-march=native`` depends on: the model and its features."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    return "\n".join(sorted({line for line in lines if line.startswith(("model name", "flags", "Features"))}))

@@ -1,0 +1,195 @@
+"""Batch norm with the batch's statistics, ReLU and max-pooling as one function of one task's activations.
+
+With P the number of examples and places, ``m`` and ``r = 1 / sqrt(var + eps)`` over them for each channel,
+
+    n = r (x - m),    z = scale n + shift,    y = relu(max of z over each window).
+
+Only the largest place of a window has a gradient, so that sums over all places need the pooled ones alone. With
+g the gradient by z (zero but at those places),
+
+    dshift = sum g,    dscale = sum g n,    dx = r scale (g - dshift / P - n dscale / P),
+
+and along a direction (tx, tscale, tshift, tdy), with the means ``tm`` of tx and ``s`` of n tx,
+
+    tn = r (tx - tm - n s),    tr = - r^2 s,
+
+from which the tangents of y, dscale, dshift and dx follow by the product rule. Each of the four functions below is
+one call of ``norm_pool.cpp`` where that could be compiled, and the same in torch's operations where not.
+
+Activations are ``[examples, height, width, channels]``; pooled ones have ``height // p`` and ``width // p``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from metasym.kernels.compiled import library
+
+_KINDS = {torch.float32: ("float", torch.int32), torch.float64: ("double", torch.int64)}
+
+
+class Normed(NamedTuple):
+    """What ``forward`` gives: the output, and what the other functions need of it."""
+
+    y: Tensor
+    x: Tensor
+    mean: Tensor
+    inv: Tensor
+    where: Tensor
+    """Which place of its window each output was taken from, counted row by row."""
+    pool: int
+    relu: bool
+
+
+class Tangent(NamedTuple):
+    """What ``tangent`` gives: the output's tangent, and what ``tangent_backward`` needs of it."""
+
+    y: Tensor
+    x: Tensor | None
+    mean: Tensor
+    slope: Tensor
+
+
+def forward(x: Tensor, scale: Tensor, shift: Tensor, *, eps: float, relu: bool, pool: int) -> Normed:
+    """``x [n, h, w, c]``, ``scale [c]``, ``shift [c]``: y and what it was made with."""
+    kernels = _kernels(x)
+    if kernels is None:
+        return _forward(x, scale, shift, eps=eps, relu=relu, pool=pool)
+    n, h, w, c = x.shape
+    kind, index = _KINDS[x.dtype]
+    y = x.new_empty(n, h // pool, w // pool, c)
+    where = torch.empty(y.shape, dtype=index)
+    mean, inv = torch.empty_like(scale), torch.empty_like(scale)
+    _call(
+        kernels, f"forward_{kind}", x, pool, (x, scale, shift), float(eps), int(relu), (mean, inv, y, where)
+    )
+    return Normed(y, x, mean, inv, where, pool, relu)
+
+
+def backward(of: Normed, scale: Tensor, dy: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """``dy`` like y: the gradients by x, scale and shift."""
+    kernels = _kernels(of.x)
+    dy = dy.contiguous()
+    if kernels is None:
+        return _backward(of, scale, dy)
+    dx, dscale, dshift = torch.empty_like(of.x), torch.empty_like(scale), torch.empty_like(scale)
+    inputs = (of.x, of.mean, of.inv, scale, of.y, of.where, dy)
+    name = f"backward_{_KINDS[dy.dtype][0]}"
+    _call(kernels, name, of.x, of.pool, inputs, int(of.relu), (dscale, dshift, dx))
+    return dx, dscale, dshift
+
+
+def tangent(of: Normed, scale: Tensor, tx: Tensor | None, tscale: Tensor, tshift: Tensor) -> Tangent:
+    """The tangent of y along ``tx [n, h, w, c]`` (None: zero), ``tscale [c]`` and ``tshift [c]``."""
+    kernels = _kernels(of.x)
+    tx = None if tx is None else tx.contiguous()
+    if kernels is None:
+        return _tangent(of, scale, tx, tscale, tshift)
+    ty, tmean, slope = torch.empty_like(of.y), torch.empty_like(scale), torch.empty_like(scale)
+    tensors = (of.x, tx, of.mean, of.inv, scale, tscale, tshift, of.y, of.where)
+    name = f"tangent_{_KINDS[of.x.dtype][0]}"
+    _call(kernels, name, of.x, of.pool, tensors, int(of.relu), (tmean, slope, ty))
+    return Tangent(ty, tx, tmean, slope)
+
+
+def tangent_backward(
+    of: Normed, along: Tangent, scale: Tensor, tscale: Tensor, gradient: Sequence[Tensor], tdy: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The tangents of what ``backward`` gives; ``gradient`` is dy, dscale and dshift, ``tdy`` the tangent of dy."""
+    kernels = _kernels(of.x)
+    dy, dscale, dshift = (t.contiguous() for t in gradient)
+    tdy = tdy.contiguous()
+    if kernels is None:
+        return _tangent_backward(of, along, scale, tscale, (dy, dscale, dshift), tdy)
+    tdx, tdscale, tdshift = torch.empty_like(of.x), torch.empty_like(scale), torch.empty_like(scale)
+    inputs = (of.x, along.x, of.mean, of.inv, scale, tscale, along.mean, along.slope, of.y, of.where)
+    name = f"tangent_backward_{_KINDS[dy.dtype][0]}"
+    outputs = (tdscale, tdshift, tdx)
+    _call(kernels, name, of.x, of.pool, (*inputs, dy, tdy, dscale, dshift), int(of.relu), outputs)
+    return tdx, tdscale, tdshift
+
+
+def _kernels(x: Tensor) -> ctypes.CDLL | None:
+    return library() if x.device.type == "cpu" and x.dtype in _KINDS else None
+
+
+def _call(kernels: ctypes.CDLL, name: str, x: Tensor, pool: int, *arguments: object) -> None:
+    """Call a kernel: tuples are tensors, all contiguous; numbers stand where the kernel has them."""
+    sizes = (ctypes.c_int64 * 5)(*x.shape, pool)
+    flat: list[object] = [sizes]
+    for argument in arguments:
+        if isinstance(argument, tuple):
+            assert all(t is None or t.is_contiguous() for t in argument)
+            flat += [ctypes.c_void_p(0 if t is None else t.data_ptr()) for t in argument]
+        else:
+            flat.append(ctypes.c_double(argument) if isinstance(argument, float) else argument)
+    getattr(kernels, name)(*flat, torch.get_num_threads())
+
+
+def _forward(x: Tensor, scale: Tensor, shift: Tensor, *, eps: float, relu: bool, pool: int) -> Normed:
+    var, mean = torch.var_mean(x, (0, 1, 2), correction=0)
+    inv = (var + eps).rsqrt()
+    z = (x - mean) * (inv * scale) + shift
+    y, flat = F.max_pool2d(z.permute(0, 3, 1, 2), pool, return_indices=True)
+    y, flat = y.permute(0, 2, 3, 1).contiguous(), flat.permute(0, 2, 3, 1).contiguous()
+    return Normed(y.relu() if relu else y, x, mean, inv, flat, pool, relu)
+
+
+def _backward(of: Normed, scale: Tensor, dy: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    places = of.x[..., 0].numel()
+    g = _open(of, dy)
+    normal = (_pick(of, of.x) - of.mean) * of.inv
+    dshift, dscale = g.sum((0, 1, 2)), (g * normal).sum((0, 1, 2))
+    step = of.inv * scale
+    dx = (of.x - of.mean) * (-step * of.inv * dscale / places) - step * dshift / places
+    return _add(of, dx, step * g), dscale, dshift
+
+
+def _tangent(of: Normed, scale: Tensor, tx: Tensor | None, tscale: Tensor, tshift: Tensor) -> Tangent:
+    normal = (_pick(of, of.x) - of.mean) * of.inv
+    z = tscale * normal + tshift
+    tmean, slope = torch.zeros_like(scale), torch.zeros_like(scale)
+    if tx is not None:
+        tmean = tx.mean((0, 1, 2))
+        slope = ((of.x - of.mean) * tx).mean((0, 1, 2)) * of.inv
+        z = z + scale * of.inv * (_pick(of, tx) - tmean - normal * slope)
+    return Tangent(_open(of, z), tx, tmean, slope)
+
+
+def _tangent_backward(
+    of: Normed, along: Tangent, scale: Tensor, tscale: Tensor, gradient: Sequence[Tensor], tdy: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    places = of.x[..., 0].numel()
+    dy, dscale, dshift = gradient
+    g, tg = _open(of, dy), _open(of, tdy)
+    normal = (of.x - of.mean) * of.inv
+    moved = -normal * (of.inv * along.slope) - of.inv * along.mean
+    if along.x is not None:
+        moved = moved + of.inv * along.x
+    tdshift = tg.sum((0, 1, 2))
+    tdscale = (tg * _pick(of, normal) + g * _pick(of, moved)).sum((0, 1, 2))
+    step = of.inv * scale
+    tstep = of.inv * tscale - of.inv**2 * along.slope * scale
+    tdx = -tstep * (dshift + normal * dscale) - step * (tdshift + moved * dscale + normal * tdscale)
+    return _add(of, tdx / places, tstep * g + step * tg), tdscale, tdshift
+
+
+def _open(of: Normed, t: Tensor) -> Tensor:
+    """``t`` where ReLU lets it through."""
+    return torch.where(of.y > 0, t, 0) if of.relu else t
+
+
+def _pick(of: Normed, t: Tensor) -> Tensor:
+    """The places of ``t [n, h, w, c]`` that the outputs were taken from; indices of torch's own pooling."""
+    return t.flatten(1, 2).gather(1, of.where.flatten(1, 2)).view(of.y.shape)
+
+
+def _add(of: Normed, t: Tensor, pooled: Tensor) -> Tensor:
+    """``pooled`` added to ``t`` at the places that the outputs were taken from."""
+    return t.flatten(1, 2).scatter_add(1, of.where.flatten(1, 2), pooled.flatten(1, 2)).view(of.x.shape)
