@@ -12,31 +12,32 @@ from torch import Tensor, nn
 
 from metasym.groups.bases import orbit_basis
 from metasym.inspection.actions import Asked, act, found_action, parse_group
-from metasym.inspection.automorphisms import Automorphisms, automorphisms
 from metasym.inspection.equivariance import asked_rotations, errors_of, kernel_action, kernel_errors
-from metasym.inspection.identification import identify
+from metasym.inspection.finding import find_group
 from metasym.inspection.kronecker import read_factors
 from metasym.inspection.network import end_to_end
-from metasym.inspection.pattern import LARGEST, Array, Labels, find_pattern
+from metasym.inspection.pattern import LARGEST, Labels, find_pattern
 from metasym.inspection.reports import (
     FoundGroup,
-    GroupElement,
     GroupErrors,
     LayerReport,
     SpatialTransform,
     SymmetryReport,
 )
 from metasym.inspection.spatial import match, spatial_group, transforms
-from metasym.inspection.spectrum import dominant, effective_size, singular_values
+from metasym.inspection.spectrum import dominant, effective_size, singular_values, symmetry_values
 from metasym.inspection.translations import explains, find_translations
 from metasym.inspection.verdict import with_verdict
-from metasym.reparam import symmetries
-from metasym.symmetry import DenseSymmetry, KroneckerSymmetry, Symmetry
+from metasym.reparam import JointWeight, symmetric_lists, symmetries
+from metasym.symmetry import KroneckerSymmetry, Symmetry
 from metasym.types import MetasymError
 
 _LISTED = 200
 """Elements of a found group whose errors are listed."""
 _SHOWN = 512
+FREE_BIAS = (
+    "the layer's bias is free: only without it, or with a bias that the group leaves alone, is it equivariant"
+)
 
 
 @torch.no_grad()
@@ -55,9 +56,15 @@ def inspect(
         raise MetasymError(f"expected a reparameterized model, found no symmetry in {type(model).__name__}")
     asked = None if group is None else parse_group(group)
     layers: list[LayerReport] = []
+    joint = {name for name, plist in symmetric_lists(model) if isinstance(plist[0], JointWeight)}
+    modules = dict(model.named_modules(remove_duplicate=False))
     for name, symmetry in found.items():
         before = next((r.spatial for r in reversed(layers) if r.spatial), ())
-        layers.append(inspect_layer(name, symmetry, asked, before))
+        report = inspect_layer(name, symmetry, asked, before, joint=name in joint)
+        free = name not in joint and getattr(modules[name], "bias", None) is not None
+        if report.group is not None and free:
+            report = dataclasses.replace(report, notes=(*report.notes, FREE_BIAS))
+        layers.append(report)
     if asked is None:
         return SymmetryReport(tuple(layers))
     ends = end_to_end(model, asked, layers, inputs)
@@ -73,16 +80,20 @@ def inspect_layer(
     symmetry: Symmetry,
     asked: Asked | None = None,
     before: Sequence[SpatialTransform] = (),
+    *,
+    joint: bool = False,
 ) -> LayerReport:
-    """The report of one layer; ``before`` is what was found in the convolution before it."""
+    """The report of one layer.
+
+    ``before`` is what was found in the convolution before it; ``joint`` says that the last input is the bias's 1.
+    """
     shape = tuple(symmetry.weight_shape)
-    factors = symmetry.factors if isinstance(symmetry, KroneckerSymmetry) else [symmetry.matrix()]
-    values = singular_values(factors)
+    values = symmetry_values(symmetry)
     used, gap = effective_size(values)
     blank = LayerReport(
         name=name,
         weight_shape=shape,
-        kind="dense" if isinstance(symmetry, DenseSymmetry) else "kronecker",
+        kind=type(symmetry).__name__.removesuffix("Symmetry").lower(),
         filter_size=math.prod(symmetry.filter_shape),
         effective_filter_size=used,
         singular_values=tuple(float(v) for v in values[:_SHOWN]),
@@ -99,20 +110,23 @@ def inspect_layer(
         if asked is not None:
             unread = GroupErrors(asked.text, (), (), None, None, f"layer {name!r}: {note}")
         group, notes = None, [note]
-        if len(factors) > 1:
-            drops = [effective_size(singular_values([factor])) for factor in factors]
-            group, notes = read_factors(factors, [size if drop else 0 for size, drop in drops])
+        if isinstance(symmetry, KroneckerSymmetry) and not joint:
+            drops = [effective_size(singular_values([factor])) for factor in symmetry.factors]
+            group, notes = read_factors(symmetry.factors, [size if drop else 0 for size, drop in drops])
         return with_verdict(dataclasses.replace(blank, group=group, errors=unread, notes=tuple(notes)))
     U = symmetry.matrix().detach().cpu().double()
     if used == 0:
         return with_verdict(blank)
-    seen = _convolution if len(shape) > 2 else _matrix
-    report = seen(blank, U, used if gap else None, before)
+    dominant_size = used if gap else None
+    if len(shape) > 2:
+        report = _convolution(blank, U, dominant_size, before)
+    else:
+        report = _matrix(blank, U, dominant_size, joint=joint)
     errors = _errors_found(report, U) if asked is None else _errors_asked(report, U, asked, before)
     return with_verdict(dataclasses.replace(report, errors=errors))
 
 
-def _matrix(blank: LayerReport, U: Tensor, used: int | None, _: Sequence[SpatialTransform]) -> LayerReport:
+def _matrix(blank: LayerReport, U: Tensor, used: int | None, *, joint: bool) -> LayerReport:
     """A fully connected layer: pattern, group, translations."""
     m, n = blank.weight_shape
     points = U.numpy()
@@ -120,11 +134,13 @@ def _matrix(blank: LayerReport, U: Tensor, used: int | None, _: Sequence[Spatial
     if not pattern.clear:
         return dataclasses.replace(blank, pattern=pattern)
     classes = np.array(pattern.classes)
-    group = find_group(classes, points)
-    partial = find_translations(classes)
+    group = find_group(classes, points, joint=joint)
+    partial = find_translations(classes[:, :-1] if joint else classes)
     if group is not None:  # a shift whose ties the group makes is no news
-        orbits = _entry_orbits(group, (m, n))
-        partial = tuple(shift for shift in partial if not explains(orbits, classes, shift))
+        orbits, inner = _entry_orbits(group, (m, n)), slice(None, -1 if joint else None)
+        partial = tuple(
+            shift for shift in partial if not explains(orbits[:, inner], classes[:, inner], shift)
+        )
     dead = [
         f"{int(count)} {side} are dead: all their weights are zero"
         for side, count in (("outputs", (~classes.any(1)).sum()), ("inputs", (~classes.any(0)).sum()))
@@ -193,56 +209,3 @@ def _errors_found(report: LayerReport, U: Tensor) -> GroupErrors | None:
         return None
     hints = [generator.inputs for generator in group.generators]
     return kernel_errors(asked, kernel_action(asked, U, shape, hints), U, shape, used)
-
-
-def find_group(classes: Labels, U: Array) -> FoundGroup | None:
-    """The largest group with the pattern ``classes [m, n]``, acting on outputs and inputs that are not dead."""
-    live_out, live_in = np.flatnonzero(classes.any(1)), np.flatnonzero(classes.any(0))
-    if not len(live_out):
-        return None
-    group = automorphisms(classes[np.ix_(live_out, live_in)])
-    if group.trivial:
-        return None
-    name, order = identify(group)
-    generators = tuple(_element(group, g, live_out, live_in, classes.shape) for g in group.generators)
-    flips = any(min(g.output_signs + g.input_signs) < 0 for g in generators)
-    return FoundGroup(
-        name=name,
-        order=order,
-        generators=generators,
-        transitive_outputs=group.transitive("outputs") and len(live_out) == classes.shape[0],
-        transitive_inputs=group.transitive("inputs") and len(live_in) == classes.shape[1],
-        signed=flips,
-        error=max(element_error(U, g) for g in generators),
-    )
-
-
-def element_error(U: Array, g: GroupElement) -> float:
-    """``|U - g U| / |U|``: how far the rows of U are from those that g takes them to."""
-    m, n = len(g.outputs), len(g.inputs)
-    grid = U.reshape(m, n, -1)
-    signs = np.outer(g.output_signs, g.input_signs)[:, :, None]
-    # Entry (i, j) goes to (outputs[i], inputs[j]).
-    moved = grid[np.ix_(g.outputs, g.inputs)] * signs
-    return float(np.linalg.norm(moved - grid) / np.linalg.norm(grid))
-
-
-def _element(
-    group: Automorphisms, g: tuple[int, ...], live_out: Labels, live_in: Labels, shape: tuple[int, ...]
-) -> GroupElement:
-    """A permutation of the points of the live part as an element acting on all outputs and inputs."""
-    images, signs = list(g), [1] * len(g)
-    if group.signed:
-        signs = [-1 if g[2 * p] & 1 else 1 for p in range(len(g) // 2)]
-        images = [g[2 * p] // 2 for p in range(len(g) // 2)]
-    outputs, inputs = np.arange(shape[0]), np.arange(shape[1])
-    output_signs, input_signs = np.ones(shape[0], dtype=int), np.ones(shape[1], dtype=int)
-    outputs[live_out] = live_out[images[: group.outputs]]
-    inputs[live_in] = live_in[np.array(images[group.outputs :]) - group.outputs]
-    output_signs[live_out], input_signs[live_in] = signs[: group.outputs], signs[group.outputs :]
-    return GroupElement(
-        tuple(outputs.tolist()),
-        tuple(inputs.tolist()),
-        tuple(output_signs.tolist()),
-        tuple(input_signs.tolist()),
-    )

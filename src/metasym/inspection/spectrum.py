@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
+
+from metasym.field_symmetry import FieldSymmetry
+from metasym.symmetry import KroneckerSymmetry, Symmetry
 
 DROP = 2.0
 """A singular value that is this many times the next one may be the last that matters."""
@@ -20,6 +25,16 @@ def singular_values(factors: list[Tensor]) -> Tensor:
         own = torch.linalg.svdvals(factor.detach().cpu().double())
         values = (values[:, None] * own).flatten()
     return values.sort(descending=True).values
+
+
+def symmetry_values(symmetry: Symmetry) -> Tensor:
+    """The singular values of U, largest first, of any symmetry; large ones from their parts."""
+    if isinstance(symmetry, KroneckerSymmetry):
+        return singular_values(symmetry.factors)
+    if isinstance(symmetry, FieldSymmetry):  # the same block for every pair of fields
+        pairs = math.prod(symmetry.filter_shape[:2])
+        return singular_values([symmetry.block.flatten(0, 3)]).repeat_interleave(pairs)
+    return singular_values([symmetry.matrix()])
 
 
 def effective_size(values: Tensor) -> tuple[int, bool]:

@@ -10,18 +10,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from metasym.inspection.spectrum import effective_size, singular_values
+
 
 def effective_filter_size(U: Tensor) -> int:
-    """How many entries of the filter matter: the singular values of U before their largest drop.
-
-    All of them where none drops to less than half of the one before it; drops among values below a tenth of
-    the largest are noise.
-    """
-    values = torch.linalg.svdvals(U.detach().double())
-    strong = int((values > 0.1 * values[0]).sum())
-    following = torch.cat([values[1:], values[-1:]])[:strong]  # the last value has nothing to drop to
-    ratios = values[:strong] / following.clamp_min(1e-12 * float(values[0]))
-    return int(ratios.argmax()) + 1 if float(ratios.max()) > 2 else len(values)
+    """How many entries of the filter matter: the singular values of U before their largest drop."""
+    return effective_size(singular_values([U]))[0]
 
 
 def readable(U: Tensor, block_rows: int, size: int | None = None) -> Tensor:

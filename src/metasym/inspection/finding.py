@@ -1,0 +1,70 @@
+"""From a sharing pattern to the group that keeps it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from metasym.inspection.automorphisms import Automorphisms, automorphisms
+from metasym.inspection.identification import identify
+from metasym.inspection.pattern import Array, Labels
+from metasym.inspection.reports import FoundGroup, GroupElement
+
+
+def find_group(classes: Labels, U: Array, *, joint: bool = False) -> FoundGroup | None:
+    """The largest group with the pattern ``classes [m, n]``, acting on outputs and inputs that are not dead.
+
+    ``joint``: the last column is the bias, an input that is always 1. No permutation moves it and no sign flips it.
+    """
+    if joint:
+        top = int(np.abs(classes).max()) + 1
+        classes = np.where(classes < 0, top - classes, classes)  # opposite weights are different ones
+        classes[:, -1] += np.where(classes[:, -1] > 0, 2 * top, 0)
+    live_out, live_in = np.flatnonzero(classes.any(1)), np.flatnonzero(classes.any(0))
+    if not len(live_out):
+        return None
+    group = automorphisms(classes[np.ix_(live_out, live_in)])
+    if group.trivial:
+        return None
+    name, order = identify(group)
+    generators = tuple(_element(group, g, live_out, live_in, classes.shape) for g in group.generators)
+    flips = any(min(g.output_signs + g.input_signs) < 0 for g in generators)
+    return FoundGroup(
+        name=name,
+        order=order,
+        generators=generators,
+        transitive_outputs=group.transitive("outputs") and len(live_out) == classes.shape[0],
+        transitive_inputs=group.transitive("inputs") and len(live_in) == classes.shape[1],
+        signed=flips,
+        error=max(element_error(U, g) for g in generators),
+    )
+
+
+def element_error(U: Array, g: GroupElement) -> float:
+    """``|U - g U| / |U|``: how far the rows of U are from those that g takes them to."""
+    m, n = len(g.outputs), len(g.inputs)
+    grid = U.reshape(m, n, -1)
+    signs = np.outer(g.output_signs, g.input_signs)[:, :, None]
+    # Entry (i, j) goes to (outputs[i], inputs[j]).
+    moved = grid[np.ix_(g.outputs, g.inputs)] * signs
+    return float(np.linalg.norm(moved - grid) / np.linalg.norm(grid))
+
+
+def _element(
+    group: Automorphisms, g: tuple[int, ...], live_out: Labels, live_in: Labels, shape: tuple[int, ...]
+) -> GroupElement:
+    """A permutation of the points of the live part as an element acting on all outputs and inputs."""
+    images, signs = list(g), [1] * len(g)
+    if group.signed:
+        signs = [-1 if g[2 * p] & 1 else 1 for p in range(len(g) // 2)]
+        images = [g[2 * p] // 2 for p in range(len(g) // 2)]
+    outputs, inputs = np.arange(shape[0]), np.arange(shape[1])
+    output_signs, input_signs = np.ones(shape[0], dtype=int), np.ones(shape[1], dtype=int)
+    outputs[live_out] = live_out[images[: group.outputs]]
+    inputs[live_in] = live_in[np.array(images[group.outputs :]) - group.outputs]
+    output_signs[live_out], input_signs[live_in] = signs[: group.outputs], signs[group.outputs :]
+    return GroupElement(
+        tuple(outputs.tolist()),
+        tuple(inputs.tolist()),
+        tuple(output_signs.tolist()),
+        tuple(input_signs.tolist()),
+    )

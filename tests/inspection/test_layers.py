@@ -1,0 +1,84 @@
+"""Layers with biases, and symmetries that are not dense."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import metasym as ms
+from metasym.field_symmetry import FieldSymmetry
+from metasym.inspection.spectrum import effective_size
+
+G = ms.groups
+
+
+def with_bias(U: torch.Tensor, n: int, m: int) -> nn.Module:
+    model = nn.Linear(n, m).double()
+    return ms.reparameterize(model, lambda name, module: ms.DenseSymmetry((m, n + 1), U=U), bias="joint")
+
+
+def test_the_input_of_a_bias_is_not_moved() -> None:
+    group = G.cyclic(5)
+    U = G.equivariant_basis(group.direct_sum(group.trivial_rep()), group)
+    (report,) = ms.inspect(with_bias(U, 5, 5))
+    assert report.group is not None
+    assert report.group.name == "Z_5"
+    assert report.group.generators[0].inputs[5] == 5
+    assert not report.notes
+    tied = torch.ones(4 * 6, 1, dtype=torch.float64)  # the bias too has the value of all weights
+    (all_tied,) = ms.inspect(with_bias(tied, 5, 4))
+    assert all_tied.group is not None
+    assert (all_tied.group.name, all_tied.group.order) == ("S_4 x S_5", 24 * 120)
+    signed = torch.tensor([[1.0, -1.0, 1.0], [-1.0, 1.0, 1.0]], dtype=torch.float64).reshape(6, 1)
+    (flipped,) = ms.inspect(with_bias(signed.repeat(1, 2), 2, 2))  # -1 on both sides would flip the bias
+    assert flipped.group is None or not flipped.group.signed
+
+
+def test_a_free_bias_is_told() -> None:
+    model = nn.Linear(6, 6).double()
+    U = G.equivariant_basis(G.cyclic(6), G.cyclic(6))
+    ms.reparameterize(model, lambda name, m: ms.DenseSymmetry((6, 6), U=U))
+    (report,) = ms.inspect(model)
+    assert report.group is not None
+    assert "bias is free" in report.notes[-1]
+
+
+def test_steerable_layers_stored_as_one_block() -> None:
+    basis = G.conv_basis(3, 4, flips=True, fields_out=3)
+    conv = ms.reparameterize(
+        nn.Conv2d(1, 24, 3, bias=False), lambda name, m: FieldSymmetry.of(basis, torch.float32)
+    )
+    (report,) = ms.inspect(conv)
+    assert report.kind == "field"
+    assert report.group is not None
+    assert report.group.name == "D_4"
+    assert len(report.singular_values) == report.effective_filter_size == basis.dimension
+    large = G.conv_basis(3, 8, flips=True, fields_in=4, fields_out=4)
+    wide = ms.reparameterize(nn.Conv2d(64, 64, 3, bias=False), lambda name, m: FieldSymmetry.of(large))
+    assert "not read" in ms.inspect(wide)[0].verdict
+
+
+def test_models_without_symmetries_are_refused() -> None:
+    with pytest.raises(ms.MetasymError, match="expected a reparameterized model"):
+        ms.inspect(nn.Linear(3, 3))
+    report = ms.inspect(ms.reparameterize(nn.Sequential(nn.Linear(3, 3)), "dense"))
+    with pytest.raises(ms.MetasymError, match="expected one of the layers '0', found 'x'"):
+        report["x"]
+    assert str(report).startswith("0: no symmetry found")
+
+
+@pytest.mark.parametrize(
+    ("values", "size", "gap"),
+    [
+        ([5.0, 4.9, 4.8, 0.3, 0.2, 0.1], 3, True),
+        ([3.0, 2.8, 2.5, 2.2, 2.0, 1.5], 6, False),
+        ([3.0, 2.8, 2.5, 2.2, 2.0, 0.7], 6, False),  # the last value of a square matrix drops by itself
+        ([3.0, 2.8, 2.5, 2.2, 2.0, 0.001], 5, True),
+        ([1.0, 0.0, 0.0, 0.0], 1, True),
+        ([1.0, 0.9, 0.08, 0.07, 0.001], 2, True),  # drops among weak values are noise
+        ([0.0, 0.0], 0, False),
+    ],
+)
+def test_effective_size(values: list[float], size: int, gap: bool) -> None:
+    assert effective_size(torch.tensor(values, dtype=torch.float64)) == (size, gap)
