@@ -107,3 +107,6 @@ def test_the_demo_shows_its_parts(tmp_path, capfd):
     assert "equivariance error" in text
     assert "Found: U uses" in text
     assert len(list((tmp_path / "demo").glob("*.png"))) == 3
+    page = (tmp_path / "demo" / "report.html").read_text()
+    assert "Submatrices of U" in page
+    assert "tmp" not in page.partition("<body>")[2].replace("data:image", "")

@@ -12,7 +12,7 @@ def add(commands: Commands) -> None:
     """The command's flags."""
     demo = commands.add_parser("demo", help="learn convolution from data, in about a minute")
     demo.add_argument(
-        "--out", type=Path, default=Path("demo"), help="folder for the pictures (default: demo)"
+        "--out", type=Path, default=Path("demo"), help="folder for the pictures and the page (default: demo)"
     )
     demo.add_argument("--seed", type=int, default=0, help="seed of data and start (default: 0)")
     demo.add_argument(

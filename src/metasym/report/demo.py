@@ -20,6 +20,7 @@ from metasym.learners import Learner
 from metasym.reparam import symmetries
 from metasym.report.figures import draw_learner, theoretical_figure
 from metasym.report.gauge import diagonal_spread, effective_filter_size
+from metasym.report.page import NAME, write
 from metasym.tasks.sampling import sample, seeded
 from metasym.tasks.synthetic import WIDTH, Problem
 from metasym.testing import equivariance_error
@@ -37,7 +38,7 @@ _METHODS = {
 
 
 def demo(out: str | os.PathLike[str], *, seed: int = 0, outer_steps: int = 1000) -> Iterator[str | Table]:
-    """Run the demonstration; yields what there is to show, piece by piece, and writes pictures into ``out``."""
+    """Run the demonstration; yields what there is to show, piece by piece; pictures and a page go into ``out``."""
     folder = Path(out)
     make_folder(folder)
     yield from _proposition()
@@ -49,10 +50,11 @@ def demo(out: str | os.PathLike[str], *, seed: int = 0, outer_steps: int = 1000)
     scores: dict[str, dict[str, float]] = {}
     drawn = theoretical_figure(folder / "theoretical-U-C4")
     found = ""
-    for label in _METHODS:
-        yield f"training {label}, {outer_steps} outer steps ..."
-        experiment = find(f"{_PROBLEM}/{label}", seed=seed, outer_steps=outer_steps)
-        with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as runs:
+        for label in _METHODS:
+            yield f"training {label}, {outer_steps} outer steps ..."
+            experiment = find(f"{_PROBLEM}/{label}", seed=seed, outer_steps=outer_steps)
+            place = Path(runs) / label
             result = run(experiment, place, progress="auto")
             scores[label] = {key: result[key] for key in ("mean", "ci95", "median")}
             if label == "msr-fc":
@@ -60,9 +62,11 @@ def demo(out: str | os.PathLike[str], *, seed: int = 0, outer_steps: int = 1000)
                 assert isinstance(problem, Problem)
                 found = _finding(problem, learner)
                 drawn += draw_learner(experiment, problem, learner, folder)
+        write(Path(runs), folder / NAME, place="metasym demo")
     yield _table(scores)
     yield found
     yield "Pictures: " + ", ".join(str(path) for path in drawn if path.suffix == ".png")
+    yield f"A page with all of it, to open in a browser: {folder / NAME}"
 
 
 def _proposition() -> Iterator[str]:

@@ -22,13 +22,19 @@ def readable(U: Tensor, block_rows: int, size: int | None = None) -> Tensor:
     """``U R`` for an orthogonal R, its ``size`` dominant columns only: ``[rows, size]``, float64.
 
     Blocks pi(i) are ``block_rows`` consecutive rows. R turns the dominant right-singular vectors so that the
-    ``size`` strongest rows of pi(0), in their order, are nearest to a multiple of the identity.
+    ``size`` strongest rows of pi(0), in their order, are nearest to a multiple of the identity. Where there are
+    more columns than rows in a block, R turns them so that pi(0) has all it has in its first ``block_rows``.
     """
     U = U.detach().double()
     size = effective_filter_size(U) if size is None else size
     left, values, _ = torch.linalg.svd(U, full_matrices=False)
     dominant = left[:, :size] * values[:size]
     first = dominant[:block_rows]
+    if size > block_rows:
+        P, _, Q = torch.linalg.svd(first, full_matrices=True)
+        # first = P S Q[:rows], and R = [Q[:rows].T P.T, the rest] gives pi(0) = [P S P.T, 0].
+        rest: Tensor = dominant @ torch.cat([Q[:block_rows].T @ P.T, Q[block_rows:].T], dim=1)
+        return rest
     rows = torch.linalg.vector_norm(first, dim=1).topk(size).indices.sort().values
     # Procrustes: of all orthogonal R, the one that brings first[rows] @ R nearest to the identity.
     P, _, Q = torch.linalg.svd(first[rows].T)

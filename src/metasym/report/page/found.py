@@ -20,6 +20,9 @@ MOST_LETTERED = 20
 """Rows and columns of a pattern that has the number of its class in every cell."""
 MOST_ON_A_RING = 24
 MOST_GENERATORS = 6
+MOST_ELEMENTS = 16
+UNRELATED = 2**0.5
+"""The error of an element that has nothing to do with the layer."""
 _HUES = 61
 _GOLDEN = 0.61803398875
 
@@ -38,13 +41,14 @@ def pattern_figure(pattern: SharingPattern) -> Figure | None:
     signs = " A minus sign: tied with the opposite sign." if pattern.signed and small else ""
     if pattern.signed and not small:
         signs = " Paler: tied with the opposite sign."
+    zeros = f", {pattern.zeros:,} zero (blank)" if pattern.zeros else ""
+    alone = " Entries alone in their class are grey." if pattern.tied + pattern.zeros < classes.size else ""
     doubt = "" if pattern.clear else " The evidence for it is weak: another cut would do almost as well."
     return Figure(
         "Sharing pattern",
         picture,
         f"Entries of W of one colour are tied: {plural(pattern.count, 'class', 'classes')}, {pattern.tied:,} of "
-        f"{classes.size:,} entries tied, {pattern.zeros:,} zero (blank).{signs} Entries alone in their class are "
-        f"grey.{doubt}",
+        f"{classes.size:,} entries tied{zeros}.{signs}{alone}{doubt}",
         css="matrix",
     )
 
@@ -117,13 +121,15 @@ def group_figures(group: FoundGroup) -> list[Figure]:
         if not same:
             sides.append(("inputs", element.inputs, element.input_signs))
         tiles = Markup("").join(
-            Markup("<li>{}<span>{}</span></li>").format(permutation_picture(where, to, signs), where)
+            Markup("<li>{}<span>{}</span></li>").format(
+                permutation_picture(where, to, signs), "" if same else where
+            )
             for where, to, signs in sides
         )
         cycles = "; ".join(f"{where} {cycle_notation(to, signs)}" for where, to, signs in sides)
         what = f"{element.transform}: " if element.transform else ""
         flips = " Dashed: with a change of sign." if _flips(element) else ""
-        count = f" {index + 1} of {len(group.generators)}" if len(group.generators) > 1 else ""
+        count = f" {index + 1} of {len(group.generators)}" if len(group.generators) > 1 else " of the group"
         found.append(
             Figure(
                 f"Generator{count}",
@@ -212,26 +218,30 @@ def _head(tip: tuple[float, float], ux: float, uy: float) -> str:
 
 def errors_figure(errors: GroupErrors) -> Figure:
     """How far from equivariance, element by element, as bars."""
-    shown = list(zip(errors.elements, errors.errors, strict=True))[:32]
-    top = max((error for _, error in shown if math.isfinite(error)), default=0.0) or 1.0
+    # A number that is not finite is null in JSON, and comes back as None.
+    values = [math.nan if error is None else error for error in errors.errors]
+    shown = list(zip(errors.elements, values, strict=True))[:MOST_ELEMENTS]
     line, width = 32, 400
     parts = []
     for index, (name, error) in enumerate(shown):
         y = index * line
-        long = (width - 90) * (error / top if math.isfinite(error) else 1.0)
+        long = (width - 90) * (min(error / UNRELATED, 1.0) if math.isfinite(error) else 1.0)
+        label = name if len(name) <= 50 else f"{name[:49]}…"
         parts.append(
-            f'<text class="tick" x="2" y="{y + 12}">{escape(name)}</text>'
-            f'<rect class="bar" x="2" y="{y + 16}" width="{max(long, 1):.1f}" height="11"/>'
-            f'<text class="tick" x="{max(long, 1) + 8:.1f}" y="{y + 26}">{number(error)}</text>'
+            f'<text class="tick" x="2" y="{y + 12}">{escape(label)}</text>'
+            f'<path class="grid" d="M2 {y + 22}H{width - 88}"/>'
+            f'<rect class="bar" x="2" y="{y + 17}" width="{max(long, 1):.1f}" height="10"/>'
+            f'<text class="tick" x="{max(long, 1) + 8:.1f}" y="{y + 27}">{number(error)}</text>'
         )
-    about = (
-        f"Equivariance error for {plural(len(shown), 'element')} of {errors.group}; largest {number(top)}."
-    )
+    largest = number(max(values))
+    about = f"Equivariance error for {plural(len(shown), 'element')} of {errors.group}; largest {largest}."
     angles = ""
+    if len(values) > len(shown):
+        angles = f" The first {len(shown)} of {len(values)} elements; the largest of all: {largest}."
     if errors.angles:
-        angles = f" Largest principal angle to the equivariant maps: {number(max(errors.angles))}°."
+        angles += f" Largest principal angle to the equivariant maps: {number(max(errors.angles))}°."
     return Figure(
         f"Equivariance error, {errors.group}",
         drawing(width, line * len(shown) + 4, about, parts),
-        f"0 is exact, 1.4 unrelated.{angles} {errors.note}".strip(),
+        f"0 is exact, 1.4 (the whole width) unrelated.{angles} {errors.note}".strip(),
     )

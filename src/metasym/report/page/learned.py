@@ -19,7 +19,7 @@ from metasym.learners import Learner
 from metasym.reparam import symmetries
 from metasym.report.page.read import Run
 from metasym.serialization import CheckpointError, unpack
-from metasym.symmetry import KroneckerSymmetry, Symmetry
+from metasym.symmetry import DenseSymmetry, KroneckerSymmetry, Symmetry
 from metasym.tasks.sampling import sample, seeded
 from metasym.types import Batch, MetasymError
 
@@ -65,7 +65,9 @@ def learned(run: Run) -> Learned:
     except CheckpointError:
         raise
     except MetasymError:
-        return Learned(_from_state(state), None)
+        report = run.report
+        shapes = {} if report is None else {layer.name: layer.weight_shape for layer in report}
+        return Learned(_from_state(state, shapes), None)
     if support is None:
         return Learned(_at_start(learner.model), learner.model)
     return Learned(_layers(learner, learner.adapt(support)), learner.model)
@@ -101,8 +103,11 @@ def _layers(learner: Learner, adapted: nn.Module) -> list[Layer]:
     return layers
 
 
-def _from_state(state: Mapping[str, Any]) -> list[Layer]:
-    """The layers as far as the names and shapes of the checkpoint's tensors tell."""
+def _from_state(state: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> list[Layer]:
+    """The layers as far as the names and shapes of the checkpoint's tensors tell.
+
+    ``shapes`` of the layers' weights, where a stored report knows them.
+    """
     best = state.get("best")
     chosen = best["state"] if isinstance(best, dict) and "state" in best else state.get("learner", {})
     tensors = {
@@ -114,22 +119,28 @@ def _from_state(state: Mapping[str, Any]) -> list[Layer]:
     for key, value in tensors.items():
         found = re.fullmatch(r"(?:(.*)\.)?parametrizations\.weight\.original", key)
         if found:
-            layers.append(_reparameterized(found[1] or "", tensors, key.removesuffix("original")))
+            layers.append(_reparameterized(found[1] or "", shapes, tensors, key.removesuffix("original")))
         elif re.fullmatch(r"(?:.*\.)?weight", key) and value.ndim >= 2:
             layers.append(Layer(key.removesuffix("weight").rstrip("."), value, START, None))
     return layers
 
 
-def _reparameterized(name: str, tensors: Mapping[str, Tensor], prefix: str) -> Layer:
+def _reparameterized(
+    name: str, shapes: Mapping[str, tuple[int, ...]], tensors: Mapping[str, Tensor], prefix: str
+) -> Layer:
     for head in (f"{prefix}0.", f"{prefix}0.symmetry."):
         if f"{head}U1" in tensors:
             factors: list[Tensor] = []
             while f"{head}U{len(factors) + 1}" in tensors:
                 factors.append(tensors[f"{head}U{len(factors) + 1}"])
-            symmetry = KroneckerSymmetry(_kronecker_shape(factors), factors=factors, learnable=False)
+            symmetry = KroneckerSymmetry(shapes.get(name) or _kronecker_shape(factors), factors=factors)
             return Layer(name, drawn_weight(symmetry), DRAWN, symmetry)
         if f"{head}U" in tensors:
-            return Layer(name, None, "", None, columns=tensors[f"{head}U"])
+            U = tensors[f"{head}U"]
+            if math.prod(shapes.get(name, ())) == len(U) and bool(torch.isfinite(U).all()):
+                dense = DenseSymmetry(shapes[name], U=U)
+                return Layer(name, drawn_weight(dense), DRAWN, dense)
+            return Layer(name, None, "", None, columns=U)
     return Layer(name, None, "", None)
 
 

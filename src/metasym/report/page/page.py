@@ -17,6 +17,7 @@ from metasym.report.page.learned import learned
 from metasym.report.page.read import Run, Runs, find_runs
 from metasym.report.page.scores import (
     Row,
+    by_support,
     description,
     intervals_figure,
     pooled,
@@ -59,6 +60,7 @@ class RunPart:
     headline: str
     about: str
     scores: list[tuple[str, str]]
+    by_support: list[tuple[str, str]]
     score_figure: Figure | None
     training: list[Figure]
     notes: list[str]
@@ -68,26 +70,29 @@ class RunPart:
     origin: list[tuple[str, str]]
 
 
-def write(folder: Path, out: Path, *, detail: int = DETAIL, note: Note = lambda _: None) -> Page:
+def write(
+    folder: Path, out: Path, *, detail: int = DETAIL, note: Note = lambda _: None, place: str | None = None
+) -> Page:
     """The page about ``folder``, written to the file ``out`` whole or not at all.
 
-    ``note`` is told which of several runs is being drawn, a line each: a large U takes seconds.
+    ``note`` is told which of several runs is being drawn, a line each: a large U takes seconds. ``place`` stands
+    where the page would name the folder, which may not stay there.
     """
     found = find_runs(folder)
     if out.is_dir():
         raise MetasymError(f"{out}: expected a file to write the page to, found a folder")
     make_folder(out.parent)
-    page = _render(found, detail, note)
+    page = _render(found, detail, note, place)
     write_atomically(out, page.html.encode(), what="a page")
     return page
 
 
 def render(folder: Path, *, detail: int = DETAIL) -> Page:
     """The page about the run in ``folder``, or the runs below it; the first ``detail`` are drawn."""
-    return _render(find_runs(folder), detail, lambda _: None)
+    return _render(find_runs(folder), detail, lambda _: None, None)
 
 
-def _render(found: Runs, detail: int, note: Note) -> Page:
+def _render(found: Runs, detail: int, note: Note, place: str | None) -> Page:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     faults, parts, rows = list(found.faults), [], []
@@ -98,7 +103,7 @@ def _render(found: Runs, detail: int, note: Note) -> Page:
             if not alone:
                 note(f"drawing {index + 1} of {min(detail, len(found.runs))}: {run.name}")
             try:
-                parts.append(run_part(run, anchor))
+                parts.append(run_part(run, anchor, named=place is None))
             except MetasymError as error:
                 if alone:
                     raise
@@ -117,9 +122,9 @@ def _render(found: Runs, detail: int, note: Note) -> Page:
     style = files("metasym.report.page").joinpath("page.css").read_text()
     overview = [f for f in (intervals_figure(found.runs), compared_curves(found.runs)) if f is not None]
     html = environment.get_template("page.html").render(
-        title=found.runs[0].title if alone else found.folder.resolve().name,
+        title=place or (found.runs[0].title if alone else found.folder.resolve().name),
         alone=alone,
-        folder=str(found.folder),
+        folder=None if place else str(found.folder),
         rows=rows,
         show=_columns(rows),
         pooled=[] if alone else pooled(found.runs),
@@ -136,8 +141,8 @@ def _render(found: Runs, detail: int, note: Note) -> Page:
     return Page(html, len(found.runs), len(parts), faults)
 
 
-def run_part(run: Run, anchor: str) -> RunPart:
-    """All that the page shows of one run."""
+def run_part(run: Run, anchor: str, *, named: bool = True) -> RunPart:
+    """All that the page shows of one run; ``named``: its folder too."""
     layers, note = _learned(run)
     result = run.result
     return RunPart(
@@ -149,13 +154,14 @@ def run_part(run: Run, anchor: str) -> RunPart:
         headline="" if result is None else f"{result['metric']} {score_text(result)}",
         about="" if result is None else str(description(result)),
         scores=[] if result is None else _scores(run, result),
+        by_support=[] if result is None else by_support(result),
         score_figure=None if result is None else tasks_figure(result),
         training=training_figures(run),
         notes=training_notes(run),
         layers=layers,
         layer_note=note,
         config=_config(run),
-        origin=_origin(run),
+        origin=_origin(run, named),
     )
 
 
@@ -167,7 +173,7 @@ def _learned(run: Run) -> tuple[list[LayerPart], str]:
         return [], "The checkpoint holds no weight of two or more dimensions."
     # Layers with a symmetry first: they are what the page is about.
     ordered = sorted(found.layers, key=lambda layer: layer.symmetry is None and layer.columns is None)
-    reports = inspected(found.layers, found.model)
+    reports = inspected(found.layers, found.model, run.report)
     shown = [layer_part(layer, reports.get(layer.name)) for layer in ordered[:_MOST_LAYERS]]
     rest = len(ordered) - len(shown)
     return shown, f"{plural(rest, 'more layer')} not shown." if rest else ""
@@ -220,10 +226,10 @@ def _plain(value: Any) -> str:
     return str(value)
 
 
-def _origin(run: Run) -> list[tuple[str, str]]:
+def _origin(run: Run, named: bool) -> list[tuple[str, str]]:
     """Where the run comes from: command, seed, commit, versions, machine."""
     result = run.result or {}
-    rows = [("folder", str(run.folder))]
+    rows = [("folder", str(run.folder))] if named else []
     for key, label in (
         ("command", "command"),
         ("commit", "commit"),

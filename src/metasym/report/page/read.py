@@ -13,6 +13,7 @@ from typing import Any
 from metasym.checkpoint import CURRENT
 from metasym.experiments.files import CONFIG, RESULT, read_json, read_result
 from metasym.experiments.run import FIND
+from metasym.inspection import SymmetryReport
 from metasym.metrics import NAME as METRICS
 from metasym.types import MetasymError
 
@@ -56,7 +57,9 @@ class Run:
     @property
     def title(self) -> str:
         """The experiment's name, or the folder's where it has none."""
-        found = (self.result or {}).get("experiment") or self.config.get("name")
+        found = (
+            (self.result or {}).get("experiment") or self.config.get("name") or self.config.get("experiment")
+        )
         return found if isinstance(found, str) and found else self.name
 
     @property
@@ -76,10 +79,27 @@ class Run:
     @property
     def planned_steps(self) -> int | None:
         """How many outer steps the run was to take, as far as its config says."""
-        for place in (self.recipe, self.config):
-            if isinstance(place.get("outer_steps"), int):
-                return int(place["outer_steps"])
+        found = self.chosen("outer_steps")
+        return found if isinstance(found, int) else None
+
+    def chosen(self, name: str) -> Any:
+        """A choice by its name: of a recipe, of ``metasym learn``, or of a plain training; None without it."""
+        choices = self.config.get("choices")
+        for place in (self.recipe, choices if isinstance(choices, dict) else {}, self.config):
+            if place.get(name) is not None:
+                return place[name]
         return None
+
+    @property
+    def report(self) -> SymmetryReport | None:
+        """What an inspection said at the end of the run, where the run stored it."""
+        stored = (self.result or {}).get("symmetry")
+        if not isinstance(stored, dict):
+            return None
+        try:
+            return SymmetryReport.from_json(stored)
+        except MetasymError as error:
+            raise MetasymError(f"{self.folder / RESULT}: {error}") from None
 
     @property
     def state(self) -> str:

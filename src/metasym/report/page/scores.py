@@ -52,8 +52,7 @@ def row(run: Run, anchor: str | None) -> Row:
     """The run's line in the table."""
     result = run.result
     if result is None:
-        recipe = run.config.get("recipe_name")
-        seed = run.recipe.get("seed", run.config.get("seed"))
+        recipe, seed = run.config.get("recipe_name", run.config.get("recipe")), run.chosen("seed")
         steps = f"{run.records.steps[-1]:,}" if run.records.steps else "-"
         blank = ("-", "-", "-", steps, "-" if seed is None else str(seed), "-")
         return Row(
@@ -61,7 +60,7 @@ def row(run: Run, anchor: str | None) -> Row:
             run.name,
             run.title,
             run.method,
-            str(recipe or "-"),
+            recipe if isinstance(recipe, str) else "-",
             *blank,
             state=run.state,
             finished=False,
@@ -124,6 +123,18 @@ def _poolable(result: dict[str, Any]) -> bool:
     except (KeyError, TypeError, ValueError):
         return False
     return bool(result["per_task"])
+
+
+def by_support(result: dict[str, Any]) -> list[tuple[str, str]]:
+    """Scores from other numbers of support examples, where the result has them."""
+    found = result.get("by_support")
+    rows = []
+    for count, cell in (found if isinstance(found, dict) else {}).items():
+        if isinstance(cell, dict):
+            mean, half = (math.nan if cell.get(key) is None else float(cell[key]) for key in ("mean", "ci95"))
+            shown = score_text({"metric": result["metric"], "mean": mean, "ci95": half})
+            rows.append((f"{count}, as chosen" if str(result.get("support")) == count else str(count), shown))
+    return rows
 
 
 def tasks_figure(result: dict[str, Any]) -> Figure | None:

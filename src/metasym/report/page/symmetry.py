@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from metasym.field_symmetry import FieldSymmetry
-from metasym.inspection import LayerReport, inspect
+from metasym.inspection import LayerReport, SymmetryReport, inspect
 from metasym.inspection.layers import inspect_layer
 from metasym.report.gauge import effective_filter_size, readable
 from metasym.report.page.found import cycle_notation, errors_figure, group_figures, pattern_figure
@@ -24,7 +24,7 @@ from metasym.report.page.text import layer_name, number, shape
 from metasym.report.page.training import Figure
 from metasym.symmetry import DenseSymmetry, KroneckerSymmetry, Symmetry
 
-SHOWN_BLOCKS, SHOWN_ROWS, SHOWN_FILTERS = 24, 24, 64
+SHOWN_BLOCKS, SHOWN_ROWS, SHOWN_COLUMNS, SHOWN_FILTERS = 24, 24, 64, 64
 _KINDS: dict[type, str] = {
     DenseSymmetry: "dense",
     KroneckerSymmetry: "Kronecker",
@@ -85,11 +85,16 @@ def layer_part(layer: Layer, report: LayerReport | None = None) -> LayerPart:
     return part
 
 
-def inspected(layers: Sequence[Layer], model: nn.Module | None) -> dict[str, LayerReport]:
-    """What an inspection says of each layer, by name; frozen symmetries, which nobody learned, are left out."""
+def inspected(
+    layers: Sequence[Layer], model: nn.Module | None, stored: SymmetryReport | None
+) -> dict[str, LayerReport]:
+    """What an inspection says of each layer, by name: the one that the run stored, or one made now.
+
+    Frozen symmetries, which nobody learned, are not inspected.
+    """
+    if stored is not None:
+        return {report.name: report for report in stored}
     wanted = [layer for layer in layers if layer.symmetry is not None and layer.symmetry.learnable]
-    if model is None:
-        wanted = [layer for layer in layers if isinstance(layer.symmetry, KroneckerSymmetry)]
     if not wanted or not all(_finite(layer.symmetry) for layer in wanted):
         return {}
     if model is not None:
@@ -263,8 +268,8 @@ def singular_figure(values: Sequence[float], used: int) -> Figure:
 
 def submatrices_figure(U: Tensor, outputs: int, inputs: int, used: int) -> Figure:
     """The first submatrices pi(i) of U ``[outputs * inputs, k]``, in a gauge that can be read."""
-    size = min(used, inputs)
-    turned = readable(U, inputs, size).reshape(outputs, inputs, size).abs().numpy()
+    turned = readable(U, inputs, used).reshape(outputs, inputs, used)[:, :, :SHOWN_COLUMNS].abs().numpy()
+    size = turned.shape[2]
     rows = inputs if inputs <= SHOWN_ROWS + 8 else SHOWN_ROWS
     shown = turned[:SHOWN_BLOCKS, :rows]
     top = _top(shown)
@@ -281,7 +286,8 @@ def submatrices_figure(U: Tensor, outputs: int, inputs: int, used: int) -> Figur
         "Submatrices of U",
         tiles,
         f"π(i) makes row i of W from the filter: {counted}{cut}, by absolute value. U is defined up to a turn of "
-        f"its columns; here they are turned so that π(0) is nearest to the identity, {size} of {U.shape[1]} shown.",
+        f"its columns; here they are turned so that π(0) is nearest to the identity, {size} of {U.shape[1]} "
+        "columns shown.",
         colour_bar(number(top), signed=False),
         css="wide",
     )

@@ -1,0 +1,238 @@
+"""What the report page draws, read back from the drawing."""
+
+from __future__ import annotations
+
+import base64
+import io
+import math
+import re
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from PIL import Image
+
+import metasym as ms
+from metasym import groups
+from metasym.experiments.files import write_json
+from metasym.inspection import inspect
+from metasym.report.gauge import readable
+from metasym.report.page import render
+from metasym.report.page.found import (
+    class_colour,
+    cycle_notation,
+    errors_figure,
+    group_figures,
+    pattern_figure,
+    permutation_picture,
+)
+from metasym.report.page.images import NEGATIVE, POSITIVE, matrix_image
+from metasym.report.page.svg import Scale, Series, line_chart, linear_ticks, log_ticks
+from metasym.report.page.text import breakable, number, step_size_name, tick
+from metasym.report.page.training import POINTS, thinned
+from tests.report.page_runs import Document
+
+
+def pixels(markup: str) -> np.ndarray:
+    """The picture in an <img>, RGBA."""
+    (data,) = re.findall(r"base64,([A-Za-z0-9+/=]+)", markup)
+    return np.asarray(Image.open(io.BytesIO(base64.b64decode(data))).convert("RGBA"))
+
+
+def signed_shifts(n: int) -> groups.Group:
+    turn = torch.zeros(n, n, dtype=torch.float64)
+    turn[torch.arange(1, n), torch.arange(n - 1)] = 1
+    turn[0, n - 1] = -1
+    return groups.from_generators([turn])
+
+
+def planted(group: groups.Group) -> torch.nn.Module:
+    """A layer whose U is a basis of the group's equivariant maps, turned at random, and a little noise."""
+    generator = torch.Generator().manual_seed(0)
+    basis = groups.equivariant_basis(group, group)
+    turn = torch.linalg.qr(torch.randn(basis.shape[1], basis.shape[1], generator=generator).double()).Q
+    U = 3 * basis @ turn + 0.01 * torch.randn(basis.shape, generator=generator)
+    model = torch.nn.Linear(group.degree, group.degree, bias=False)
+    return ms.reparameterize(model, lambda _, module: ms.DenseSymmetry(module.weight.shape, U=U.float()))
+
+
+def test_a_matrix_is_its_signs_and_sizes():
+    values = np.array([[0.0, 2.0, -1.0], [-2.0, 0.5, math.nan]])
+    found = pixels(matrix_image(values, "m"))
+    assert found.shape == (2, 3, 4)
+    opacity = found[..., 3] / 255
+    np.testing.assert_allclose(opacity[0], [0, 1, 0.5], atol=0.01)
+    np.testing.assert_allclose(opacity[1], [1, 0.25, 1], atol=0.01)
+    assert tuple(found[0, 1, :3]) == POSITIVE
+    assert tuple(found[1, 0, :3]) == NEGATIVE
+    assert tuple(found[1, 2, :3]) not in (POSITIVE, NEGATIVE)
+    assert not pixels(matrix_image(np.zeros((2, 2)), "zero"))[..., 3].any()
+    halved = pixels(matrix_image(values, "m", limit=4.0))
+    assert abs(halved[0, 1, 3] / 255 - 0.5) < 0.01
+
+
+def test_small_patterns_are_lettered():
+    pattern = inspect(planted(signed_shifts(6)))[0].pattern
+    figure = pattern_figure(pattern)
+    letters = [int(t.replace("−", "-")) for t in re.findall(r">(−?\d+)</text>", figure.body)]
+    assert letters == [value for row in pattern.classes for value in row]
+    assert min(letters) < 0
+    assert "opposite sign" in figure.caption
+
+
+def test_large_patterns_are_coloured():
+    pattern = inspect(planted(groups.shifts(22)))[0].pattern
+    found = pixels(pattern_figure(pattern).body)
+    assert found.shape[:2] == (22, 22)
+    classes, colours = np.array(pattern.classes), found[..., :3].reshape(-1, 3)
+    for number_ in range(1, 23):
+        (own,) = np.unique(colours[(classes == number_).ravel()], axis=0)
+        assert tuple(own) in {class_colour(rank) for rank in range(22)}
+    assert len(np.unique(colours, axis=0)) == 22
+
+
+def test_neighbouring_classes_look_different():
+    for rank in range(60):
+        apart = np.subtract(class_colour(rank), class_colour(rank + 1))
+        assert np.abs(apart).max() > 60
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: groups.shifts(7), lambda: groups.dihedral(5), lambda: signed_shifts(5)]
+)
+def test_generators_are_drawn_as_they_map(make):
+    report = inspect(planted(make()))[0]
+    for element, figure in zip(report.group.generators, group_figures(report.group), strict=True):
+        sides = [element.outputs] if element.outputs == element.inputs else [element.outputs, element.inputs]
+        rings = re.findall(r"<svg.*?</svg>", figure.body)
+        assert len(rings) == len(sides)
+        for ring, to in zip(rings, sides, strict=True):
+            moved = sum(i != j for i, j in enumerate(to))
+            assert ring.count('class="node') == len(to)
+            assert ring.count('class="head"') == moved  # a line with two heads for a swap
+        flips = min(element.output_signs + element.input_signs) < 0
+        assert ("arrow flipped" in figure.body or "node still flipped" in figure.body) == flips
+
+
+def test_an_arrow_goes_from_a_point_to_its_image():
+    ring = permutation_picture("points", [1, 2, 0], [1, 1, 1])
+    nodes = [
+        tuple(map(float, p)) for p in re.findall(r'<circle class="node" cx="([\d.]+)" cy="([\d.]+)"', ring)
+    ]
+    arrows = re.findall(r'<path class="arrow" d="M([\d.]+) ([\d.]+)L([\d.]+) ([\d.]+)"', ring)
+    pairs = set()
+    for arrow in arrows:
+        x, y, p, q = map(float, arrow)
+        pairs.add(tuple(min(range(3), key=lambda i, a=a: math.dist(nodes[i], a)) for a in ((x, y), (p, q))))
+    assert pairs == {(0, 1), (1, 2), (2, 0)}
+
+
+def test_many_points_are_a_permutation_matrix():
+    to = np.random.default_rng(0).permutation(40)
+    found = pixels(permutation_picture("points", to.tolist(), [1] * 40))[..., 3] > 0
+    assert (found.argmax(0) == to).all()
+    assert found.sum() == 40
+
+
+def test_cycles():
+    assert cycle_notation([1, 2, 0, 3, 5, 4], [1] * 6) == "(0 1 2)(4 5)"
+    assert cycle_notation([0, 1], [1, 1]) == "stay as they are"
+    assert cycle_notation([1, 0, 2], [1, -1, -1]) == "(0 −1)(−2)"
+    assert cycle_notation([*range(1, 200), 0], [1] * 200).endswith(" …")
+
+
+def test_a_run_with_a_network_of_the_users_own_shows_its_stored_report(tmp_path):
+    model = planted(groups.dihedral(5))
+    report = inspect(model)
+    ms.save(ms.MSR(model, loss=F.mse_loss), tmp_path / "checkpoint.safetensors")
+    config = {"command": "learn", "experiment": "learn/mine", "method": "msr", "recipe": "learn"}
+    write_json(
+        tmp_path / "config.json", {**config, "choices": {"model": "mine:net", "seed": 5, "outer_steps": 9}}
+    )
+    result = {
+        "mean": 0.5,
+        "ci95": 0.1,
+        "median": 0.4,
+        "diverged": 0,
+        "outer_steps": 9,
+        "inner_lrs": {},
+        "seed": 5,
+    }
+    others = {"support": 2, "by_support": {"1": {"mean": 0.7, "ci95": 0.2}, "2": {"mean": 0.5, "ci95": 0.1}}}
+    write_json(
+        tmp_path / "result.json",
+        {**config, "metric": "mse", **result, **others, "symmetry": report.to_json(), "per_task": [0.4, 0.6]},
+    )
+    found = Document(render(tmp_path).html)
+    assert "Equivariant to D_5, of order 10" in found.words
+    assert "Sharing pattern" in found.words
+    assert "Submatrices of U" in found.words
+    assert "made by U from a filter drawn at random" in found.words
+    assert "2, as chosen" in found.words
+    (tmp_path / "result.json").unlink()
+    assert "does not say which shape" in Document(render(tmp_path).html).words
+
+
+def test_errors_as_bars():
+    errors = inspect(planted(groups.shifts(20)), "shifts")[0].errors
+    figure = errors_figure(errors)
+    widths = [float(w) for w in re.findall(r'class="bar" x="2" y="\d+" width="([\d.]+)"', figure.body)]
+    expected = [max(310 * e / math.sqrt(2), 1) for e in errors.errors[:16]]
+    np.testing.assert_allclose(widths, expected, atol=0.1)
+    assert "The first 16 of 20 elements" in figure.caption
+
+
+def test_more_columns_than_a_block_has_rows():
+    U = torch.randn(20, 9, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    turned = readable(U, 4, 9)
+    torch.testing.assert_close(turned @ turned.T, U @ U.T)  # a turn of the columns, nothing else
+    first = turned[:4]
+    torch.testing.assert_close(first[:, 4:], torch.zeros(4, 5, dtype=torch.float64))
+    torch.testing.assert_close(first[:, :4], first[:, :4].T)
+    assert bool((torch.linalg.eigvalsh(first[:, :4]) > 0).all())
+
+
+def test_lines_go_where_the_values_are():
+    chart = line_chart(
+        [Series("a", [0, 5, 10], [1.0, math.nan, 100.0])], xlabel="x", ylabel="y", about="", log=True
+    )
+    (path,) = re.findall(r'<path class="line c0" d="([^"]*)"', chart)
+    assert path.count("M") == 2  # a gap where it is NaN
+    ticks = dict(re.findall(r'x="56" y="([\d.]+)"[^>]*>([^<]*)<', chart))
+    heights = {label: float(y) for y, label in ticks.items()}
+    ends = [float(y) for y in re.findall(r"[\d.]+ ([\d.]+)", path)]
+    np.testing.assert_allclose(ends, [heights["1"], heights["100"]], atol=0.2)
+    assert line_chart([Series("a", [0], [math.nan])], xlabel="", ylabel="", about="") is None
+
+
+def test_thinning_keeps_the_extremes():
+    values = [float(i) for i in range(1000)]
+    values[500], values[700] = 5000.0, math.nan
+    line = thinned("a", list(range(1000)), values)
+    assert len(line.x) <= POINTS
+    assert max(line.high) == 5000.0
+    assert min(line.low) == 0.0
+    assert max(line.y) < 1000  # a median
+    assert thinned("b", [1, 2], [3.0, 4.0]).y == [3.0, 4.0]
+
+
+def test_ticks_are_round_and_inside():
+    assert linear_ticks(0, 1) == [0, 0.2, 0.4, 0.6, 0.8, 1.0]
+    assert log_ticks(0.001, 10_000) == [0.001, 0.01, 0.1, 1, 10, 100, 1000, 10000]
+    assert log_ticks(1, 30) == [1, 2, 5, 10, 20]
+    for low, high in ((3e-9, 7e11), (0.5, 0.9), (1.0, 3.5)):
+        assert len(log_ticks(low, high)) >= 2
+        assert all(low * 0.99 <= value <= high * 1.01 for value in log_ticks(low, high))
+    assert Scale(1, 100, 0, 10, log=True)(10) == pytest.approx(5)
+
+
+def test_numbers_and_names():
+    assert [number(v) for v in (0.0717645, 1234.5, 0.0, 5.3e18, -2.5, math.nan, math.inf)] == [
+        "0.0718", "1,234", "0", "5.30e18", "−2.50", "not finite", "∞",
+    ]  # fmt: skip
+    assert [tick(v) for v in (0.0, 0.25, 1e-5, 2e6, -3.0)] == ["0", "0.25", "1e−5", "2e6", "−3"]
+    assert step_size_name("parametrizations.weight.original") == "v"
+    assert step_size_name("2.parametrizations.weight.0.U1") == "U1 of 2"
+    assert step_size_name("head.bias") == "head.bias"
+    assert breakable("a/b_<c>") == "a/<wbr>b_&lt;c&gt;"
