@@ -70,6 +70,21 @@ def test_compress_keeps_the_function_and_the_inner_steps() -> None:
     assert torch.allclose(found.T @ found, torch.diag((found**2).sum(0)))
 
 
+def test_compress_can_make_all_directions_equally_strong() -> None:
+    """The span and the weight stay; U U^T becomes the number of outputs times the projection on the span."""
+    g = torch.Generator().manual_seed(0)
+    U = torch.randn(12, 2, generator=g, dtype=torch.float64) @ torch.randn(
+        2, 7, generator=g, dtype=torch.float64
+    )
+    layer = nn.Linear(4, 3, bias=False).double()
+    ms.reparameterize(layer, lambda n, m: ms.DenseSymmetry((3, 4), U=U), filter_std=1.0, generator=g)
+    W = layer.weight.detach().clone()
+    assert compress(layer, equal=True) == {"": 2}
+    torch.testing.assert_close(layer.weight.detach(), W)
+    found = ms.symmetries(layer)[""].matrix()
+    torch.testing.assert_close(found @ found.T, 3 * U @ torch.linalg.pinv(U))
+
+
 def test_bad_input_is_one_line() -> None:
     with pytest.raises(MetasymError, match="a model with dense symmetries, found none in Linear"):
         compress(nn.Linear(2, 2))

@@ -62,12 +62,16 @@ def shrink_singular_values(U: Tensor, by: float) -> None:
 
 
 @torch.no_grad()
-def compress(model: nn.Module, *, tolerance: float = 1e-3) -> dict[str, int]:
+def compress(model: nn.Module, *, tolerance: float = 1e-3, equal: bool = False) -> dict[str, int]:
     """Drop, in place, the filter entries that each dense symmetry of ``model`` does not use.
 
     U is rotated to its principal directions and those with a singular value below ``tolerance`` times the
     largest are dropped; v is rotated along. Returns the filter size that is left, by layer. Make a new learner
     and optimizer afterwards: the parameters' shapes have changed.
+
+    ``equal`` gives all directions left the same strength, the square root of the number of output channels:
+    what an exact solver has found need not suit a few gradient steps, which multiply by U U^T. Weights stay as
+    they were, and step sizes of order 1 are useful (the loss being a mean over the output channels).
     """
     if tolerance < 0:
         raise MetasymError(f"expected tolerance >= 0, found {tolerance}")
@@ -82,14 +86,17 @@ def compress(model: nn.Module, *, tolerance: float = 1e-3) -> dict[str, int]:
             raise MetasymError(
                 f"expected a U that is not all zero in layer {name!r}, found every entry pruned"
             )
-        v = (V[:kept] @ plist.original.double()).to(plist.original.dtype)
+        strengths = values[:kept]
+        if equal:
+            strengths = torch.full_like(strengths, math.sqrt(symmetry.weight_shape[0]))
+        v = (values[:kept] / strengths) * (V[:kept] @ plist.original.double())
         smaller = DenseSymmetry(
             symmetry.weight_shape,
-            U=(principal[:, :kept] * values[:kept]).to(symmetry.U.dtype),
+            U=(principal[:, :kept] * strengths).to(symmetry.U.dtype),
             learnable=symmetry.learnable,
         )
         plist[0] = smaller
-        plist.original = nn.Parameter(v, requires_grad=plist.original.requires_grad)
+        plist.original = nn.Parameter(v.to(plist.original.dtype), requires_grad=plist.original.requires_grad)
         left[name] = kept
     if not left:
         raise MetasymError(f"expected a model with dense symmetries, found none in {type(model).__name__}")

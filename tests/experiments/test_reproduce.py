@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -31,10 +32,26 @@ def test_small_files_stand_for_runs_whose_folders_are_gone(tmp_path: Path) -> No
     stored = json.loads(first[0].read_text())
     stored["config"]["recipe"]["outer_lr"] = 1.0  # the file of another recipe is refused, not overwritten
     first[0].write_text(json.dumps(stored))
-    with pytest.raises(MetasymError, match=r"outer_lr 0\.0005, found one with 1\.0"):
+    refused = re.escape(
+        f"{first[0]}: expected a result with outer_lr 0.0005, found one with 1.0; move it away"
+    )
+    with pytest.raises(MetasymError, match=refused):
         reproduce(
             "table1", tmp_path / "c", results=results, quick=True, seeds=[0], only=ONLY, progress="silent"
         )
+    first[0].write_bytes(before[0][:-30])  # a damaged one is named, and kept
+    with pytest.raises(MetasymError, match=f"{re.escape(str(first[0]))}: .*truncated or corrupted"):
+        reproduce(
+            "table1", tmp_path / "d", results=results, quick=True, seeds=[0], only=ONLY, progress="silent"
+        )
+    assert first[0].read_bytes() == before[0][:-30]
+
+
+def test_quick_shortens_both_stages() -> None:
+    found = plan("table1", quick=True, seeds=[0], recipes=["best"], only="translation/rank1/small/*")
+    steps = {e.name.rpartition("/")[2]: (e.recipe.find_steps, e.recipe.outer_steps) for e in found}
+    assert steps["msr-fc"] == (50, 50)
+    assert steps["maml-fc"] == (0, 50)
 
 
 def test_sizes_plan() -> None:

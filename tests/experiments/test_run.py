@@ -17,6 +17,7 @@ from metasym.experiments import find, run
 from metasym.experiments.files import read_result, write_json
 from metasym.experiments.reproduce import reproduce
 from metasym.experiments.run import command, flags, load_run
+from metasym.reparam import symmetries
 from metasym.tasks.sampling import sample
 from metasym.training import train
 from metasym.types import Batch, MetasymError
@@ -288,6 +289,20 @@ def test_the_first_stage_of_a_recipe_is_found_pruned_and_loaded(tmp_path):
     (tmp_path / "a" / "result.json").unlink()  # killed before the result: the rest is the same to the bit
     again = run(wanted, tmp_path / "a", resume=True, progress="silent")
     assert again["per_task"] == found["per_task"]
+
+
+def test_a_first_stage_with_a_solver_of_its_own_leaves_equal_directions_for_gradient_steps(tmp_path):
+    changes = {"outer_steps": 1, "find_steps": 40, "train_tasks": 32, "test_tasks": 4, "image_size": 6}
+    wanted = find("rotation/rot90/msr-conv", "best", **changes, outer_lr=1e-12)
+    found = run(wanted, tmp_path, progress="silent")
+    assert "v" in found["inner_lrs"]  # the second stage takes gradient steps
+    _, problem, learner = load_run(tmp_path)
+    (symmetry,) = symmetries(learner.model).values()
+    strengths = torch.linalg.svdvals(symmetry.matrix().detach())
+    assert torch.allclose(strengths, torch.full_like(strengths, 12**0.5), rtol=1e-4)
+    assert len(strengths) < 64
+    inside = torch.linalg.qr(symmetry.matrix().detach().double()).Q.T @ problem.true_basis
+    assert float(torch.linalg.svdvals(inside).median()) > 0.9  # exact solves find the space in few steps
 
 
 def test_the_command_of_a_result_is_the_command_that_makes_it():

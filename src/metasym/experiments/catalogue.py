@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import fnmatch
 from functools import cache
@@ -10,7 +11,7 @@ from typing import Any
 from metasym.experiments import few_shot, paper
 from metasym.experiments.best import best_changes
 from metasym.experiments.config import Experiment
-from metasym.experiments.paper import RECIPES, TABLE1, TABLE2, variant
+from metasym.experiments.paper import TABLE1, TABLE2, check_recipe, variant
 from metasym.experiments.printed import Printed
 from metasym.types import MetasymError
 
@@ -36,22 +37,13 @@ def names(pattern: str | None = None) -> list[str]:
 def find(name: str, recipe: str = "paper", **changes: Any) -> Experiment:
     """The experiment ``name`` with a recipe (``RECIPES``) and with some of its fields changed."""
     if name not in _cells():
-        near = difflib.get_close_matches(name, _cells(), n=3, cutoff=0.5)
+        near = difflib.get_close_matches(name, _cells(), n=3, cutoff=0.5) or names(name)[:3]
         hint = f"did you mean {' or '.join(near)}?" if near else "see metasym list"
         raise MetasymError(f"expected the name of an experiment, found {name!r}: {hint}")
-    if recipe not in RECIPES:
-        raise MetasymError(f"expected recipe to be one of {', '.join(RECIPES)}, found {recipe!r}")
+    check_recipe(name, recipe)
     experiment = _cells()[name]
-    if recipe == "best":
-        experiment = experiment.replace(**best_changes(name))
+    if recipe.startswith("best"):
+        experiment = experiment.replace(**best_changes(name, recipe))
     else:
         experiment = variant(experiment, recipe)
-    named = Experiment(
-        experiment.name,
-        experiment.problem,
-        experiment.method,
-        experiment.network,
-        recipe,
-        experiment.recipe,
-    )
-    return named.replace(**changes)
+    return dataclasses.replace(experiment, recipe_name=recipe).replace(**changes)

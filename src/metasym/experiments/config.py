@@ -61,6 +61,8 @@ class Recipe:
     )
     find_lr: float = _option(2e-3, "learning rate of that stage", least=0)
     find_penalty: float = _option(0.1, "penalty of the inner solver in that stage", least=0)
+    find_solver: str = _option("same", "how that stage solves the inner problem", ("same", *SOLVERS))
+    find_equal: bool = _option(False, "give all directions that this stage keeps the same strength")
     nuclear: float = _option(0.1, "strength of the nuclear norm on U in that stage", least=0)
     validation_fraction: float = _option(0.0, "part of the training tasks held out for validation", least=0)
     validate_every: int = _option(0, "outer steps between validations", least=0)

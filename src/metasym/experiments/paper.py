@@ -11,9 +11,10 @@ from metasym.experiments.printed import Printed as Printed
 from metasym.tasks.synthetic import KINDS, OUTPUTS, RANKS, SIZES
 from metasym.types import MetasymError
 
-RECIPES = ("paper", "paper-1e-3", few_shot.BUDGET, "best")
+RECIPES = ("paper", "paper-1e-3", few_shot.BUDGET, "best", "best-exact")
 """``paper-1e-3``: the rotation recipe with the outer rate that Table 2 seems to have been made with;
-``paper-cpu``: Table 3 in what a CPU can do in an hour a cell."""
+``paper-cpu``: Table 3 in what a CPU can do in an hour a cell; ``best-exact``: our rotation recipe with an exact
+inner solve (our translation recipe has one already)."""
 
 TRANSLATION_METHODS = {  # method, network, symmetry
     "maml-fc": ("maml", "fc", "none"),
@@ -86,14 +87,18 @@ def cells() -> dict[str, Experiment]:
     return found
 
 
+def check_recipe(name: str, recipe: str) -> None:
+    """Refuse a recipe that is not known, or not for the experiment ``name``."""
+    if recipe not in RECIPES:
+        raise MetasymError(f"expected recipe to be one of {', '.join(RECIPES)}, found {recipe!r}")
+    if recipe in ("paper-1e-3", "best-exact") and not name.startswith("rotation/"):
+        raise MetasymError(f"expected a rotation experiment for the recipe {recipe}, found {name}")
+
+
 def variant(experiment: Experiment, recipe: str) -> Experiment:
     """``experiment`` with one of the paper's own recipes."""
     if recipe == few_shot.BUDGET:
         return few_shot.cheaper(experiment)
-    if recipe == "paper-1e-3" and not experiment.problem.startswith("rotation/"):
-        raise MetasymError(
-            f"expected a rotation experiment for the recipe paper-1e-3, found {experiment.name}"
-        )
     return experiment if recipe == "paper" else experiment.replace(outer_lr=1e-3)
 
 

@@ -137,6 +137,8 @@ def plan(
                 changes["data"] = data
             if quick and name.endswith("/mtsr-fc"):
                 changes["test_inner_steps"] = changes["outer_steps"]
+            if quick and find(name, recipe).recipe.find_steps:
+                changes["find_steps"] = changes["outer_steps"]
             found += [find(name, recipe, **{**changes, **size}, seed=seed) for seed in seeds]
     return found
 

@@ -261,12 +261,15 @@ def _find(
     )
     for _ in records:
         pass
-    compress(learner.model)
+    compress(learner.model, equal=recipe.find_equal)
     return learner.model
 
 
 def _finder(experiment: Experiment, problem: AnyProblem, tasks: Tasks) -> Learner:
-    return build_learner(experiment.replace(penalty=experiment.recipe.find_penalty), problem, len(tasks))
+    """The learner of the first stage: as the recipe says, but for its own solver and penalty."""
+    recipe = experiment.recipe
+    solver = recipe.solver if recipe.find_solver == "same" else recipe.find_solver
+    return build_learner(experiment.replace(solver=solver, penalty=recipe.find_penalty), problem, len(tasks))
 
 
 def _found_model(experiment: Experiment, problem: AnyProblem, tasks: Tasks, folder: Path) -> nn.Module | None:
@@ -274,7 +277,7 @@ def _found_model(experiment: Experiment, problem: AnyProblem, tasks: Tasks, fold
     if not experiment.recipe.find_steps:
         return None
     learner = load(folder / FIND / CURRENT, _finder(experiment, problem, tasks))
-    compress(learner.model)
+    compress(learner.model, equal=experiment.recipe.find_equal)
     return learner.model
 
 
