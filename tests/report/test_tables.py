@@ -11,7 +11,7 @@ from rich.console import Console
 from metasym.experiments.files import write_json
 from metasym.experiments.paper import Printed
 from metasym.report.figures import sizes_figure
-from metasym.report.tables import load_cells, render, verdict
+from metasym.report.tables import comparison, load_cells, render, verdict
 from metasym.types import MetasymError
 
 
@@ -102,10 +102,30 @@ def test_table1_as_markdown_and_for_the_terminal(tmp_path):
     assert "| translation/rank1/small | msr-fc (paper) | 0.0750 ± 0.0635 |" in text
     assert "| .07 ± .02 | inside |" in text
     assert "nan ± nan" in text
-    assert "| 1 / 2 | - | - |" in text
+    assert "| 1 / 2 (rest 0.0010) | - | - |" in text
     shown = io.StringIO()
     Console(width=160, file=shown).print(table.terminal())
     assert "2.10 ± 1.27" in shown.getvalue()
+
+
+def test_diverged_tasks_do_not_hide_the_rest(tmp_path):
+    """A mean that one task rules is worse, however wide its interval; the others are judged beside it."""
+    first = {**result(MSR, [0.06, 0.08, 1e18], diverged=1), "target_mean_square": 2.0}
+    second = {**result(MSR, [0.07, float("nan"), 19.0], seed=1, diverged=1), "target_mean_square": 2.0}
+    store(tmp_path, first)
+    (cell,) = load_cells(tmp_path)
+    assert cell.rest == pytest.approx(0.07)
+    assert comparison("table1", [cell]).rows[0][-3:] == (
+        "1 / 3 (rest 0.0700)",
+        ".07 ± .02",
+        "worse; rest inside",
+    )
+    store(tmp_path, first, second)
+    (cell,) = load_cells(tmp_path)
+    assert cell.rest == pytest.approx((0.06 + 0.08 + 0.07 + 19.0) / 4)
+    assert math.isnan(cell.mean)
+    assert math.isnan(cell.highest)
+    assert cell.lowest == pytest.approx(1e18 / 3)
 
 
 def test_table2_gives_ratios(tmp_path):

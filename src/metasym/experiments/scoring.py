@@ -19,7 +19,7 @@ from metasym.tasks.sampling import mix, sample
 from metasym.types import Score, Tasks
 
 _TEST_EPISODES = 13
-_DIVERGED = 10.0
+DIVERGED = 10.0
 """A task whose error is this many times the mean square of the targets has diverged, finite or not."""
 _CHUNKS = {"translation": 256, "rotation": 32, "aug-omniglot": 16, "aug-miniimagenet": 8}
 """Test tasks held in memory at once."""
@@ -53,7 +53,7 @@ def tested(experiment: Experiment, problem: AnyProblem, learner: Learner) -> dic
     }
     if not experiment.has_classes:
         square = _target_square(problem.test)
-        found["diverged"] = int((~(np.asarray(score.per_task) <= _DIVERGED * square)).sum())
+        found["diverged"] = int((~(np.asarray(score.per_task) <= DIVERGED * square)).sum())
         found["target_mean_square"] = square
     return {**found, "per_task": list(score.per_task)}
 
