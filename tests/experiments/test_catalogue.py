@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from metasym.experiments import find, names
-from metasym.experiments.best import BEST, best_changes
+from metasym.experiments.best import BEST, BEST_EXACT, best_changes
 from metasym.experiments.build import build_learner, build_model, build_problem
 from metasym.experiments.config import Recipe, experiment_from
 from metasym.experiments.few_shot import TABLE3
@@ -148,11 +148,15 @@ def test_configurations_survive_json():
 
 def test_best_changes_only_known_fields_of_known_cells():
     known = {field.name for field in dataclasses.fields(Recipe)}
-    for pattern, changes in BEST.items():
+    for pattern, changes in (*BEST.items(), *BEST_EXACT.items()):
         assert names(pattern), pattern
         assert set(changes) <= known
     for name in names():
         assert find(name, "best").recipe == dataclasses.replace(find(name).recipe, **best_changes(name))
+    for name in names("rotation/*"):
+        best, exact = find(name, "best").recipe, find(name, "best-exact").recipe
+        assert (best.solver, exact.solver) == ("sgd", "ridge")
+        assert best.test_inner_steps == 1  # the paper's one inner step
 
 
 @pytest.mark.parametrize(
@@ -160,6 +164,20 @@ def test_best_changes_only_known_fields_of_known_cells():
     [
         (lambda: find("translation/rank1/smal/msr-fc"), "did you mean translation/rank1/small/msr-fc"),
         (lambda: find("zzz"), "see metasym list"),
+        (lambda: find("msr-fc"), "did you mean translation/rank1/small/msr-fc or"),
+        (
+            lambda: find("translation/rank1/small/msr-fc", "best-exact"),
+            "a rotation experiment for the recipe best-e",
+        ),
+        (
+            lambda: find("translation/rank1/small/msr-fc", image_size=8),
+            "a rotation experiment for an image size",
+        ),
+        (lambda: find("rotation/rot45/msr-conv", seed=2**63), "expected seed of at most 64 bits"),
+        (
+            lambda: find("rotation/rot45/msr-conv", inner_lr=float("inf")),
+            "expected a finite inner_lr, found inf",
+        ),
         (lambda: find("rotation/rot45/msr-conv", "good"), "expected recipe to be one of"),
         (lambda: find("translation/rank1/small/msr-fc", "paper-1e-3"), "expected a rotation experiment"),
         (lambda: find("rotation/rot45/msr-conv", outer_steps=0), "expected outer_steps >= 1, found 0"),

@@ -12,6 +12,20 @@ from typing import Any
 _EXACT: dict[str, Any] = {"solver": "ridge", "penalty": 1e-6, "learn_start": False, "filter_std": 0.0}
 """The inner problem solved exactly, from v = 0: the tasks are free of noise."""
 
+_FOUND: dict[str, Any] = {
+    "symmetry": "dense",
+    "filter_size": 64,
+    "filter_std": 0.0,
+    "find_steps": 250,
+    "find_solver": "ridge",
+    "find_equal": True,
+    "inner_lr": 0.5,
+    "outer_lr": 1e-3,
+}
+"""Two stages for a convolution: exact inner solves find the few directions that tasks use, then these, made equally
+strong, are refined. One gradient step of size 0.5 through them is nearly a projection: the curvature of a mean
+of squares is 2."""
+
 BEST: dict[str, dict[str, Any]] = {
     # Two stages: 800 steps find the rank of U under a nuclear norm, 3,000 then refine what is left.
     "translation/*/msr-fc": {
@@ -32,19 +46,10 @@ BEST: dict[str, dict[str, Any]] = {
     "rotation/rot45/*": {"inner_lr": 10.0},
     "rotation/rot45-flip/*": {"inner_lr": 20.0},
     "rotation/*/maml-conv": {"outer_lr": 1e-2},
-    # A Kronecker product cannot hold the space of rotated filters, a dense U can. Two stages: exact inner solves
-    # find the few directions that tasks use; with these equally strong, one gradient step of size 0.5 is nearly
-    # a projection (0.5: the curvature of a mean of squares is 2), and 1,000 steps refine them for it.
-    "rotation/*/msr-conv": {
-        "symmetry": "dense",
-        "filter_size": 64,
-        "filter_std": 0.0,
-        "find_steps": 250,
-        "find_solver": "ridge",
-        "find_equal": True,
-        "inner_lr": 0.5,
-        "outer_lr": 1e-3,
-    },
+    # A dense U, from the identity: a Kronecker product cannot hold the space of rotated filters.
+    "rotation/*/msr-conv": {"symmetry": "dense", "outer_lr": 3e-3},
+    # From the identity, 1,000 steps do not suffice for the 432 x 432 U of rotations with flips.
+    "rotation/rot45-flip/msr-conv": _FOUND,
     "rotation/*/oracle-conv": {"outer_lr": 1e-2, "inner_lr": 1.0},
 }
 """Changes by pattern of the experiment's name; where several match, later ones win."""
@@ -52,6 +57,7 @@ BEST: dict[str, dict[str, Any]] = {
 
 BEST_EXACT: dict[str, dict[str, Any]] = {
     "rotation/*": {"solver": "ridge", "penalty": 1e-9, "outer_steps": 250},
+    "rotation/*/msr-conv": _FOUND,
 }
 """On top of ``best``: the rotation problems with the inner problem solved exactly at training and at test."""
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from metasym.experiments import few_shot, paper
 from metasym.experiments.best import best_changes
-from metasym.experiments.config import Experiment
+from metasym.experiments.config import Experiment, Recipe
 from metasym.experiments.paper import TABLE1, TABLE2, check_recipe, variant
 from metasym.experiments.printed import Printed
 from metasym.types import MetasymError
@@ -46,4 +46,7 @@ def find(name: str, recipe: str = "paper", **changes: Any) -> Experiment:
         experiment = experiment.replace(**best_changes(name, recipe))
     else:
         experiment = variant(experiment, recipe)
+    usual = Recipe().image_size
+    if name.startswith("translation/") and changes.get("image_size", usual) != usual:
+        raise MetasymError(f"expected a rotation experiment for an image size, found {name}")
     return dataclasses.replace(experiment, recipe_name=recipe).replace(**changes)

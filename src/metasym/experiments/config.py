@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import typing
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,8 @@ METHODS = ("maml", "msr", "msr-joint", "mtsr", "oracle", "anil", "protonet")
 NETWORKS = ("fc", "lc", "conv1d", "conv2d", *few_shot.NETWORKS)
 MAPS = ("auto", "vmap", "loop")
 AUTOCASTS = ("none", "bfloat16")
+_LARGEST = 2**63 - 1
+"""The largest whole number that torch's and NumPy's generators and tensors take."""
 
 
 def _option(
@@ -170,6 +173,10 @@ def field_type(field: dataclasses.Field[Any]) -> tuple[type, bool]:
 
 
 def _check(name: str, value: Any, choices: tuple[str, ...] | None, least: float | None) -> None:
+    if isinstance(value, float) and math.isinf(value):
+        raise MetasymError(f"expected a finite {name}, found {value}")
+    if isinstance(value, int) and value > _LARGEST:
+        raise MetasymError(f"expected {name} of at most 64 bits, found {value}")
     if choices is not None and value not in choices:
         raise MetasymError(f"expected {name} to be one of {', '.join(choices)}, found {value!r}")
     if least is not None and value is not None and not value >= least:
