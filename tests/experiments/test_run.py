@@ -301,7 +301,6 @@ def test_a_first_stage_with_a_solver_of_its_own_leaves_equal_directions_for_grad
     (symmetry,) = symmetries(learner.model).values()
     strengths = torch.linalg.svdvals(symmetry.matrix().detach())
     assert torch.allclose(strengths, torch.full_like(strengths, 48**0.5), rtol=1e-4)
-    assert len(strengths) < 64
     inside = torch.linalg.qr(symmetry.matrix().detach().double()).Q.T @ problem.true_basis
     assert float(torch.linalg.svdvals(inside).median()) > 0.9  # exact solves find the space in few steps
 
