@@ -55,7 +55,7 @@ def episodes(inputs: int, support: int, query: int) -> Episode:
 @pytest.mark.parametrize("kind", ["layer", "bias", "network"])
 def test_fast_path_is_the_plain_path(kind: str, support: int, query: int, solver: str) -> None:
     options = {"inner_steps": 3, "inner_lr": 0.1, "solver": solver, "penalty": 1e-2}
-    fast = MSR(network(kind), F.mse_loss, adapt_only="*.original", **options)
+    fast = MSR(network(kind), F.mse_loss, adapt_only="*.original", paths="engine=mapped", **options)
     plain = MSR(Opaque(network(kind)), F.mse_loss, adapt_only="*.original", **options)
     data = episodes(3 if kind == "network" else 5, support, query)
     assert_same_learning(fast, plain, data, LayerPredictor)
@@ -120,7 +120,10 @@ def many_dimensional(kind: str) -> tuple[nn.Module, Episode]:
 def test_layers_that_see_more_dimensions(kind: str, solver: str) -> None:
     model, data = many_dimensional(kind)
     options = {"inner_steps": 3, "solver": solver, "penalty": 1e-2, "adapt_only": "*.original"}
-    fast, plain = MSR(model, F.mse_loss, **options), MSR(Opaque(model), F.mse_loss, **options)
+    fast, plain = (
+        MSR(model, F.mse_loss, paths="engine=mapped", **options),
+        MSR(Opaque(model), F.mse_loss, **options),
+    )
     assert_same_learning(fast, plain, data, LayerPredictor)
     ms.testing.assert_meta_gradient(fast, data, directions=1)
 

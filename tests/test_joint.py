@@ -31,7 +31,8 @@ def test_outer_products_are_copies(
     support: int, query: int, steps: int, step_sizes: str, first_order: bool
 ) -> None:
     options = {"inner_steps": steps, "inner_lr": 0.1, "step_sizes": step_sizes, "first_order": first_order}
-    fast, plain = MSRJoint(layer(), F.mse_loss, **options), MSRJoint(Opaque(layer()), F.mse_loss, **options)
+    fast = MSRJoint(layer(), F.mse_loss, paths="engine=mapped", **options)
+    plain = MSRJoint(Opaque(layer()), F.mse_loss, **options)
     data = episodes(5, support, query)
     assert_same_learning(fast, plain, data, JointPredictor, inner_steps=5)
     one = Batch(data.support.x[0], data.support.y[0])

@@ -15,9 +15,9 @@ from metasym.types import Batch, Episode
 
 
 def test_the_cheapest_way_is_taken_and_ties_go_to_the_first() -> None:
-    assert choose("query", {"input": 2.0, "filter": 3.0}, {}).way == "input"
-    assert choose("query", {"input": 3.0, "filter": 3.0}, {}).way == WAYS["query"][0]
-    forced = choose("query", {"input": 2.0, "filter": 3.0}, {"query": "filter"})
+    assert choose("contract", {"input": 2.0, "filter": 3.0}, {}).way == "input"
+    assert choose("contract", {"input": 3.0, "filter": 3.0}, {}).way == WAYS["contract"][0]
+    forced = choose("contract", {"input": 2.0, "filter": 3.0}, {"contract": "filter"})
     assert (forced.way, forced.why, forced.milliseconds) == (
         "filter",
         "forced",
@@ -35,7 +35,7 @@ def test_a_rule_that_leaves_no_choice_refuses_another() -> None:
 
 def test_what_is_forced_is_checked() -> None:
     assert parse("auto") == parse(None) == {}
-    assert parse("engine=mapped, query=filter") == {"engine": "mapped", "query": "filter"}
+    assert parse("engine=mapped, contract=filter") == {"engine": "mapped", "contract": "filter"}
     assert parse({"map": "loop"}) == {"map": "loop"}
     for bad in ("motor=fast", "engine=fast", "engine", "", "engine=mapped;map=loop"):
         with pytest.raises(MetasymError, match="expected"):
@@ -45,11 +45,11 @@ def test_what_is_forced_is_checked() -> None:
 
 
 def test_a_plan_is_plain_data_and_readable() -> None:
-    plan = (Choice("query", "input", "estimate", {"filter": 1.23456, "input": 0.5}),)
+    plan = (Choice("contract", "input", "estimate", {"filter": 1.23456, "input": 0.5}),)
     assert json.loads(json.dumps(as_dict(plan))) == {
-        "query": {"way": "input", "why": "estimate", "milliseconds": {"filter": 1.23, "input": 0.5}}
+        "contract": {"way": "input", "why": "estimate", "milliseconds": {"filter": 1.23, "input": 0.5}}
     }
-    assert str(plan[0]) == "query: input (estimate: filter 1.23 ms, input 0.5 ms)"
+    assert str(plan[0]) == "contract: input (estimate: filter 1.23 ms, input 0.5 ms)"
 
 
 def test_sizes_are_those_of_the_episodes() -> None:

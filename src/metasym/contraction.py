@@ -29,6 +29,8 @@ class DenseLayer(NamedTuple):
     """Of its filter."""
     U: Tensor
     """``[outputs * inputs, k]``."""
+    v: Tensor
+    """``[k]``."""
     bias: Tensor | None
     outputs: int
     inputs: int
@@ -43,7 +45,7 @@ class LayerPredictor(ModelPredictor):
         self, model: nn.Module, params: Params, layer: DenseLayer, contract: str | None = None
     ) -> None:
         super().__init__(model, params)
-        self.name, self.U, self.bias, self.outputs, self.inputs, self.head = layer
+        self.name, self.U, _, self.bias, self.outputs, self.inputs, self.head = layer
         self.k = self.U.shape[1]
         self.contract = contract
         """``"input"`` or ``"filter"`` where the user has decided what U is contracted with first."""
@@ -104,11 +106,11 @@ def layer_predictor(
     model: nn.Module, params: Params, inner: list[str], contract: str | None = None
 ) -> LayerPredictor | None:
     """A predictor that knows the structure, if ``model`` ends in the one dense layer whose filter adapts."""
-    layer = last_dense_layer(model, params, inner)
+    layer = last_dense_layer(model, inner)
     return None if layer is None else LayerPredictor(model, params, layer, contract)
 
 
-def last_dense_layer(model: nn.Module, params: Params, inner: list[str]) -> DenseLayer | None:
+def last_dense_layer(model: nn.Module, inner: list[str]) -> DenseLayer | None:
     """The last layer of ``model``, if it is a dense Linear and its filter all that adapts."""
     if len(inner) != 1 or not inner[0].endswith(_SUFFIX):
         return None
@@ -117,7 +119,7 @@ def last_dense_layer(model: nn.Module, params: Params, inner: list[str]) -> Dens
     if not dense_linear(layer):
         return None
     if layer is model:
-        return _dense_layer(model, params, name, None)
+        return dense_layer(model, name, None)
     if type(model) is not nn.Sequential or model._forward_hooks or model._forward_pre_hooks:
         return None
     *before, last = model._modules.items()  # not named_children, which lists a layer used twice once
@@ -126,15 +128,19 @@ def last_dense_layer(model: nn.Module, params: Params, inner: list[str]) -> Dens
     head = nn.Sequential(OrderedDict(before))
     own = {id(p) for p in layer.parameters()}
     tied = any(id(p) in own for p in head.parameters())
-    return None if tied else _dense_layer(model, params, name, head)
+    return None if tied else dense_layer(model, name, head)
 
 
-def _dense_layer(model: nn.Module, params: Params, layer: str, head: nn.Module | None) -> DenseLayer:
-    prefix = f"{layer}." if layer else ""
+def dense_layer(model: nn.Module, layer: str, head: nn.Module | None) -> DenseLayer:
+    """The layer named ``layer``, which is known to be a dense Linear."""
     module = model.get_submodule(layer)
     assert isinstance(module, nn.Linear)
-    U = params.get(f"{prefix}parametrizations.weight.0.U")
-    if U is None:  # frozen: a buffer
-        U = model.get_buffer(f"{prefix}parametrizations.weight.0.U")
-    bias = params.get(f"{prefix}bias")
-    return DenseLayer(prefix + _SUFFIX, U, bias, module.out_features, module.in_features, head)
+    lists = module.parametrizations
+    assert isinstance(lists, nn.ModuleDict)
+    plist = lists["weight"]
+    assert isinstance(plist, parametrize.ParametrizationList)
+    symmetry, v = plist[0], plist.original
+    assert isinstance(symmetry, DenseSymmetry)
+    assert isinstance(v, Tensor)
+    name = f"{layer}.{_SUFFIX}" if layer else _SUFFIX
+    return DenseLayer(name, symmetry.U, v, module.bias, module.out_features, module.in_features, head)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import math
 import time
@@ -251,7 +252,9 @@ class OuterLoop:
             "autocast": self.autocast,
         }
 
-    def _precision(self) -> torch.autocast:
+    def _precision(self) -> contextlib.AbstractContextManager[Any]:
+        if not self.autocast and not torch.is_autocast_enabled(self.device.type):
+            return contextlib.nullcontext()
         return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.autocast)
 
     def _descend(self, gradient: Params, norm: float) -> None:

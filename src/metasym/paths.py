@@ -3,11 +3,12 @@
 Every decision has a name and two or more ways, listed in ``WAYS``. All ways give the same numbers up to
 rounding, so the choice is one of speed and memory alone. It is made by estimates from sizes and from constants
 that were measured once (each says how, where it stands), never by timing the run: equal sizes take equal ways,
-and an equal seed gives equal bits. A user may force any of them, ``paths="engine=mapped,query=filter"``.
+and an equal seed gives equal bits. A user may force any of them, ``paths="engine=mapped,contract=filter"``.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,8 +17,7 @@ from metasym.types import Episode, MetasymError
 
 WAYS: dict[str, tuple[str, ...]] = {
     "engine": ("mapped", "closed", "chain"),
-    "support": ("filter", "input"),
-    "query": ("filter", "input"),
+    "contract": ("filter", "input"),
     "compile": ("no", "yes"),
     "map": ("vmap", "loop"),
 }
@@ -25,7 +25,8 @@ WAYS: dict[str, tuple[str, ...]] = {
 
 ``engine``: ``closed`` is the meta-gradient by matrix products (``closed.py``), ``mapped`` torch.func over tasks,
 ``chain`` a network's layers differentiated one by one, task after task (``chained.py``).
-``support``, ``query``: whether U is contracted with the filter first (W is built) or with the inputs.
+``contract``: whether U is contracted with the filter first (W is built) or with the inputs. The closed engine
+decides for the query set (its support set is always contracted first), the mapped one for each set by itself.
 ``compile``: whether torch.compile is used.
 ``map``: how torch.func goes over tasks, all at once or one after the other (an argument of its own, too).
 """
@@ -125,3 +126,31 @@ def parse(value: str | Mapping[str, str] | None) -> dict[str, str]:
 def as_dict(plan: Iterable[Choice]) -> dict[str, Any]:
     """A plan in plain types, for ``config.json``."""
     return {choice.name: choice.as_dict() for choice in plan}
+
+
+_MS_A_MULTIPLY_ADD = 3.2e-8
+_MS_A_CALL = 0.006
+_MS_AN_ENTRY = 3.5e-7
+_MS_A_MAPPED_CALL = 0.08
+
+
+def linear_plan(
+    sizes: Sizes, outputs: int, inputs: int, k: int, steps: int, joint: bool, forced: Forced
+) -> Plan:
+    """How a step on one dense linear layer, squared loss, is computed (see ``closed.py``)."""
+    product = sizes.tasks * outputs * inputs * k * _MS_A_MULTIPLY_ADD
+    rows = _rows(sizes)
+    query = {"filter": 3 * product, "input": 2 * sizes.query * rows * product}
+    contract = choose("contract", query, forced)
+    entries = sizes.tasks * sizes.support * rows * outputs * k
+    passes = (4 * steps + 1) * entries * _MS_AN_ENTRY
+    calls = 40 + steps * (60 if joint else 20)
+    closed = 2 * sizes.support * rows * product + query[contract.way] + passes + calls * _MS_A_CALL
+    built = min(2.0 * sizes.support * rows, 6.0 * steps) * product + min(query.values())
+    mapped = built + 2 * passes + (30 + 25 * steps) * _MS_A_MAPPED_CALL
+    return choose("engine", {"mapped": mapped, "closed": closed}, forced), contract
+
+
+def _rows(sizes: Sizes) -> int:
+    """How many rows of inputs an example of a linear layer has: one, but for layers that see more dimensions."""
+    return math.prod(sizes.inputs[:-1])

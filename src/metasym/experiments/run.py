@@ -34,7 +34,6 @@ from metasym.experiments.files import (
     write_json,
 )
 from metasym.experiments.image_problem import ImageProblem
-from metasym.experiments.memory import keep_freed_memory
 from metasym.experiments.optimizers import outer_autocast, outer_optimizer, outer_schedule
 from metasym.experiments.scoring import inner_lrs, learning_curve, tested
 from metasym.experiments.spent import Spent
@@ -73,7 +72,6 @@ def run(
     found = ranks.on_main(lambda: _finished(experiment, folder))
     if found is not None:
         return found
-    keep_freed_memory()
     with _one_line(folder), _threads(experiment.recipe.threads):
         return _run(experiment, folder, ranks, resume, progress, note)
 

@@ -32,6 +32,7 @@ from metasym.functional import (
 from metasym.gram import convolution_predictor
 from metasym.joint import JointPredictor, joint_predictor, joint_sgd
 from metasym.learners.base import Learner, Metric, check_count, check_finite
+from metasym.learners.engine import ClosedEngine
 from metasym.learners.parts import check_exact, last_layer, matching, need_symmetries, with_parameters
 from metasym.learners.step_sizes import StepSizes
 from metasym.linear_solve import check_linear, conjugate_gradients, ridge
@@ -94,6 +95,7 @@ class GradientLearner(Learner):
         self.rates = StepSizes({n: trainable[n] for n in self._inner}, step_sizes, inner_lr, self.inner_steps)
         self._checked_linear = solver == "sgd"
         self._map_given = map != AUTO or "map" in self.forced
+        self._closed = ClosedEngine(map_given=self._map_given)
         self._chains = Chains()
 
     @abstractmethod
@@ -116,6 +118,9 @@ class GradientLearner(Learner):
 
     def outer_loss(self, episodes: Episode) -> OuterLoss:
         """Adapt to every task's support set with ``inner_steps`` and return the per-task losses."""
+        closed = self._closed.losses(self, episodes)
+        if closed is not None:
+            return closed
         chain = self._chain(episodes)
         if chain is not None:
             return chained_losses(
@@ -128,6 +133,17 @@ class GradientLearner(Learner):
             return query_loss(predict, self.loss, inner, episode, solver=self._solve, steps=self.inner_steps)
 
         return map_tasks(task, episodes, mode=self.map)
+
+    def outer_gradient(
+        self, episodes: Episode, *, total_tasks: int | None = None
+    ) -> tuple[OuterLoss, Params]:
+        """Per-task losses (detached) and the gradient of ``sum(query losses) / total_tasks``."""
+        if self.chunk_size is None or self.chunk_size >= episodes.count:
+            found = self._closed.gradient(self, episodes, total_tasks or episodes.count)
+            if found is not None:
+                losses, by_name = found
+                return losses, {name: by_name[name] for name in self.outer_parameters()}
+        return super().outer_gradient(episodes, total_tasks=total_tasks)
 
     def scores(self, episodes: Episode, metric: Metric, *, inner_steps: int | None = None) -> Tensor:
         """``metric`` on the query sets after ``test_inner_steps`` (or ``inner_steps``), ``[tasks]``."""
@@ -189,9 +205,15 @@ class GradientLearner(Learner):
 
     def plan(self, sizes: Sizes) -> Plan:
         """How a step of these sizes is computed."""
+        wanted = self.forced.get("engine")
+        closed = self._closed.plan(self, sizes)
+        if not isinstance(closed, str) and wanted != "chain":
+            return closed
         chain = self._chain_or_why()
         if isinstance(chain, str):
-            engine = settled("engine", "mapped", chain, self.forced)
+            about_closed = wanted == "closed" or isinstance(self.model, nn.Linear)
+            why = closed if about_closed and isinstance(closed, str) else chain
+            engine = settled("engine", "mapped", why, self.forced)
         else:
             engine = choose("engine", chain_estimates(chain, sizes, self.inner_steps), self.forced)
         if engine.way == "chain":
@@ -238,7 +260,7 @@ class GradientLearner(Learner):
     def _predictor(self, params: Params) -> Predictor:
         """The fastest that knows the model's structure; all give the same numbers."""
         return (
-            layer_predictor(self.model, params, self._inner)
+            layer_predictor(self.model, params, self._inner, self.forced.get("contract"))
             or convolution_predictor(self.model, params, self._inner)
             or ModelPredictor(self.model, params)
         )

@@ -39,6 +39,26 @@ class StepSizes(nn.Module):
             return {name: rate[min(step, rate.numel() - 1)] for name, rate in found.items()}
         return found
 
+    def stacked(self, name: str, steps: int) -> Tensor:
+        """The step sizes of the adapted tensor ``name`` at each of ``steps`` inner steps, ``[steps, ...]``."""
+        rate: Tensor = getattr(self, self._names[name])
+        if self.mode == "layer-step":
+            return rate[[min(step, rate.numel() - 1) for step in range(steps)]]
+        return rate.expand(steps, *rate.shape)
+
+    def pull_back(self, gradients: Params) -> Params:
+        """Gradients by what :meth:`stacked` gave, as gradients by this module's parameters, by their names."""
+        found = {}
+        for name, by in gradients.items():
+            key, rate = self._names[name], getattr(self, self._names[name])
+            if self.mode == "layer-step":
+                where = torch.arange(len(by), device=by.device).clamp_max(rate.numel() - 1)
+                found[key] = torch.zeros_like(rate).index_add_(0, where, by)
+            elif self.mode != "fixed":
+                found[key] = by.sum(0)
+        return found
+
     def summary(self) -> dict[str, float]:
         """One number for each adapted tensor, the mean where it has many."""
-        return {name: float(getattr(self, key).detach().mean()) for name, key in self._names.items()}
+        found: dict[str, Tensor] = {name: getattr(self, key).detach() for name, key in self._names.items()}
+        return {name: float(rate if rate.ndim == 0 else rate.mean()) for name, rate in found.items()}

@@ -1,0 +1,104 @@
+"""Where a gradient learner's step is computed in closed form (``metasym.closed``), and where it is mapped."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from metasym.closed import Layer, closed_gradient, closed_loss, find_layer, flat_rows
+from metasym.contraction import DenseLayer
+from metasym.functional import is_squared
+from metasym.joint import U_NAME, V_NAME
+from metasym.paths import Plan, Sizes, linear_plan
+from metasym.types import Batch, Episode, OuterLoss, Params
+
+if TYPE_CHECKING:
+    from metasym.learners.gradient import GradientLearner
+
+
+class ClosedEngine:
+    """The closed form of a learner's step, for learners and sizes where there is one and it is faster."""
+
+    def __init__(self, *, map_given: bool) -> None:
+        self._map_given = map_given
+        """Whether the user asked for a way to map over tasks, and so for mapping."""
+        self._plans: dict[tuple[object, ...], Plan] = {}
+
+    def plan(self, learner: GradientLearner, sizes: Sizes) -> Plan | str:
+        """How a step of these sizes is computed, or why there is no closed form of it."""
+        layer = self._find(learner)
+        if isinstance(layer, str):
+            return layer
+        return self._planned(learner, layer, sizes)
+
+    def losses(self, learner: GradientLearner, episodes: Episode) -> OuterLoss | None:
+        """The losses of every task in closed form; None where the step is to be mapped over tasks."""
+        found = self._bind(learner, episodes)
+        if found is None:
+            return None
+        layer, data, first = found
+        return closed_loss(layer, *data, first_order=learner.first_order, query_first=first)
+
+    def gradient(
+        self, learner: GradientLearner, episodes: Episode, total_tasks: int
+    ) -> tuple[OuterLoss, Params] | None:
+        """The losses and the gradient of their sum over ``total_tasks``, likewise, without autograd.
+
+        By the names of ``learner.outer_parameters()``, and possibly more.
+        """
+        with torch.no_grad():
+            found = self._bind(learner, episodes)
+        if found is None:
+            return None
+        layer, data, first = found
+        losses, by = closed_gradient(
+            layer, *data, first_order=learner.first_order, query_first=first, total_tasks=total_tasks
+        )
+        named = {V_NAME: by.v, U_NAME: by.U, "bias": by.bias}  # the model is the layer
+        rates = {V_NAME: by.rates_v, U_NAME: by.rates_U}
+        gradient = {f"model.{name}": g for name, g in named.items() if g is not None}
+        by_rates = {name: g for name, g in rates.items() if g is not None}
+        gradient.update({f"rates.{name}": g for name, g in learner.rates.pull_back(by_rates).items()})
+        return losses, gradient
+
+    def _bind(
+        self, learner: GradientLearner, episodes: Episode
+    ) -> tuple[Layer, tuple[Batch, Batch], str] | None:
+        """The layer and the data of a step, and what the query is contracted with; None for mapping."""
+        layer = self._find(learner)
+        if isinstance(layer, str) or torch.is_autocast_enabled(layer.U.device.type):
+            return None
+        data = flat_rows(episodes, layer)
+        if data is None:
+            return None
+        ways = {choice.name: choice.way for choice in self._planned(learner, layer, Sizes.of(episodes))}
+        if ways["engine"] != "closed":
+            return None
+        rates = {name: learner.rates.stacked(name, learner.inner_steps) for name in learner.inner_names}
+        v = rates.pop(layer.name)
+        U = next(iter(rates.values()), None)
+        return Layer(layer.U, layer.v, layer.bias, U, v), data, ways["contract"]
+
+    def _planned(self, learner: GradientLearner, layer: DenseLayer, sizes: Sizes) -> Plan:
+        key = (sizes, layer.U.shape, learner.inner_steps)
+        if key not in self._plans:
+            joint = len(learner.inner_names) > 1
+            m, n, k = layer.outputs, layer.inputs, layer.U.shape[1]
+            self._plans[key] = linear_plan(sizes, m, n, k, learner.inner_steps, joint, learner.forced)
+        return self._plans[key]
+
+    def _find(self, learner: GradientLearner) -> DenseLayer | str:
+        """The one linear layer whose meta-gradient is known in closed form, or else why there is none."""
+        if learner.solver != "sgd":
+            return f"solver {learner.solver}"
+        if not is_squared(learner.loss):
+            return "not the squared loss"
+        if self._map_given:
+            return f"map {learner.map} was asked for"
+        layer = find_layer(learner.model, learner.inner_names)
+        if layer is None:
+            return "not one dense linear layer whose filter alone adapts"
+        if len(learner.inner_names) > 1 and learner.rates.mode == "parameter":
+            return "a step size for each entry of U"
+        return layer
