@@ -29,6 +29,7 @@ ORDER = [
     "nn",
     "kernels",
     "stages",
+    "layer_order",
     "chain",
     "chain_estimates",
     "chained",

@@ -6,25 +6,23 @@ layers in a row. Layers that :mod:`metasym.stages` knows get their own stage, al
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, fx, nn
+from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.utils import parametrize
 
 from metasym.functional import measure
+from metasym.layer_order import Part, hooked, layers_in_order, plain_type
 from metasym.nn import TaskBatchNorm2d
 from metasym.stages import Anything, Convolution, Linear, NormPool, Stage, Step
+from metasym.symmetry import KroneckerSymmetry
 from metasym.types import Batch, Episode, Loss, Params
 
 _TAPES = 2**28
 """Bytes that the tapes of the tasks worked off together may take."""
-
-Part = tuple[str, nn.Module | Callable[[Tensor], Tensor]]
-"""A layer's name in the model and the layer; a function has the name of where it is called."""
 
 
 class Tape(NamedTuple):
@@ -47,6 +45,8 @@ class Chain:
         own = dict(model.named_parameters())
         self.made = [name for name in self.names if name not in own]
         """Effective parameters that the model makes from others."""
+        self.sources = {name: source for name in self.made if (source := _source(model, name)) is not None}
+        """Those that Kronecker factors make from a filter of their own."""
         self._weights = _Weights(model, self.made)
         with torch.no_grad():
             start = self.effective(dict(model.named_parameters()))
@@ -169,6 +169,35 @@ class Chain:
         return next((i for i, stage in enumerate(self.stages) if stage.names), len(self.stages))
 
 
+@dataclass(frozen=True)
+class Source:
+    """A weight that a Kronecker symmetry makes: the names of its filter and of its factors in the model."""
+
+    original: str
+    factors: tuple[str, ...]
+    symmetry: KroneckerSymmetry
+
+    def tensor(self, factor: str, params: Params) -> Tensor:
+        """A factor, as a parameter, or as a buffer where it is frozen."""
+        found = params.get(factor)
+        return getattr(self.symmetry, factor.rpartition(".")[2]) if found is None else found
+
+
+def _source(model: nn.Module, name: str) -> Source | None:
+    """The source of the effective parameter ``name``, if a Kronecker symmetry alone makes it."""
+    owner, _, attribute = name.rpartition(".")
+    lists = model.get_submodule(owner).parametrizations
+    assert isinstance(lists, nn.ModuleDict)
+    plist = lists[attribute]
+    assert isinstance(plist, parametrize.ParametrizationList)
+    symmetry = plist[0]
+    if len(plist) != 1 or type(symmetry) is not KroneckerSymmetry:
+        return None
+    prefix = f"{owner}." if owner else ""
+    prefix = f"{prefix}parametrizations.{attribute}."
+    return Source(f"{prefix}original", tuple(f"{prefix}0.{n}" for n in symmetry._names), symmetry)
+
+
 class _Weights(nn.Module):
     """Gives the effective parameters that a model makes from others, by their names."""
 
@@ -192,7 +221,7 @@ class Chains:
 
     def of(self, model: nn.Module) -> Chain | str:
         """The chain, or why there is none."""
-        key = tuple(flag for m in model.modules() for flag in (m.training, _hooked(m)))
+        key = tuple(flag for m in model.modules() for flag in (m.training, hooked(m)))
         if key not in self._found:
             self._found[key] = chain_of(model) or "not a chain of layers with batch norms"
         return self._found[key]
@@ -204,7 +233,7 @@ def chain_of(model: nn.Module) -> Chain | None:
         list(model.named_parameters(remove_duplicate=False))
     ):
         return None  # tied parameters have several effective names
-    parts = _parts("", model)
+    parts = layers_in_order("", model)
     if parts is None:
         return None
     layers = [layer for _, layer in parts if isinstance(layer, nn.Module)]
@@ -232,75 +261,6 @@ def _effective_names(model: nn.Module) -> set[str]:
             assert isinstance(lists, nn.ModuleDict)
             found |= {prefix + n for n in lists}
     return found
-
-
-def _parts(name: str, module: nn.Module) -> list[Part] | None:
-    """The layers of ``module`` in the order in which they act; None where they do not act in a row."""
-    if _hooked(module):
-        return None
-    base = _base(module)
-    if base in (nn.Conv2d, nn.Linear, nn.BatchNorm2d, TaskBatchNorm2d) or not list(module.children()):
-        return [(name, module)]
-    prefix = f"{name}." if name else ""
-    if base is nn.Sequential:
-        found = [
-            _parts(prefix + child, layer) for child, layer in module._modules.items() if layer is not None
-        ]
-    else:
-        calls = _calls(module)
-        if calls is None:
-            return [(name, module)] if name else None
-        found = [
-            _parts(prefix + call, module.get_submodule(call)) if isinstance(call, str) else [(name, call)]
-            for call in calls
-        ]
-    if any(part is None for part in found):
-        return None
-    return [part for parts in found if parts is not None for part in parts]
-
-
-class _Shallow(fx.Tracer):
-    """Traces a module's own ``forward`` only."""
-
-    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        return True
-
-
-def _calls(module: nn.Module) -> list[str | Callable[[Tensor], Tensor]] | None:
-    """What ``forward`` calls one after the other, children by name; None where it is not that simple."""
-    try:
-        graph = _Shallow().trace(module)
-    except Exception:  # whatever a user's forward does to a tracer's stand-in for a tensor
-        return None
-    nodes = list(graph.nodes)
-    if len(nodes) < 3 or nodes[0].op != "placeholder" or nodes[-1].op != "output":
-        return None
-    found: list[str | Callable[[Tensor], Tensor]] = []
-    for before, node in itertools.pairwise(nodes):
-        if (
-            not node.args
-            or node.args[0] is not before
-            or node.all_input_nodes != [before]
-            or len(before.users) != 1
-        ):
-            return None
-        if node.op == "output":
-            return found
-        if node.op == "call_module":
-            found.append(str(node.target))
-        elif node.op in ("call_method", "call_function"):
-            found.append(_bound(node))
-        else:
-            return None
-    return None
-
-
-def _bound(node: fx.Node) -> Callable[[Tensor], Tensor]:
-    """A call with everything but its first argument fixed."""
-    rest, named, target = node.args[1:], dict(node.kwargs), node.target
-    if isinstance(target, str):
-        return lambda x: getattr(x, target)(*rest, **named)
-    return lambda x: target(x, *rest, **named)
 
 
 def _stages(parts: list[Part]) -> list[Stage]:
@@ -340,7 +300,7 @@ def _kind(part: Part) -> str:
     layer = part[1]
     if not isinstance(layer, nn.Module):
         return ""
-    base = _base(layer)
+    base = plain_type(layer)
     if base is nn.Conv2d:
         simple = layer.groups == 1 and layer.padding_mode == "zeros" and not isinstance(layer.padding, str)
         return "convolution" if simple else ""
@@ -364,14 +324,6 @@ def _side(size: Any) -> int | None:
     if isinstance(size, int):
         return size
     return int(size[0]) if size[0] == size[1] else None
-
-
-def _base(module: nn.Module) -> type:
-    return type(module).__bases__[0] if parametrize.is_parametrized(module) else type(module)
-
-
-def _hooked(module: nn.Module) -> bool:
-    return bool(module._forward_hooks or module._forward_pre_hooks or module._backward_hooks)
 
 
 def _enter(x: Tensor) -> Tensor:

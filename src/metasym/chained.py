@@ -20,6 +20,7 @@ from torch.func import vjp, vmap
 
 from metasym.chain import Chain
 from metasym.functional import measure
+from metasym.symmetry import mode_product
 from metasym.types import Batch, Episode, Loss, OuterLoss, Params
 
 CHAIN_TYPES = (torch.float32, torch.float64)
@@ -69,6 +70,71 @@ def chained_adapt(
     chain: Chain, task: ChainTask, support: Batch, *, steps: int, first_order: bool
 ) -> tuple[Params, Tensor | None]:
     """The effective parameters ``[tasks, ...]`` after adaptation, and the support losses ``[tasks]`` before it."""
+    moves = None if first_order or not steps else _moves_of_weights(chain, task)
+    if moves is None:
+        return _adapt_filters(chain, task, support, steps=steps, first_order=first_order)
+    weights = tuple(chain.effective(task.params).values())
+    before: Tensor | None = None
+    for step in range(steps):
+        value, *G = _support_gradient(chain, task.loss, support, weights, first_order=False)
+        before = value if before is None else before
+        rate = task.rates(step)
+        weights = tuple(
+            w.expand_as(g) if move is None else w - rate[move.inner] * move(g)
+            for w, g, move in zip(weights, G, moves, strict=True)
+        )
+    return dict(zip(chain.names, weights, strict=True)), before
+
+
+class _Move:
+    """How a step on ``inner`` moves an effective parameter: along its gradient, or that times U U^T.
+
+    With ``W = U_out V U_in^T`` a step of size a on V moves W by ``- a U_out U_out^T G U_in U_in^T``: the products
+    U U^T are the same for all tasks and steps, so that V itself need not be known.
+    """
+
+    def __init__(self, inner: str, factors: list[Tensor]) -> None:
+        self.inner = inner
+        self.squares = [U @ U.T for U in factors]
+
+    def __call__(self, G: Tensor) -> Tensor:
+        """``G [tasks, ...]`` to the same shape."""
+        if not self.squares:
+            return G
+        moved = G.reshape(G.shape[0], *(len(M) for M in self.squares))
+        for mode, M in enumerate(self.squares):
+            moved = mode_product(moved, M, mode + 1)
+        return moved.reshape(G.shape)
+
+
+def _moves_of_weights(chain: Chain, task: ChainTask) -> list[_Move | None] | None:
+    """For each effective parameter how it moves (None: not at all); None where that needs what adapts itself."""
+    moves: list[_Move | None] = []
+    rates = task.rates(0)
+    explained = set()
+    for name in chain.names:
+        source = chain.sources.get(name)
+        if name in task.params:
+            moves.append(_Move(name, []) if name in task.inner else None)
+            explained.add(name)
+        elif source is None or any(factor in task.inner for factor in source.factors):
+            return None
+        elif source.original not in task.inner:
+            moves.append(None)
+        elif rates[source.original].ndim > 0:  # a step size for each entry of V
+            return None
+        else:
+            moves.append(
+                _Move(source.original, [source.tensor(factor, task.params) for factor in source.factors])
+            )
+            explained.add(source.original)
+    return moves if explained >= set(task.inner) else None
+
+
+def _adapt_filters(
+    chain: Chain, task: ChainTask, support: Batch, *, steps: int, first_order: bool
+) -> tuple[Params, Tensor | None]:
+    """The same for any way of making weights: what adapts is held for each task, weights are made from it."""
     loss, params, inner, rates = task
     tasks = support.x.shape[0]
     fixed = {name: p for name, p in params.items() if name not in inner}
