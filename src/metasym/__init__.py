@@ -1,10 +1,11 @@
 """metasym: learn the symmetries that a family of tasks shares, and build them into a network."""
 
-from metasym import groups, nn, tasks, testing
+from metasym import groups, models, nn, tasks, testing
 from metasym.checkpoint import load, save
 from metasym.costs import cost
 from metasym.distributed import LostRankError
 from metasym.evaluation import evaluate
+from metasym.field_symmetry import FieldSymmetry
 from metasym.guard import NonFiniteError
 from metasym.inspection import SymmetryReport, inspect, load_symmetry, project, save_symmetry
 from metasym.learners import ANIL, MAML, MSR, MTSR, Learner, MSRJoint, ProtoNet
@@ -27,6 +28,7 @@ __all__ = [
     "Cost",
     "DenseSymmetry",
     "Episode",
+    "FieldSymmetry",
     "KroneckerSymmetry",
     "Learner",
     "LostRankError",
@@ -49,6 +51,7 @@ __all__ = [
     "inspect",
     "load",
     "load_symmetry",
+    "models",
     "nn",
     "project",
     "reparameterize",
