@@ -39,19 +39,20 @@ ORDER = 2 * ROTATIONS
 """Channels of a regular field: one for each rotation and each reflected rotation."""
 
 
-class FieldBatchNorm2d(nn.Module):
-    """Batch norm of ``[examples, fields * 16, height, width]`` with the statistics of whole fields."""
-
-    def __init__(self, fields: int) -> None:
-        super().__init__()
-        self.norm = TaskBatchNorm2d(fields)
+class StackFields(nn.Module):
+    """The 16 channels of a field as one channel, one below the other, for a norm with a field's statistics."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """``[examples, channels, height, width]``, unchanged in shape."""
-        height, width = x.shape[-2:]
-        fields = x.reshape(*x.shape[:-3], -1, ORDER * height, width)
-        normal: Tensor = self.norm(fields)
-        return normal.reshape(x.shape)
+        """``[examples, fields * 16, height, width] -> [examples, fields, 16 * height, width]``."""
+        return x.reshape(*x.shape[:-3], -1, ORDER * x.shape[-2], x.shape[-1])
+
+
+class UnstackFields(nn.Module):
+    """The way back: ``[examples, fields, 16 * height, width] -> [examples, fields * 16, height, width]``."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """One channel for each element of the group again."""
+        return x.reshape(*x.shape[:-3], -1, x.shape[-2] // ORDER, x.shape[-1])
 
 
 class SymmetricMaxPool2d(nn.Module):
@@ -99,8 +100,10 @@ def d8_net(
         layers[f"conv{number}"] = started(
             nn.Conv2d, before, channels, kernel_size, padding=kernel_size // 2, generator=generator
         )
-        layers[f"norm{number}"] = FieldBatchNorm2d(fields)
+        layers[f"stack{number}"] = StackFields()
+        layers[f"norm{number}"] = TaskBatchNorm2d(fields)
         layers[f"relu{number}"] = nn.ReLU()
+        layers[f"unstack{number}"] = UnstackFields()
         if number < depth:
             layers[f"pool{number}"] = SymmetricMaxPool2d()
             size = (size + 1) // 2
