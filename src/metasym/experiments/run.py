@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import platform
 import shlex
-import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -34,6 +32,7 @@ from metasym.experiments.files import (
     write_json,
 )
 from metasym.experiments.image_problem import ImageProblem
+from metasym.experiments.machine import commit, one_line, threads
 from metasym.experiments.optimizers import outer_autocast, outer_optimizer, outer_schedule
 from metasym.experiments.scoring import inner_lrs, learning_curve, tested
 from metasym.experiments.spent import Spent
@@ -45,7 +44,7 @@ from metasym.reparam import symmetries
 from metasym.tasks.sampling import mix, sample
 from metasym.tasks.subset import hold_out
 from metasym.training import train
-from metasym.types import MetasymError, Tasks
+from metasym.types import Tasks
 
 _FIND = 17
 FIND = "find"
@@ -72,7 +71,7 @@ def run(
     found = ranks.on_main(lambda: _finished(experiment, folder))
     if found is not None:
         return found
-    with _one_line(folder), _threads(experiment.recipe.threads):
+    with one_line(folder), threads(experiment.recipe.threads):
         return _run(experiment, folder, ranks, resume, progress, note)
 
 
@@ -207,7 +206,7 @@ def _run(
         **spent.so_far(),
         "problem": problem.description,
         "command": command(experiment),
-        "commit": _commit(),
+        "commit": commit(),
         "versions": {
             "metasym": metasym.__version__,
             "torch": torch.__version__,
@@ -287,37 +286,3 @@ def _training_tasks(experiment: Experiment, problem: AnyProblem) -> tuple[Tasks,
     if fraction == 0:
         return problem.train, None
     return hold_out(problem.train, fraction, experiment.data_seed)
-
-
-def _commit() -> str | None:
-    """The commit of the code, where it is run from a git checkout."""
-    try:
-        found = subprocess.run(
-            ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"],
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return found.stdout.strip() or None
-
-
-@contextlib.contextmanager
-def _threads(count: int | None) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(count or before)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-@contextlib.contextmanager
-def _one_line(folder: Path) -> Iterator[None]:
-    """A full disk or an unwritable folder as one line; what was written before stays."""
-    try:
-        yield
-    except OSError as error:
-        raise MetasymError(f"{folder}: expected to write results, found {error.strerror}") from None

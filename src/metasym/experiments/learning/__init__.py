@@ -1,0 +1,1 @@
+"""``metasym learn``: the symmetry of a user's own tasks, beside MAML as the baseline."""

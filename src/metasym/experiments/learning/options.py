@@ -1,0 +1,126 @@
+"""What a user may ask of ``metasym learn``, and what was chosen."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+from metasym.tasks.stored import Layout
+from metasym.types import MetasymError
+
+MODELS = ("fc", "mlp", "conv1d", "conv2d")
+
+
+def _option(
+    default: Any, about: str, *, least: float | None = None, choices: tuple[str, ...] | None = None
+) -> Any:
+    return dataclasses.field(default=default, metadata={"help": about, "least": least, "choices": choices})
+
+
+@dataclass(frozen=True)
+class Options:
+    """The user's wishes; None is automatic."""
+
+    model: str | None = _option(
+        None, f"{', '.join(MODELS)}, or package.module:function that returns an nn.Module"
+    )
+    hidden: int | None = _option(
+        None, "width of the hidden layer of mlp, channels of a conv network", least=1
+    )
+    kernel_size: int | None = _option(None, "width of the kernels of conv1d and conv2d", least=1)
+    bias: bool | None = _option(None, "biases, adapted to each task, in the network")
+    symmetry: str | None = _option(None, "how U is stored", choices=("dense", "kronecker"))
+    filter_size: int | None = _option(None, "filter entries k of a dense U", least=1)
+    support: int | None = _option(None, "support examples of a new task, as scored", least=1)
+    train_support: int | None = _option(None, "support examples of an episode in training", least=1)
+    validation: float | None = _option(None, "part of the tasks that decides when to stop", least=0)
+    test: float | None = _option(None, "part of the tasks that the scores are of", least=0)
+    solver: str | None = _option(None, "how a network adapts to a task", choices=("ridge", "sgd"))
+    penalty: float | None = _option(None, "penalty of ridge", least=0)
+    inner_steps: int | None = _option(None, "steps of sgd", least=1)
+    inner_lr: float | None = _option(None, "where the step sizes of sgd start", least=0)
+    find_steps: int | None = _option(
+        None, "outer steps of the stage that finds how few filter entries are needed", least=0
+    )
+    outer_steps: int | None = _option(
+        None, "at most so many outer steps (of the second stage, where there are two)", least=1
+    )
+    outer_lr: float | None = _option(None, "learning rate of the outer steps", least=0)
+    tasks_per_step: int | None = _option(None, "tasks in one outer step", least=1)
+    patience: int | None = _option(None, "validations without a better score before it stops", least=1)
+    scale: str | None = _option(None, "none leaves x and y as they are", choices=("none",))
+    seed: int = _option(0, "seed of the split, the start and the episodes", least=0)
+    device: str = _option("cpu", "cpu or cuda")
+    threads: int | None = _option(None, "threads of torch (default: torch's own choice)", least=1)
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            value, least, choices = (
+                getattr(self, field.name),
+                field.metadata["least"],
+                field.metadata["choices"],
+            )
+            flag = "--" + field.name.replace("_", "-")
+            if value is None:
+                continue
+            if choices is not None and value not in choices:
+                raise MetasymError(f"expected {flag} to be one of {', '.join(choices)}, found {value!r}")
+            if least is not None and not value >= least:
+                raise MetasymError(f"expected {flag} >= {least:g}, found {value}")
+
+
+@dataclass(frozen=True)
+class Choices:
+    """Everything that defines a run; with the data, equal choices give an equal run."""
+
+    model: str
+    single_layer: bool
+    hidden: int
+    kernel_size: int
+    padding: int
+    bias: bool
+    symmetry: str | None
+    filter_size: int | None
+    support: int
+    train_support: int
+    train_tasks: int
+    validation_tasks: int
+    test_tasks: int
+    solver: str
+    penalty: float | None
+    """None: the best of some on the validation tasks."""
+    inner_steps: int
+    inner_lr: float
+    find_steps: int
+    outer_steps: int
+    outer_lr: float
+    tasks_per_step: int
+    validate_every: int
+    patience: int
+    seed: int
+    layout: Layout
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain types, for ``config.json``."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, value: dict[str, Any]) -> Choices:
+        """The choices that :meth:`as_dict` wrote."""
+        try:
+            layout = value["layout"]
+            shapes = {key: tuple(layout[key]) for key in ("input_shape", "output_shape")}
+            return cls(**{**value, "layout": Layout(**{**layout, **shapes})})
+        except (KeyError, TypeError) as error:
+            raise MetasymError(f"expected the choices of metasym learn, found {error}") from None
+
+
+@dataclass(frozen=True)
+class Reason:
+    """One automatic (or given) choice, in words."""
+
+    what: str
+    value: str
+    flag: str
+    """What changes it."""
