@@ -5,6 +5,7 @@ from metasym.checkpoint import load, save
 from metasym.costs import cost
 from metasym.distributed import LostRankError
 from metasym.evaluation import evaluate
+from metasym.experiments.learning.learned import load_learned
 from metasym.field_symmetry import FieldSymmetry
 from metasym.guard import NonFiniteError
 from metasym.inspection import SymmetryReport, inspect, load_symmetry, project, save_symmetry
@@ -50,6 +51,7 @@ __all__ = [
     "groups",
     "inspect",
     "load",
+    "load_learned",
     "load_symmetry",
     "models",
     "nn",

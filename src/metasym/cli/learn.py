@@ -32,7 +32,7 @@ def add(commands: Commands) -> None:
     learn = commands.add_parser(
         "learn",
         help="learn the symmetry that your own tasks share",
-        description="Learn the symmetry of a family of tasks (MSR), beside MAML on the same network; say what was found.",
+        description="Learn the symmetry that tasks share (MSR), beside MAML on the same network; say what was found.",
         epilog=_FILE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -51,8 +51,14 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     hints = typing.get_type_hints(Options)
     for field in dataclasses.fields(Options):
         flag = f"--{field.name.replace('_', '-')}"
-        kinds = [kind for kind in typing.get_args(hints[field.name]) if kind is not type(None)] or [hints[field.name]]
-        about: dict[str, Any] = {"dest": field.name, "default": argparse.SUPPRESS, "help": field.metadata["help"]}
+        kinds = [kind for kind in typing.get_args(hints[field.name]) if kind is not type(None)] or [
+            hints[field.name]
+        ]
+        about: dict[str, Any] = {
+            "dest": field.name,
+            "default": argparse.SUPPRESS,
+            "help": field.metadata["help"],
+        }
         if kinds[0] is bool:
             group.add_argument(flag, action=argparse.BooleanOptionalAction, **about)
         elif field.metadata["choices"]:
@@ -128,9 +134,12 @@ def _summary(found: Learned) -> None:
         for note in layer.notes:
             _line(out, f"  note: {note}")
     _line(out, _judgement(found))
-    seconds = found.msr["seconds"] + found.maml["seconds"]
-    _line(out, f"Saved in {found.folder} ({seconds:.0f} s): result.json, checkpoint.safetensors, symmetry.safetensors;")
-    _line(out, f"the baseline in {found.folder / 'maml'}. More: metasym inspect {found.folder}, metasym report {found.folder}")
+    seconds, folder = found.msr["seconds"] + found.maml["seconds"], found.folder
+    _line(
+        out,
+        f"Saved in {folder}: result.json, checkpoint.safetensors, symmetry.safetensors ({seconds:.0f} s);",
+    )
+    _line(out, f"the baseline in {folder / 'maml'}. More: metasym inspect {folder}, metasym report {folder}")
     _line(out, "Use it from Python:")
     _line(out, snippet(found.folder, found.choices))
 

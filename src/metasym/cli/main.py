@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 import metasym
-from metasym.cli import angles, data, demo, experiments, inspect, report
+from metasym.cli import angles, data, demo, experiments, inspect, learn, report
 from metasym.cli.common import Parser
 from metasym.types import MetasymError
 
@@ -38,6 +38,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"metasym {metasym.__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for group in (demo, experiments, inspect, angles, report, data):
+    for group in (demo, learn, experiments, inspect, angles, report, data):
         group.add(commands)
     return parser

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import resource
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,12 +25,6 @@ def commit() -> str | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return found.stdout.strip() or None
-
-
-def peak_memory() -> float:
-    """The most memory that this process has held, in MiB."""
-    unit = 1 if sys.platform == "darwin" else 1024  # bytes there, KiB elsewhere
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from metasym.checkpoint import CURRENT
 from metasym.experiments.files import CONFIG, read_json
+from metasym.experiments.learning.learned import load_learned
 from metasym.experiments.run import load_run
 from metasym.experiments.scoring import test_score
 from metasym.learners import Learner
@@ -54,5 +55,10 @@ def _open_experiment(path: Path) -> OpenedRun:
     )
 
 
-OPENERS: dict[str, Opener] = {"run": _open_experiment}
+def _open_learned(path: Path) -> OpenedRun:
+    run = load_learned(path)
+    return OpenedRun(str(run.config["experiment"]), run.learner, run.score, run.choices.layout.input_shape)
+
+
+OPENERS: dict[str, Opener] = {"run": _open_experiment, "learn": _open_learned}
 """By what ``config.json`` has under ``command``; runs of the catalogue have nothing there."""

@@ -151,12 +151,9 @@ def _member(file: Path, stream: IO[bytes], archive: zipfile.ZipFile, name: str) 
     info = archive.getinfo(f"{name}.npy")
     with archive.open(info) as entry:
         try:
-            version = np.lib.format.read_magic(entry)
-            read = (
-                np.lib.format.read_array_header_1_0
-                if version[0] == 1
-                else np.lib.format.read_array_header_2_0
-            )
+            form: Any = np.lib.format
+            version = form.read_magic(entry)
+            read = form.read_array_header_1_0 if version[0] == 1 else form.read_array_header_2_0
             shape, fortran, dtype = read(entry)
         except (ValueError, SyntaxError) as error:
             raise MetasymError(f"{file}: expected an array {name}, found a damaged one: {error}") from None

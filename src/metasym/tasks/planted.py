@@ -66,7 +66,8 @@ def planted_group(name: str) -> Group | None:
 def planted_basis(name: str) -> Tensor:
     """The weights that a family's symmetry allows, ``[prod(weight), d]`` with orthonormal columns, float64."""
     if name == "translation":
-        return torch.linalg.qr(translation_basis(torch.ones(68, 1, dtype=torch.float64))).Q
+        orthonormal: Tensor = torch.linalg.qr(translation_basis(torch.ones(68, 1, dtype=torch.float64))).Q
+        return orthonormal
     if name in ("rot90", "rot45"):
         return rotation_basis(name).orthonormal()
     group = planted_group(name)
@@ -78,7 +79,7 @@ def planted_basis(name: str) -> Tensor:
 def planted(
     name: str, *, tasks: int = 500, examples: int = 20, noise: float = 0.0, seed: int = 0, image_size: int = 8
 ) -> Batch:
-    """The examples of ``tasks`` tasks of a family: ``x [tasks, examples, n]`` and ``y [tasks, examples, m]``, float32.
+    """The examples of a family's tasks: ``x [tasks, examples, n]`` and ``y [tasks, examples, m]``, float32.
 
     Each task draws a weight in :func:`planted_basis` and inputs from N(0, 1); outputs have a root mean square of
     about 1, plus noise of the standard deviation ``noise``. The families ``rot90`` and ``rot45`` have images

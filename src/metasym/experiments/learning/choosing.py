@@ -60,7 +60,7 @@ def choose(file: TaskFile, options: Options) -> tuple[Choices, list[Reason]]:
         find_steps=0,
         outer_steps=options.outer_steps or 1500,
         outer_lr=2e-3 if options.outer_lr is None else options.outer_lr,
-        tasks_per_step=options.tasks_per_step or 32,
+        tasks_per_step=options.tasks_per_step or 16,
         validate_every=25,
         patience=options.patience or 8,
         seed=options.seed,
@@ -83,7 +83,7 @@ def split(file: TaskFile, options: Options) -> tuple[torch.Tensor, torch.Tensor,
 
 def reasons(file: TaskFile, choices: Choices, model: nn.Module) -> list[Reason]:
     """The choices in words, with the flags that change them."""
-    layers = [(name, m.weight.numel()) for name, m in select_layers(model, None)]  # type: ignore[operator, union-attr]
+    layers = [(name, m.weight.numel()) for name, m in select_layers(model, None)]  # type: ignore[operator]
     dense = [name for name, entries in layers if stored_dense(choices, entries)]
     kinds = (
         "dense" if len(dense) == len(layers) else "Kronecker" if not dense else "dense or Kronecker by size"
@@ -254,7 +254,7 @@ def _solver(file: TaskFile, options: Options, choices: Choices, model: nn.Module
         )
     rows = choices.train_support * math.prod(choices.layout.output_shape)
     exact = dataclasses.replace(choices, solver="ridge")
-    entries = [m.weight.numel() for _, m in select_layers(model, None)]  # type: ignore[operator, union-attr]
+    entries = [m.weight.numel() for _, m in select_layers(model, None)]  # type: ignore[operator]
     unknowns = sum(filter_entries(exact, n) if stored_dense(exact, n) else n for n in entries)
     if not linear or (min(rows, unknowns) > LARGEST_SOLVE and options.solver is None):
         return choices
@@ -263,8 +263,9 @@ def _solver(file: TaskFile, options: Options, choices: Choices, model: nn.Module
         raise MetasymError("expected a dense U (--symmetry dense) with --find-steps, found a Kronecker one")
     return dataclasses.replace(
         exact,
-        find_steps=(300 if dense else 0) if options.find_steps is None else options.find_steps,
-        outer_steps=options.outer_steps or 300,
+        find_steps=(200 if dense else 0) if options.find_steps is None else options.find_steps,
+        outer_steps=options.outer_steps or 200,
+        patience=options.patience or 4,
     )
 
 

@@ -88,7 +88,7 @@ class LearnedRun:
         for name in ("x", "y"):
             if found[name] != self.config["data"][name]:
                 raise MetasymError(
-                    f"{file.path}: expected the tasks of the run, {name} {self.config['data'][name]}, found {found[name]}"
+                    f"{file.path}: expected the run's own {name}, {self.config['data'][name]}, found {found[name]}"
                 )
         choices = self.choices
         parts = Options(
@@ -115,9 +115,7 @@ def in_units(value: Score, unit: float) -> Score:
     )
 
 
-def load_learned(
-    folder: str | os.PathLike[str], model: Callable[[], nn.Module] | None = None
-) -> LearnedRun:
+def load_learned(folder: str | os.PathLike[str], model: Callable[[], nn.Module] | None = None) -> LearnedRun:
     """The run of ``metasym learn`` in ``folder`` (``folder/maml`` is its baseline). Executes no code from it.
 
     ``model`` is the function that makes the network, for a run with a network of the user's own.

@@ -40,12 +40,8 @@ class Options:
     penalty: float | None = _option(None, "penalty of ridge", least=0)
     inner_steps: int | None = _option(None, "steps of sgd", least=1)
     inner_lr: float | None = _option(None, "where the step sizes of sgd start", least=0)
-    find_steps: int | None = _option(
-        None, "outer steps of the stage that finds how few filter entries are needed", least=0
-    )
-    outer_steps: int | None = _option(
-        None, "at most so many outer steps (of the second stage, where there are two)", least=1
-    )
+    find_steps: int | None = _option(None, "outer steps that find how few filter entries are needed", least=0)
+    outer_steps: int | None = _option(None, "at most so many outer steps (of the last stage)", least=1)
     outer_lr: float | None = _option(None, "learning rate of the outer steps", least=0)
     tasks_per_step: int | None = _option(None, "tasks in one outer step", least=1)
     patience: int | None = _option(None, "validations without a better score before it stops", least=1)

@@ -18,7 +18,7 @@ import torch
 from torch import nn
 
 import metasym
-from metasym.checkpoint import CURRENT
+from metasym.checkpoint import CURRENT, load
 from metasym.experiments.files import CONFIG, RESULT, make_folder, read_json, read_result, write_json
 from metasym.experiments.learning.choosing import choose, split
 from metasym.experiments.learning.networks import load_function, plain_network, symmetric_network
@@ -34,9 +34,9 @@ from metasym.experiments.learning.stages import (
     msr,
     score,
 )
-from metasym.experiments.machine import commit, one_line, peak_memory, threads
-from metasym.experiments.memory import keep_freed_memory
+from metasym.experiments.machine import commit, one_line, threads
 from metasym.experiments.scoring import inner_lrs
+from metasym.experiments.spent import peak_memory
 from metasym.inspection import SymmetryReport, inspect, save_symmetry
 from metasym.learners.gradient import GradientLearner
 from metasym.progress import ProgressChoice
@@ -118,7 +118,6 @@ def learn(
         file = read_tasks(path)
         choices, reasons = choose(file, options)
         explain(file, reasons)
-        keep_freed_memory()
         run = _prepare(file, choices, options, folder, resume, progress, note)
         symmetric = _msr(run)
         plain = _maml(run)
@@ -320,9 +319,10 @@ def open_learned(
             f"{path}: expected a finished run with {RESULT}, found none: metasym learn --resume goes on with it"
         )
     choices, result = Choices.from_dict(config["choices"]), read_result(path / RESULT)
-    if function is None and ":" in choices.model:
+    if function is None and ":" in choices.model:  # not imported by itself: a run's files execute no code
         raise MetasymError(
-            f"{path}: expected the function that makes the network, {choices.model} (model=), found none"
+            f"{path}: expected the function that makes the network, ms.load_learned(..., model={choices.model}), "
+            f"found none; metasym inspect {path / SYMMETRY} needs none"
         )
     loss = loss_of(config["data"]["classes"])
     penalty = result["penalty"] if result.get("penalty") is not None else 0.0
@@ -332,7 +332,7 @@ def open_learned(
         learner = msr(choices, symmetric_network(choices, sizes, function), loss, penalty)
     else:
         learner = maml(choices, plain_network(choices, function), loss, penalty)
-    metasym.load(path / CURRENT, learner)
+    load(path / CURRENT, learner)
     return config, choices, learner
 
 

@@ -1,0 +1,179 @@
+"""A user's file: what is wrong with it in one line, and large ones that stay on the disk."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from metasym.tasks import npz
+from metasym.tasks.npz import read_tasks
+from metasym.tasks.sampling import sample
+from metasym.tasks.stored import Layout, StoredTasks, evenly, split_tasks
+from metasym.types import MetasymError
+
+DRAW = np.random.default_rng(0)
+X = DRAW.standard_normal((6, 4, 3)).astype(np.float32)
+Y = DRAW.standard_normal((6, 4, 2)).astype(np.float32)
+
+
+def stored(path: Path, **arrays: np.ndarray) -> Path:
+    np.savez(path, **arrays)
+    return path
+
+
+def with_nan(value: float) -> np.ndarray:
+    x = X.copy()
+    x[4, 2, 1] = value
+    return x
+
+
+BAD = {
+    "no x": ({"y": Y}, "found no x among: y"),
+    "no y": ({"x": X, "z": Y}, "found no y among: x, z"),
+    "neither": ({"a": X}, "found no x and no y among: a"),
+    "other tasks": ({"x": X, "y": Y[:5]}, r"found x \[6, 4, 3\] and y \[5, 4, 2\]"),
+    "other examples": ({"x": X, "y": Y[:, :3]}, r"same \[tasks, examples, ...\] in front"),
+    "no examples": ({"x": np.zeros(6), "y": np.zeros(6)}, r"found x \[6\] and y \[6\]"),
+    "no features": ({"x": X[..., :0], "y": Y}, "at least one number an example"),
+    "one task": ({"x": X[:1], "y": Y[:1]}, "expected at least 4 tasks .* found 1"),
+    "one example": ({"x": X[:, :1], "y": Y[:, :1]}, "at least 2 examples a task .* found 1"),
+    "NaN": ({"x": with_nan(np.nan), "y": Y}, "found 1 NaN or infinite in x, the first in task 4, example 2"),
+    "infinity": ({"x": X, "y": np.full_like(Y, -np.inf)}, "found 48 NaN or infinite in y, .* task 0"),
+    "overflow": ({"x": X.astype(np.float64) * 1e300, "y": Y}, "squares are finite"),
+    "complex": ({"x": X * 1j, "y": Y}, "array of real numbers, found complex64"),
+    "text": ({"x": X.astype(str), "y": Y}, "array of real numbers, found <U32"),
+    "labels with gaps": ({"x": X, "y": np.array([[0, 1, 3, 0]] * 6)}, "without gaps .* found no 2 but 3"),
+    "negative labels": ({"x": X, "y": np.array([[0, -1, 1, 0]] * 6)}, "from 0 on, found -1"),
+    "one label": ({"x": X, "y": np.zeros((6, 4), int)}, "two different labels y, found 0 only"),
+    "labels of vectors": ({"x": X, "y": Y.astype(int)}, r"expected labels y \[tasks, examples\]"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_file_is_one_line(tmp_path, name):
+    arrays, message = BAD[name]
+    with pytest.raises(MetasymError, match=message) as caught:
+        read_tasks(stored(tmp_path / "tasks.npz", **arrays))
+    assert "\n" not in str(caught.value)
+    assert "tasks.npz: expected" in str(caught.value)
+
+
+class Trap:
+    """Unpickling it would leave a file behind."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self):
+        return (Path.touch, (self.path,))
+
+
+def test_objects_are_refused_and_nothing_is_unpickled(tmp_path):
+    trap = np.empty((6, 4), dtype=object)
+    trap.fill(Trap(tmp_path / "sprung"))
+    with pytest.raises(MetasymError, match="found one of Python objects, which would have to be unpickled"):
+        read_tasks(stored(tmp_path / "tasks.npz", x=trap, y=Y))
+    assert not (tmp_path / "sprung").exists()
+
+
+def test_paths_that_are_no_such_file(tmp_path):
+    np.save(tmp_path / "single.npy", X)
+    (tmp_path / "text.npz").write_text("x, y")
+    (tmp_path / "empty.npz").write_bytes(b"")
+    whole = stored(tmp_path / "whole.npz", x=X, y=Y).read_bytes()
+    (tmp_path / "cut.npz").write_bytes(whole[:-40])
+    damaged = bytearray(whole)
+    damaged[whole.index(X.tobytes()[:16]) + 5] ^= 1
+    (tmp_path / "damaged.npz").write_bytes(damaged)
+    for name, message in {
+        "": "found a folder",
+        "missing.npz": "found No such file or directory",
+        "single.npy": r"found a single array \(numpy.save\)",
+        "text.npz": "found a file that is none",
+        "empty.npz": "found a file that is none",
+        "cut.npz": "or a truncated one",
+        "damaged.npz": "found a damaged file: Bad CRC-32",
+    }.items():
+        with pytest.raises(MetasymError, match=message) as caught:
+            read_tasks(tmp_path / name)
+        assert "\n" not in str(caught.value)
+
+
+def test_a_header_that_promises_more_than_there_is(tmp_path):
+    path = tmp_path / "tasks.npz"
+    stored(tmp_path / "whole.npz", x=X, y=Y)
+    with zipfile.ZipFile(tmp_path / "whole.npz") as whole, zipfile.ZipFile(path, "w") as short:
+        short.writestr("x.npy", whole.read("x.npy")[:-8])
+        short.writestr("y.npy", whole.read("y.npy"))
+    with pytest.raises(MetasymError, match=r"expected 288 bytes of x \[6, 4, 3\], found 280"):
+        read_tasks(path)
+
+
+def test_a_compressed_file_that_does_not_fit_is_refused_with_its_size_before_it_is_read(
+    tmp_path, monkeypatch
+):
+    path = tmp_path / "tasks.npz"
+    np.savez_compressed(path, x=X, y=Y)
+    monkeypatch.setattr(npz, "_read", lambda *_: pytest.fail("it was read"))
+    with pytest.raises(MetasymError, match=r"numpy.savez.* found a compressed x of 0.0 MB"):
+        read_tasks(path, memory=100)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_file_that_does_not_fit_stays_on_the_disk(tmp_path, order):
+    path = stored(tmp_path / "tasks.npz", y=Y, x=np.asarray(X, order=order))
+    mapped, read = read_tasks(path, memory=100), read_tasks(path)
+    assert mapped.mapped
+    assert isinstance(mapped.x, np.memmap)
+    assert not read.mapped
+    assert mapped.x_rms == read.x_rms == pytest.approx(np.sqrt((X.astype(float) ** 2).mean()))
+    parts = [StoredTasks(f, range(6), support=1, layout=Layout((3,), (2,))) for f in (mapped, read)]
+    one, other = (sample(tasks, torch.tensor([5, 2]), 3) for tasks in parts)
+    assert torch.equal(one.query.x, other.query.x)
+    assert torch.equal(one.query.y, other.query.y)
+    for row, task in enumerate((5, 2)):
+        seen = torch.cat([one.support.x[row], one.query.x[row]])
+        assert {tuple(r.tolist()) for r in seen} == {tuple(r.tolist()) for r in torch.from_numpy(X[task])}
+
+
+def test_scales_and_shapes(tmp_path):
+    file = read_tasks(stored(tmp_path / "tasks.npz", x=X.astype(np.float16), y=Y[..., 0]))
+    tasks = StoredTasks(file, [1, 3], support=2, layout=Layout((1, 3), (1,), 2.0, 0.5))
+    episode = tasks.episode(1, torch.Generator().manual_seed(0))
+    assert episode.support.x.shape == (2, 1, 3)
+    assert episode.query.y.shape == (2, 1)
+    assert episode.query.x.dtype == torch.float32
+    seen = torch.cat([episode.support.y, episode.query.y]).flatten().sort().values
+    assert torch.allclose(seen, torch.from_numpy(Y[3, :, 0] * 2).sort().values)
+
+
+def test_classes_take_turns():
+    labels = torch.tensor([[0, 0, 0, 1, 1, 2], [2, 2, 1, 1, 0, 0]])
+    order = evenly(labels, 3)
+    turns = labels.gather(1, order)
+    assert sorted(turns[0, :3].tolist()) == sorted(turns[1, :3].tolist()) == [0, 1, 2]
+    assert torch.equal(order.sort(1).values, torch.arange(6).expand(2, 6))
+    assert turns[0].tolist() == [0, 1, 2, 0, 1, 0]
+
+
+def test_labels_are_split_evenly(tmp_path):
+    y = np.tile(np.arange(3, dtype=np.uint8), (6, 4))
+    file = read_tasks(stored(tmp_path / "tasks.npz", x=np.zeros((6, 12, 2)), y=y))
+    assert file.classes == 3
+    episodes = sample(StoredTasks(file, range(6), support=6, layout=Layout((2,), ())), torch.arange(6), 0)
+    assert episodes.support.y.dtype == torch.int64
+    assert (torch.nn.functional.one_hot(episodes.support.y, 3).sum(1) == 2).all()
+
+
+def test_parts_are_disjoint_and_complete():
+    order = torch.randperm(50, generator=torch.Generator().manual_seed(0))
+    parts = split_tasks(50, 0.1, 0.2, order)
+    assert [len(part) for part in parts] == [35, 5, 10]
+    assert sorted(torch.cat(parts).tolist()) == list(range(50))
+    assert [len(part) for part in split_tasks(4, 0.1, 0.2, torch.arange(4))] == [1, 1, 2]
+    with pytest.raises(MetasymError, match="leave tasks to train on, found 5 and 45 of 50"):
+        split_tasks(50, 0.1, 0.9, order)
