@@ -259,6 +259,56 @@ def test_no_run_there(tmp_path, msr, capsys):
     assert "expected --detail >= 0, found -1" in capsys.readouterr().err
 
 
+ODD = [None, True, "text", [], [None], {}, {"a": [1]}, -1, 0, 1e400, float("nan"), 10**400]
+
+
+@pytest.mark.parametrize("file", ["result.json", "config.json", "metrics.jsonl"])
+def test_odd_values_make_a_page_or_one_line(file, msr, tmp_path):
+    """Every key of every file with values of every kind: never another exception."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    for name in ("result.json", "config.json", "metrics.jsonl"):
+        shutil.copy(msr / name, folder / name)
+    text = (folder / file).read_text()
+    record = json.loads(text.splitlines()[0]) if file.endswith("l") else json.loads(text)
+    pages = 0
+    for key in record:
+        for value in ODD:
+            changed = json.dumps({**record, key: value})
+            (folder / file).write_text(f"{changed}\n{text}" if file.endswith("l") else changed)
+            try:
+                pages += len(Document(render(folder).html).all("main"))
+            except MetasymError as error:
+                assert str(folder) in str(error), (key, value)
+    assert pages > len(record)
+
+
+def test_what_is_learned_is_not_finite(tmp_path):
+    from metasym.checkpoint import read_bytes, write_atomically
+    from metasym.serialization import pack, unpack
+
+    for kind, key in (("kronecker", "U1"), ("dense", "U")):
+        folder = train_into(tmp_path / kind, kind)
+        state = unpack(read_bytes(folder / CURRENT), "")
+        state["learner"][f"model.0.parametrizations.weight.0.{key}"].fill_(float("nan"))
+        write_atomically(folder / CURRENT, pack(state))
+        assert "U has entries of NaN or infinity" in page(folder).words
+    folder = make_run(tmp_path / "solver", CONV, image_size=5, solver="ridge", symmetry="dense")
+    state = unpack(read_bytes(folder / CURRENT), "")
+    state["learner"]["model.parametrizations.weight.0.U"].fill_(float("inf"))
+    write_atomically(folder / CURRENT, pack(state))
+    words = page(folder).words
+    assert "The weight has entries of NaN or infinity" in words
+    assert "U has entries of NaN or infinity" in words
+
+
+def test_open_shows_it_in_the_browser(maml, tmp_path, monkeypatch):
+    opened = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    assert main(["report", str(maml), "--out", str(tmp_path / "p.html"), "--open"]) == 0
+    assert opened == [(tmp_path / "p.html").as_uri()]
+
+
 def test_all_runs_broken(msr, tmp_path):
     for name in ("a", "b"):
         (copy(msr, tmp_path / name) / "config.json").write_text("{")

@@ -48,10 +48,11 @@ def image(
     from PIL import Image
 
     rows, columns = index.shape
-    picture = Image.frombytes("P", (columns, rows), np.ascontiguousarray(index).tobytes())
-    picture.putpalette([part for colour in palette for part in colour])
+    used, places = np.unique(index, return_inverse=True)  # a small picture needs no palette of 256 colours
+    picture = Image.frombytes("P", (columns, rows), places.reshape(index.shape).astype(np.uint8).tobytes())
+    picture.putpalette([part for entry in used for part in palette[entry]])
     data = io.BytesIO()
-    picture.save(data, format="PNG", transparency=bytes(opacity), optimize=True)
+    picture.save(data, format="PNG", transparency=bytes(opacity[entry] for entry in used), optimize=True)
     source = "data:image/png;base64," + base64.b64encode(data.getvalue()).decode()
     return Markup('<img class="matrix" src="{}" width="{}" height="{}" alt="{}">').format(
         source, columns, rows, about

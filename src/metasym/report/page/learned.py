@@ -41,6 +41,8 @@ class Layer:
     """None in a plain layer."""
     columns: Tensor | None = None
     """A dense U whose layer's shape is not known."""
+    note: str = ""
+    """Why something is missing."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,14 @@ def learned(run: Run) -> Learned:
         return Learned(_from_state(state, shapes), None)
     if support is None:
         return Learned(_at_start(learner.model), learner.model)
-    return Learned(_layers(learner, learner.adapt(support)), learner.model)
+    try:
+        adapted = learner.adapt(support)
+    except (
+        MetasymError,
+        RuntimeError,
+    ):  # what was learned is not finite, so that nothing can be solved with it
+        return Learned(_at_start(learner.model), learner.model)
+    return Learned(_layers(learner, adapted), learner.model)
 
 
 def _rebuilt(run: Run) -> tuple[Learner, Batch | None]:
@@ -133,6 +142,8 @@ def _reparameterized(
             factors: list[Tensor] = []
             while f"{head}U{len(factors) + 1}" in tensors:
                 factors.append(tensors[f"{head}U{len(factors) + 1}"])
+            if not all(bool(torch.isfinite(factor).all()) for factor in factors):
+                return Layer(name, None, "", None, note="U has entries of NaN or infinity: nothing is drawn.")
             symmetry = KroneckerSymmetry(shapes.get(name) or _kronecker_shape(factors), factors=factors)
             return Layer(name, drawn_weight(symmetry), DRAWN, symmetry)
         if f"{head}U" in tensors:
@@ -140,8 +151,12 @@ def _reparameterized(
             if math.prod(shapes.get(name, ())) == len(U) and bool(torch.isfinite(U).all()):
                 dense = DenseSymmetry(shapes[name], U=U)
                 return Layer(name, drawn_weight(dense), DRAWN, dense)
-            return Layer(name, None, "", None, columns=U)
-    return Layer(name, None, "", None)
+            missing = (
+                "The checkpoint does not say which shape this layer's weight has, so that none is drawn."
+            )
+            return Layer(name, None, "", None, columns=U, note=missing)
+    unknown = "This layer's symmetry is of a kind that cannot be read from the checkpoint alone."
+    return Layer(name, None, "", None, note=unknown)
 
 
 def _kronecker_shape(factors: list[Tensor]) -> list[int]:

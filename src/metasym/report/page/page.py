@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import metasym
 from metasym.checkpoint import write_atomically
@@ -25,10 +26,13 @@ from metasym.report.page.scores import (
     score_text,
     tasks_figure,
 )
-from metasym.report.page.symmetry import LayerPart, inspected, layer_part
+from metasym.report.page.symmetry import LayerPart, inspected, layer_part, short
 from metasym.report.page.text import breakable, number, plural
 from metasym.report.page.training import Figure, compared_curves, training_figures, training_notes
 from metasym.types import MetasymError
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 NAME = "report.html"
 Note = Callable[[str], None]
@@ -93,8 +97,6 @@ def render(folder: Path, *, detail: int = DETAIL) -> Page:
 
 
 def _render(found: Runs, detail: int, note: Note, place: str | None) -> Page:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
     faults, parts, rows = list(found.faults), [], []
     alone = len(found.runs) + len(found.faults) == 1
     for index, run in enumerate(found.runs):
@@ -109,19 +111,11 @@ def _render(found: Runs, detail: int, note: Note, place: str | None) -> Page:
                     raise
                 anchor = None
                 faults.append(" ".join(str(error).split()))
-        rows.append(row(run, anchor))
-    environment = Environment(
-        loader=PackageLoader("metasym.report.page", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["breakable"] = breakable
+        rows.append(row(run, anchor, _found(run, parts[-1] if anchor else None)))
     script = files("metasym.report.page").joinpath("page.js").read_text()
     style = files("metasym.report.page").joinpath("page.css").read_text()
     overview = [f for f in (intervals_figure(found.runs), compared_curves(found.runs)) if f is not None]
-    html = environment.get_template("page.html").render(
+    html = _template().render(
         title=place or (found.runs[0].title if alone else found.folder.resolve().name),
         alone=alone,
         folder=None if place else str(found.folder),
@@ -139,6 +133,33 @@ def _render(found: Runs, detail: int, note: Note, place: str | None) -> Page:
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
     return Page(html, len(found.runs), len(parts), faults)
+
+
+@functools.cache
+def _template() -> Template:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("metasym.report.page", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["breakable"] = breakable
+    return environment.get_template("page.html")
+
+
+def _found(run: Run, part: RunPart | None) -> str:
+    """The symmetries of a run's layers in a few words: of a run that is drawn, or from what it stored."""
+    if part is not None:
+        words = [layer.short for layer in part.layers if layer.short]
+    else:
+        try:
+            words = [short(layer) for layer in run.report or ()]
+        except MetasymError:
+            words = []
+    return "; ".join(words[:3]) + ("; …" if len(words) > 3 else "") or "-"
 
 
 def run_part(run: Run, anchor: str, *, named: bool = True) -> RunPart:
@@ -196,7 +217,8 @@ def _scores(run: Run, result: dict[str, Any]) -> list[tuple[str, str]]:
     if isinstance(rate, int | float):
         found.append(("outer steps a second", number(rate)))
     for name, size in result["inner_lrs"].items():
-        found.append((f"learned step size of {name}", number(size) if size is not None else "not finite"))
+        if size is None or isinstance(size, int | float):
+            found.append((f"learned step size of {name}", number(size)))
     return found
 
 
@@ -250,6 +272,7 @@ def _origin(run: Run, named: bool) -> list[tuple[str, str]]:
 def _columns(rows: list[Row]) -> dict[str, bool]:
     """Which columns of the table say anything."""
     return {
+        "symmetry": any(line.symmetry != "-" for line in rows),
         "paper": any(line.paper != "-" for line in rows),
         "recipe": any(line.recipe != "-" for line in rows),
         "state": any(not line.finished for line in rows),

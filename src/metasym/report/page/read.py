@@ -159,6 +159,17 @@ def _places(folder: Path) -> Iterator[Path]:
 
 def read_run(folder: Path, root: Path) -> Run:
     """All small files of one run; the checkpoint is read when it is drawn."""
+    try:
+        return _read_run(folder, root)
+    except MetasymError:
+        raise
+    except OSError as error:
+        raise MetasymError(f"{folder}: expected a run, found {error.strerror}") from None
+    except (TypeError, ValueError, OverflowError) as error:  # a number that is none
+        raise MetasymError(f"{folder / RESULT}: expected a result of metasym run, found {error}") from None
+
+
+def _read_run(folder: Path, root: Path) -> Run:
     config: dict[str, Any] = {}
     if (folder / CONFIG).exists():
         config = read_json(folder / CONFIG, "the config of a run")
@@ -211,8 +222,8 @@ def _record(line: bytes) -> dict[str, Any] | None:
         found = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    fits = isinstance(found, dict) and isinstance(found.get("step"), int)
-    return found if fits else None
+    step = found.get("step") if isinstance(found, dict) else None
+    return found if isinstance(step, int) and 0 <= step < 2**53 else None
 
 
 def _number(value: Any) -> float:

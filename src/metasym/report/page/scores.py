@@ -35,6 +35,7 @@ class Row:
     steps: str
     seed: str
     paper: str
+    symmetry: str
     state: str
     finished: bool
 
@@ -48,13 +49,13 @@ def score_text(result: dict[str, Any]) -> str:
     return f"{number(result['mean'])} ± {number(result['ci95'])}"
 
 
-def row(run: Run, anchor: str | None) -> Row:
-    """The run's line in the table."""
+def row(run: Run, anchor: str | None, symmetry: str = "-") -> Row:
+    """The run's line in the table; ``symmetry`` is what was found, in a few words."""
     result = run.result
     if result is None:
         recipe, seed = run.config.get("recipe_name", run.config.get("recipe")), run.chosen("seed")
         steps = f"{run.records.steps[-1]:,}" if run.records.steps else "-"
-        blank = ("-", "-", "-", steps, "-" if seed is None else str(seed), "-")
+        blank = ("-", "-", "-", steps, "-" if seed is None else str(seed), "-", symmetry)
         return Row(
             anchor,
             run.name,
@@ -80,6 +81,7 @@ def row(run: Run, anchor: str | None) -> Row:
         f"{result['outer_steps']:,}",
         str(result["seed"]),
         str(beside) if beside else "-",
+        symmetry,
         run.state,
         True,
     )
@@ -122,7 +124,7 @@ def _poolable(result: dict[str, Any]) -> bool:
         int(result["config"]["recipe"]["image_size"])
     except (KeyError, TypeError, ValueError):
         return False
-    return bool(result["per_task"])
+    return bool(result["per_task"]) and None not in result["inner_lrs"].values()
 
 
 def by_support(result: dict[str, Any]) -> list[tuple[str, str]]:

@@ -52,6 +52,8 @@ class LayerPart:
     verdict: str = ""
     found: bool = False
     """Whether the verdict names a symmetry."""
+    short: str = ""
+    """What was found, in a few words; empty where nothing was looked for."""
     figures: list[Figure] = field(default_factory=list)
     tables: list[DataTable] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -69,13 +71,10 @@ def layer_part(layer: Layer, report: LayerReport | None = None) -> LayerPart:
         part.facts.append(("filter", shape(symmetry.filter_shape)))
     elif layer.columns is not None:
         part.facts.append(("symmetry", f"dense U of {shape(layer.columns.shape)}"))
-        part.notes.append(
-            "The checkpoint does not say which shape this layer's weight has, so that no weight is drawn."
-        )
     elif layer.weight is not None:
         part.facts.append(("symmetry", "none: a plain layer"))
-    else:
-        part.notes.append("This layer's symmetry is of a kind that cannot be read from the checkpoint alone.")
+    if layer.note:
+        part.notes.append(layer.note)
     if report is not None:
         _tell(report, part)
     _draw_weight(layer, part)
@@ -110,6 +109,7 @@ def _finite(symmetry: Symmetry | None) -> bool:
 def _tell(report: LayerReport, part: LayerPart) -> None:
     """The inspection in words and numbers."""
     part.verdict = f"{report.verdict[:1].upper()}{report.verdict[1:]}."
+    part.short = short(report)
     part.found = report.group is not None or bool(report.partial)
     part.notes += [f"{note[:1].upper()}{note[1:]}." for note in report.notes]
     part.facts.append(("filter entries used", f"{report.effective_filter_size} of {report.filter_size}"))
@@ -124,6 +124,13 @@ def _tell(report: LayerReport, part: LayerPart) -> None:
     if report.pattern is not None and (report.pattern.clear or not report.spatial):
         part.facts.append(("residual of the pattern", number(report.pattern.residual)))
         part.facts.append(("margin of the pattern", number(report.pattern.margin)))
+
+
+def short(report: LayerReport) -> str:
+    """What was found in a layer, in a few words."""
+    if report.group is not None:
+        return report.group.name
+    return " and ".join(shift.description for shift in report.partial) or "none found"
 
 
 def _draw_found(report: LayerReport, part: LayerPart) -> None:

@@ -13,7 +13,11 @@ MINUS = "−"
 
 def number(value: float | None, digits: int = 3) -> str:
     """About ``digits`` significant digits, short; what is not finite says so."""
-    if value is None or math.isnan(value):
+    try:
+        value = math.nan if value is None else float(value)
+    except OverflowError:  # a whole number of hundreds of digits
+        return "∞"
+    if math.isnan(value):
         return "not finite"
     if math.isinf(value):
         return "∞" if value > 0 else f"{MINUS}∞"
