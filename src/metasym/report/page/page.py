@@ -27,7 +27,7 @@ from metasym.report.page.scores import (
     tasks_figure,
 )
 from metasym.report.page.symmetry import LayerPart, inspected, layer_part, short
-from metasym.report.page.text import breakable, number, plural
+from metasym.report.page.text import breakable, number, plural, step_size_name
 from metasym.report.page.training import Figure, compared_curves, training_figures, training_notes
 from metasym.types import MetasymError
 
@@ -67,6 +67,7 @@ class RunPart:
     by_support: list[tuple[str, str]]
     score_figure: Figure | None
     training: list[Figure]
+    step_sizes: list[tuple[str, str]]
     notes: list[str]
     layers: list[LayerPart]
     layer_note: str
@@ -178,6 +179,7 @@ def run_part(run: Run, anchor: str, *, named: bool = True) -> RunPart:
         by_support=[] if result is None else by_support(result),
         score_figure=None if result is None else tasks_figure(result),
         training=training_figures(run),
+        step_sizes=_step_sizes(result),
         notes=training_notes(run),
         layers=layers,
         layer_note=note,
@@ -216,10 +218,17 @@ def _scores(run: Run, result: dict[str, Any]) -> list[tuple[str, str]]:
     rate = result.get("outer_steps_per_second")
     if isinstance(rate, int | float):
         found.append(("outer steps a second", number(rate)))
-    for name, size in result["inner_lrs"].items():
-        if size is None or isinstance(size, int | float):
-            found.append((f"learned step size of {name}", number(size)))
     return found
+
+
+def _step_sizes(result: dict[str, Any] | None) -> list[tuple[str, str]]:
+    """The learned step sizes; ``v:conv1.parametrizations.weight.original`` is that of v of conv1."""
+    rows = []
+    for name, size in ({} if result is None else result["inner_lrs"]).items():
+        if size is None or isinstance(size, int | float):
+            part, colon, tensor = name.partition(":")
+            rows.append((step_size_name(tensor) if colon else part, number(size)))
+    return rows
 
 
 def _config(run: Run) -> list[tuple[str, str | None]]:

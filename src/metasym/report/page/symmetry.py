@@ -30,6 +30,8 @@ _KINDS: dict[type, str] = {
     KroneckerSymmetry: "Kronecker",
     FieldSymmetry: "group convolution",
 }
+_STORED = 512
+"""Singular values that a report holds at most."""
 _LARGEST_SVD = 2**23
 """Entries of a U whose singular values are computed."""
 
@@ -56,7 +58,10 @@ class LayerPart:
     """What was found, in a few words; empty where nothing was looked for."""
     figures: list[Figure] = field(default_factory=list)
     tables: list[DataTable] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    """What the inspection has to add."""
     notes: list[str] = field(default_factory=list)
+    """What could not be shown, and why."""
 
 
 def layer_part(layer: Layer, report: LayerReport | None = None) -> LayerPart:
@@ -111,7 +116,7 @@ def _tell(report: LayerReport, part: LayerPart) -> None:
     part.verdict = f"{report.verdict[:1].upper()}{report.verdict[1:]}."
     part.short = short(report)
     part.found = report.group is not None or bool(report.partial)
-    part.notes += [f"{note[:1].upper()}{note[1:]}." for note in report.notes]
+    part.remarks += [f"{note[:1].upper()}{note[1:]}." for note in report.notes if note not in report.verdict]
     part.facts.append(("filter entries used", f"{report.effective_filter_size} of {report.filter_size}"))
     if report.group is not None:
         group = report.group
@@ -170,7 +175,7 @@ def _draw_symmetry(layer: Layer, report: LayerReport | None, part: LayerPart) ->
     symmetry, U = layer.symmetry, _matrix(layer)
     if report is not None and report.effective_filter_size:
         values = list(report.singular_values)
-        part.figures.append(singular_figure(values, min(report.effective_filter_size, len(values))))
+        part.figures.append(singular_figure(values, report.effective_filter_size, report.filter_size))
     if isinstance(symmetry, KroneckerSymmetry):
         _draw_factors(symmetry, part)
     elif U is not None and U.numel() > _LARGEST_SVD:
@@ -181,7 +186,7 @@ def _draw_symmetry(layer: Layer, report: LayerReport | None, part: LayerPart) ->
         used = report.effective_filter_size if report is not None else effective_filter_size(U)
         if report is None:
             part.facts.append(("filter entries used", f"{used} of {U.shape[1]}"))
-            part.figures.append(singular_figure(torch.linalg.svdvals(U).tolist(), used))
+            part.figures.append(singular_figure(torch.linalg.svdvals(U).tolist(), used, U.shape[1]))
         if layer.weight is not None and layer.weight.ndim == 2 and used:
             outputs, inputs = symmetry.weight_shape if symmetry is not None else layer.weight.shape
             part.figures.append(submatrices_figure(U, outputs, inputs, used))
@@ -243,6 +248,9 @@ def _draw_factors(symmetry: KroneckerSymmetry, part: LayerPart) -> None:
     names = ("U_out", "U_in", "U_space")
     for name, factor in zip(names, symmetry.factors, strict=False):
         values = factor.detach().double().cpu().numpy()
+        if values.size == 1:
+            part.facts.append((f"factor {name}", f"one number, {number(float(values[0, 0]))}"))
+            continue
         if values.size > LARGEST:
             part.notes.append(f"{name} has {values.size:,} entries: too many to draw.")
             continue
@@ -257,19 +265,22 @@ def _draw_factors(symmetry: KroneckerSymmetry, part: LayerPart) -> None:
         )
 
 
-def singular_figure(values: Sequence[float], used: int) -> Figure:
-    """The singular values of U, those before their largest drop apart from the others."""
+def singular_figure(values: Sequence[float], used: int, count: int) -> Figure:
+    """The largest singular values of U of ``count``, the ``used`` ones apart from the others."""
     places = list(range(1, len(values) + 1))
     series = [Series("used", places[:used], values[:used], marks=True)]
     if used < len(values):
         series.append(Series("not used", places[used:], values[used:], marks=True))
-    about = f"Singular values of U; {used} of {len(values)} come before the largest drop."
+    about = f"Singular values of U; {used} of {count} come before the largest drop."
     chart = line_chart(series, xlabel="number", ylabel="singular value", zero=True, about=about)
     head = ", ".join(number(v) for v in values[: min(used, 5)])
     then = f", then {number(values[used])}" if used < len(values) else ""
     dots = " and so on" if used > 5 else ""
+    rest = f" The largest {len(values):,} are drawn." if len(values) == _STORED and count > _STORED else ""
     return Figure(
-        "Singular values of U", chart or Markup(""), f"{used} of {len(values)} are used: {head}{dots}{then}."
+        "Singular values of U",
+        chart or Markup(""),
+        f"{used:,} of {count:,} are used: {head}{dots}{then}.{rest}",
     )
 
 
