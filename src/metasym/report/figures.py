@@ -191,7 +191,7 @@ def sizes_figure(cells: Sequence[Cell], path: Path) -> list[Path]:
             axis.set_title(problem.removeprefix("rotation/"), fontsize=9)
             axis.grid(alpha=0.3, linewidth=0.5)
         axes[0].set_ylabel("MSE on test tasks, one inner step")
-        axes[0].legend(fontsize=7, frameon=False)
+        axes[-1].legend(fontsize=7, frameon=False)  # the first panel may lack methods
     return files
 
 
