@@ -225,3 +225,21 @@ def test_reports_survive_json() -> None:
         assert layer["group"]["name"] == name
         assert {"name", "weight_shape", "filter_size", "effective_filter_size", "partial"} <= set(layer)
         assert {"residual", "margin", "verdict"} <= set(layer)
+
+
+@pytest.mark.parametrize("name", ["Z_12", "D_10", "Z_8", "S_3"])
+def test_few_or_unequal_tasks_never_give_too_large_a_group(name: str) -> None:
+    """Families that vary along few directions, or hardly along some, tie weights that are not tied, by chance."""
+    (U, shape), _, _ = PLANTED[name]
+    rng = np.random.default_rng(5)
+    grid = U.reshape(*shape, -1)
+    for trial in range(40):
+        d = U.shape[1]
+        strengths = np.exp(-rng.choice([0.0, 1.0, 6.0]) * np.arange(d) / d)
+        strengths[int(rng.choice([1, 2, 3, d])) :] = 0
+        varied = U.numpy() @ (np.linalg.qr(rng.normal(size=(d, d)))[0] * strengths)
+        report = seen(noisy(torch.from_numpy(varied), float(rng.choice([0.01, 0.05, 0.2])), trial), shape)
+        for g in report.group.generators if report.group else ():
+            signs = torch.tensor(np.outer(g.output_signs, g.input_signs))[:, :, None]
+            moved = grid[list(g.outputs)][:, list(g.inputs)] * signs
+            assert torch.allclose(moved, grid), (trial, report.verdict)

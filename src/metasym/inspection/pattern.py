@@ -8,6 +8,7 @@ between two classes is largest beside the largest distance inside one.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,8 @@ EVIDENCE = 6.0
 """``ties * log(margin)`` of a clear pattern: one or two near pairs among many points happen by chance."""
 RESIDUAL = 0.5
 """A clear pattern leaves at most this part of U unexplained."""
+WITHIN = 0.45
+"""A clear class is at most this wide, relative to the typical length of a row not zero; less in few dimensions."""
 _CUTS = 24
 _EXACT = 3000
 """More points than these are compared in float32: their distances fill hundreds of megabytes."""
@@ -38,13 +41,15 @@ _NONE: Labels = np.zeros(0, dtype=np.int64)
 
 @dataclass(frozen=True)
 class Cut:
-    """One way to cut the points into classes; distances are relative to the typical length of a row."""
+    """One way to cut the points into classes; distances are relative to the typical length of a row not zero."""
 
     labels: Labels
     """``[entries]``: 0 is the origin's class."""
     ties: int
     within: float
     between: float
+    widest: float = math.inf
+    """What ``within`` may be at most."""
 
     @property
     def margin(self) -> float:
@@ -96,7 +101,8 @@ def find_pattern(U: Array, shape: tuple[int, int], used: int | None = None) -> S
 
 def best_cut(points: Points) -> Cut | None:
     """The cut with the widest gap; None where no two points can be joined."""
-    scale = float(np.sqrt(np.mean(np.sum(points * points, axis=1))))
+    squares = np.sum(points.astype(np.float64) ** 2, axis=1)
+    scale = float(np.sqrt((squares**2).sum() / squares.sum()))  # the typical length of rows that are not zero
     distances = _distances(points)
     distances /= scale
     floor = 1e-6 if distances.dtype == np.float64 else 1e-3
@@ -104,15 +110,26 @@ def best_cut(points: Points) -> Cut | None:
     heights = np.maximum(tree[:, 2], floor)
     # A class is at least as wide as its last join, so that a cut's margin is at most this ratio.
     ratios = heights[1:] / heights[:-1]
+    widest = _widest(points)
     best: Cut | None = None
     for last in [int(i) for i in np.argsort(-ratios, kind="stable")[:_CUTS] if ratios[i] > 1]:
         bound = Cut(_NONE, last + 1, 1.0, float(ratios[last]))
         if best is not None and bound.rank <= best.rank:
             continue
-        cut = _cut(tree, distances, heights, last, floor)
+        cut = dataclasses.replace(_cut(tree, distances, heights, last, floor), widest=widest)
         if best is None or cut.rank > best.rank:
             best = cut
     return best
+
+
+def _widest(points: Points) -> float:
+    """How wide a class may be: on a line, or in a plane, different points come near each other by chance.
+
+    The dimension is how many directions the points spread over about equally, ``(sum s^2)^2 / sum s^4``.
+    """
+    powers = np.linalg.eigvalsh((points.T @ points).astype(np.float64)).clip(0)
+    dimension = float(powers.sum() ** 2 / (powers**2).sum())
+    return WITHIN * min(1.0, float((dimension / 4) ** 1.5))
 
 
 def _distances(points: Points) -> Points:
@@ -174,6 +191,7 @@ def _described(
         cut is not None
         and cut.margin >= MARGIN
         and cut.evidence >= EVIDENCE
+        and cut.within <= cut.widest
         and residual <= RESIDUAL
         and len(sizes) > 1
     )

@@ -30,7 +30,7 @@ class SharingPattern:
     signed: bool
     """Whether some entries are tied with opposite signs."""
     within: float
-    """The largest distance inside a class, relative to the typical length of a row of U."""
+    """The largest distance inside a class, relative to the typical length of a row of U that is not zero."""
     between: float
     """The smallest distance between two classes (or from zero), on the same scale."""
     margin: float

@@ -99,6 +99,11 @@ def _unclear(pattern: SharingPattern) -> str:
             f"pattern unclear: it leaves {pattern.residual:.0%} of U unexplained (at most {RESIDUAL:.0%}); "
             "no group is named"
         )
+    if pattern.margin >= MARGIN and pattern.tied + pattern.zeros > 12:
+        return (
+            f"pattern unclear: classes are {pattern.within:.2f} wide, of the length of a row of U; "
+            "no group is named"
+        )
     if pattern.margin >= MARGIN:
         return "no symmetry found: too few weights are tied to tell ties from chance"
     if pattern.within > 0.5 or pattern.margin < 1.2:
