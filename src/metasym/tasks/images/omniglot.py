@@ -13,12 +13,12 @@ from pathlib import Path
 
 import numpy as np
 
-from metasym.tasks.images.cache import SUFFIX, data_folder, open_images
+from metasym.tasks.images.cache import SUFFIX, VARIABLE, data_folder, open_images
 from metasym.tasks.images.classes import SPLITS, ImageClasses, Images
 from metasym.tasks.images.decode import SUFFIXES, Archive, Npz, check_size, resize
 from metasym.tasks.images.download import download
 from metasym.tasks.images.folder import image_file, images_under
-from metasym.tasks.images.prepare import DataSet, prepared
+from metasym.tasks.images.prepare import DataSet, prepared, writable
 from metasym.tasks.images.sources import Files, ImageFile, Listed, Progress, Source
 from metasym.types import MetasymError
 
@@ -100,6 +100,11 @@ def find(path: Path, size: int) -> Source | None:
 
 def fetch(folder: Path, *, url: str = URL, progress: Progress | None = None) -> list[Path]:
     """Download the two official zips into ``folder``, those that are not there."""
+    if folder.is_dir() and not writable(folder):
+        raise MetasymError(
+            f"{folder}: expected a folder to download to, found Permission denied; "
+            f"choose another with --data DIR or {VARIABLE}"
+        )
     paths = []
     for part, md5 in zip(PARTS, MD5, strict=True):
         paths.append(folder / f"{part}.zip")

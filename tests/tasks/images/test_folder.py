@@ -1,0 +1,289 @@
+"""A user's own images, and the file they are converted into: damaged, shared, killed half-way, unwritable."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import io
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from metasym.tasks import FewShotTasks, from_folder, sample
+from metasym.tasks.images.cache import data_folder, open_images, read_index
+from metasym.types import MetasymError
+
+
+@pytest.fixture(autouse=True)
+def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("METASYM_DATA", raising=False)
+
+
+def picture(name: str, number: int, size: tuple[int, int] = (8, 8)) -> np.ndarray:
+    return np.random.default_rng([*name.encode(), number]).integers(0, 256, (*size, 3)).astype(np.uint8)
+
+
+def own_images(root: Path, classes: int = 6, images: int = 4) -> Path:
+    for name in ["zebra", "apple", "mango", "cat", "dog", "emu"][:classes]:
+        (root / name).mkdir(parents=True)
+        for number in range(images):
+            Image.fromarray(picture(name, number)).save(root / name / f"{number}.png")
+    return root
+
+
+def the_file(data: Path) -> Path:
+    (found,) = data.glob("*.images")
+    return found
+
+
+def test_one_folder_a_class(tmp_path):
+    root = own_images(tmp_path / "own")
+    (root / ".git").mkdir()
+    (root / "cat" / "notes.txt").write_text("no image")
+    classes = from_folder(root, size=8)
+    assert classes.names == ["apple", "cat", "dog", "emu", "mango", "zebra"]
+    assert classes.counts.tolist() == [4] * 6
+    for number, name in enumerate(classes.names):
+        found = classes.pick(torch.tensor(number), torch.arange(4))
+        wanted = np.stack([picture(name, i).transpose(2, 0, 1) for i in range(4)])
+        assert np.array_equal((found * 255).round().numpy(), wanted)
+    train, test = classes.split(4, 2)
+    assert sample(FewShotTasks(train, ways=3, shots=1, queries=2), torch.arange(5), 0).query.x.shape == (
+        *(5, 6),
+        *(3, 8, 8),
+    )
+    with pytest.raises(MetasymError, match="at least 5 images a class .* found 4 of class"):
+        FewShotTasks(test, ways=2, shots=1, queries=4)
+
+
+def test_grey_inverted_resized_and_turned_upright(tmp_path):
+    (tmp_path / "own" / "a").mkdir(parents=True)
+    pixels = picture("a", 0, (20, 30))
+    image = Image.fromarray(pixels)
+    exif = image.getexif()
+    exif[0x0112] = 6  # to be turned by 90 degrees when shown
+    image.save(tmp_path / "own" / "a" / "turned.jpg", exif=exif, quality=95)
+    found = from_folder(tmp_path / "own", size=10, channels=1, invert=True).pick(
+        torch.tensor(0), torch.tensor(0)
+    )
+    file = io.BytesIO()
+    image.save(file, "JPEG", quality=95)
+    upright = Image.open(file).rotate(-90, expand=True).convert("L")
+    wanted = Image.fromarray(255 - np.asarray(upright)).resize((10, 10), Image.Resampling.BILINEAR)
+    assert found.shape == (1, 10, 10)
+    assert np.abs((found[0] * 255).numpy() - np.asarray(wanted, dtype=float)).max() < 1.5
+
+
+def test_a_changed_folder_is_converted_again_and_only_then(tmp_path):
+    root, data = own_images(tmp_path / "own"), tmp_path / "data"
+    from_folder(root, size=8, data=data)
+    first = the_file(data)
+    from_folder(root, size=8, data=data)
+    assert the_file(data) == first
+    Image.fromarray(picture("new", 0)).save(root / "cat" / "new.png")
+    assert from_folder(root, size=8, data=data).counts.tolist() == [4, 5, 4, 4, 4, 4]
+    assert the_file(data) != first, "the old file is still there"
+    from_folder(root, size=4, data=data)
+    assert len(list(data.glob("*.images"))) == 2
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda d: d[:-1], "found a truncated or damaged file; delete it and convert again"),
+        (lambda d: d[:1000], "found a truncated or damaged file"),
+        (lambda d: b"", "found a truncated or damaged file"),
+        (lambda d: d[:50] + b"#" + d[51:], "class apple as they were converted, found others"),
+        (lambda d: d[:-100] + b"#" + d[-99:], "found a truncated or damaged file"),
+        (lambda d: d[: 8 * 8 * 3] + d, "found a truncated or damaged file"),
+    ],
+)
+def test_a_damaged_file_is_noticed(tmp_path, spoil, message):
+    root, data = own_images(tmp_path / "own"), tmp_path / "data"
+    from_folder(root, size=8, data=data)
+    path = the_file(data)
+    path.write_bytes(spoil(path.read_bytes()))
+    with pytest.raises(MetasymError, match=message) as caught:
+        from_folder(root, size=8, data=data)
+    assert "\n" not in str(caught.value)
+    path.unlink()
+    assert len(from_folder(root, size=8, data=data)) == 6
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda r: (r / "cat" / "2.png").write_bytes(b"text"), "2.png: expected an image"),
+        (
+            lambda r: [p.unlink() for p in (r / "dog").iterdir()],
+            "at least one image of class dog, found none",
+        ),
+    ],
+)
+def test_faults_of_the_images_leave_no_file(tmp_path, spoil, message):
+    root, data = own_images(tmp_path / "own"), tmp_path / "data"
+    spoil(root)
+    with pytest.raises(MetasymError, match=message):
+        from_folder(root, size=8, data=data)
+    assert not list(tmp_path.rglob("*.images"))
+    assert not list(tmp_path.rglob("*.tmp"))
+
+
+def forked(root: Path, data: Path, out: Path, *, wait: bool = False) -> int:
+    """A process that converts ``root`` and writes what it got to ``out``; returns its number.
+
+    With ``wait`` it stops half-way, says so by the file ``half``, and goes on when there is a file ``go``.
+    """
+    process = os.fork()
+    if process:
+        return process
+    calls = 0
+
+    def progress(done: int, total: int) -> None:
+        nonlocal calls
+        calls += 1
+        if wait and done >= total // 2 and not (data / "half").exists():
+            (data / "half").touch()
+            while not (data / "go").exists():
+                time.sleep(0.01)
+
+    try:
+        out.with_suffix(".started").touch()
+        classes = from_folder(root, size=8, data=data, progress=progress)
+        digest = hashlib.sha256(classes.images.tobytes()).hexdigest()
+        out.write_text(f"{digest} {'converted' if calls else 'found'}")
+    finally:
+        os._exit(0)
+
+
+def wait_for(path: Path, process: int) -> None:
+    while not path.exists():
+        assert os.waitpid(process, os.WNOHANG) == (0, 0), "the process has ended"
+        time.sleep(0.01)
+
+
+# Newer Pythons warn of forks beside threads; these children only read, convert and end.
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_of_two_processes_one_converts_and_the_other_waits(tmp_path):
+    root, data = own_images(tmp_path / "own"), tmp_path / "data"
+    data.mkdir()
+    first = forked(root, data, tmp_path / "first", wait=True)
+    wait_for(data / "half", first)
+    second = forked(root, data, tmp_path / "second")
+    wait_for(tmp_path / "second.started", second)
+    assert not list(data.glob("*.images"))
+    (data / "go").touch()
+    for process in (first, second):
+        os.waitpid(process, 0)
+    one, other = (tmp_path / "first").read_text().split(), (tmp_path / "second").read_text().split()
+    assert one[0] == other[0]
+    assert (one[1], other[1]) == ("converted", "found")
+    assert not list(data.glob("*.tmp"))
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_conversion_that_is_killed_leaves_nothing_that_hurts(tmp_path):
+    root, data = own_images(tmp_path / "own"), tmp_path / "data"
+    data.mkdir()
+    process = forked(root, data, tmp_path / "out", wait=True)
+    wait_for(data / "half", process)
+    os.kill(process, signal.SIGKILL)
+    os.waitpid(process, 0)
+    assert len(list(data.glob("*.tmp"))) == 1, "it was not killed half-way"
+    assert not list(data.glob("*.images"))
+    assert len(from_folder(root, size=8, data=data)) == 6
+    assert not list(data.glob("*.tmp")), "what was left has not been removed"
+
+
+READ_ONLY = """
+import sys
+from pathlib import Path
+from metasym.cli import main
+from metasym.tasks import from_folder
+root, data, cache = map(Path, sys.argv[1:])
+for mode in (0o555, 0o755, 0o755):
+    cache.chmod(mode)
+    try:
+        calls = []
+        from_folder(root, size=8, data=data, progress=lambda done, total: calls.append(done))
+        print("converted" if calls else "found")
+    except Exception as error:
+        print(f"{type(error).__name__}: {error}")
+print(main(["data", "omniglot", "--data", str(data), "--url", "http://127.0.0.1:1/"]))
+"""
+
+
+def obey_permissions() -> None:
+    """In a new process: the superuser too may only write where the permissions say so."""
+    ctypes.CDLL(None).prctl(24, 1, 0, 0, 0)  # PR_CAPBSET_DROP, CAP_DAC_OVERRIDE
+
+
+def test_a_folder_that_cannot_be_written_to(tmp_path):
+    root, data, cache = own_images(tmp_path / "own"), tmp_path / "data", tmp_path / "cache" / "metasym"
+    data.mkdir()
+    cache.mkdir(parents=True)
+    data.chmod(0o555)
+    try:
+        command = [sys.executable, "-c", READ_ONLY, str(root), str(data), str(cache)]
+        ran = subprocess.run(command, capture_output=True, text=True, preexec_fn=obey_permissions, check=True)
+        refused, *then = ran.stdout.splitlines()
+        assert refused == (
+            f"MetasymError: {cache}: expected a folder to write converted images to, found Permission denied; "
+            "choose another with --data DIR or METASYM_DATA"
+        )
+        assert then == ["converted", "found", "2"]
+        assert ran.stderr == (
+            f"metasym: error: {data}: expected a folder to download to, found Permission denied; "
+            "choose another with --data DIR or METASYM_DATA\n"
+        )
+        # The superuser could write there, and does not.
+        assert len(from_folder(root, size=8, data=data)) == 6
+        assert not list(data.iterdir())
+    finally:
+        data.chmod(0o755)
+
+
+def test_which_folder_the_data_is_in(tmp_path, monkeypatch):
+    assert data_folder(None) == tmp_path / "cache" / "metasym"
+    monkeypatch.setenv("METASYM_DATA", str(tmp_path / "environment"))
+    assert data_folder(None) == tmp_path / "environment"
+    assert data_folder(tmp_path / "flag") == tmp_path / "flag"
+    monkeypatch.delenv("METASYM_DATA")
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert data_folder(None) == Path.home() / ".cache" / "metasym"
+
+
+def test_the_file_tells_what_it_holds(tmp_path):
+    root, data = own_images(tmp_path / "own"), tmp_path / "data"
+    from_folder(root, size=8, data=data)
+    index = read_index(the_file(data))
+    assert index.shape == (3, 8, 8)
+    assert index.images == 24
+    assert index.source == str(root)
+    mapped = open_images(the_file(data))
+    assert isinstance(mapped.images, np.memmap)
+    assert not mapped.images.flags.writeable
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda p: from_folder(p / "none", size=8), "expected a folder of class folders, found No such file"),
+        (lambda p: from_folder(p, size=8), "expected a folder for each class, found none"),
+        (lambda p: from_folder(p, size=0), "an image size from 1 to 4096, found 0"),
+        (lambda p: from_folder(p, size=8, channels=4), "channels to be 1 or 3, found 4"),
+        (lambda p: open_images(p / "none"), "expected converted images, found No such file"),
+    ],
+)
+def test_bad_input(tmp_path, call, message):
+    with pytest.raises(MetasymError, match=message):
+        call(tmp_path)
