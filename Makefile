@@ -5,12 +5,13 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 SOURCES := src tests benchmarks
 
-.PHONY: help install demo test check format lint types clean
+.PHONY: help install demo test bench check format lint types clean
 
 help:
 	@echo "make install   .venv with metasym and its command line, .venv/bin/metasym"
 	@echo "make demo      install, then run the demo"
 	@echo "make test      install with the test oracles, then run the tests"
+	@echo "make bench     install with the rivals, then time every row (about ten minutes)"
 	@echo "make check     format, lint, strict types on src, and the tests"
 
 $(BIN)/python:
@@ -31,6 +32,10 @@ $(VENV)/.installed-dev: $(VENV)/.installed-test
 	$(PIP) --no-build-isolation -e '.[test,dev]'
 	@touch $@
 
+$(VENV)/.installed-bench: $(VENV)/.installed
+	$(PIP) --no-build-isolation -e '.[bench]'
+	@touch $@
+
 install: $(VENV)/.installed
 
 demo: install
@@ -38,6 +43,9 @@ demo: install
 
 test: $(VENV)/.installed-test
 	$(BIN)/python -m pytest
+
+bench: $(VENV)/.installed-bench
+	$(BIN)/python -m benchmarks
 
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check $(SOURCES)

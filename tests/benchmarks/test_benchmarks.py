@@ -1,0 +1,144 @@
+"""The harness: contenders compute the same numbers, workers answer, ratios and exponents are what they say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from benchmarks.workloads import Row
+
+import metasym as ms
+from benchmarks import __main__ as command
+from benchmarks import contenders, jobs, runner, scaling, tables, workloads
+from metasym.models import convolution_net
+from metasym.models.conv_blocks import Block
+from metasym.types import Batch, Episode
+
+Made = workloads.Made
+
+
+def conv(method: str) -> Made:
+    g = torch.Generator().manual_seed(0)
+    model = convolution_net((1, 8, 8), [Block(4)] * 2, 3, generator=g)
+
+    def batch(n: int) -> Batch:
+        return Batch(torch.rand(2, n, 1, 8, 8, generator=g), torch.randint(0, 3, (2, n), generator=g))
+
+    learner = (
+        ms.MSR(ms.reparameterize(model), F.cross_entropy)
+        if method == "msr"
+        else ms.MAML(model, F.cross_entropy)
+    )
+    return learner, Episode(batch(3), batch(4), torch.arange(2))
+
+
+CASES: list[tuple[str, Callable[[], Made]]] = [
+    ("autograd", lambda: conv("msr")),
+    ("higher", lambda: conv("msr")),
+    ("torchopt", lambda: conv("maml")),
+    (
+        "autograd",
+        workloads.synthetic("translation/rank1/small/msr-joint-fc", filter_size=4, tasks_per_step=2),
+    ),
+    ("higher", workloads.synthetic("translation/rank1/small/msr-fc", filter_size=4, tasks_per_step=2)),
+    ("higher", workloads.synthetic("rotation/rot90/msr-conv", image_size=6, tasks_per_step=2)),
+]
+
+
+@pytest.mark.filterwarnings("ignore")  # the rivals' own
+@pytest.mark.parametrize(("rival", "make"), CASES)
+def test_rivals_do_the_same_step(rival: str, make: Callable[[], Made]) -> None:
+    """The loss before the first step, and after it: so the gradients agree as well (Adam sees their signs)."""
+    if contenders.missing(rival):
+        pytest.skip(f"{rival} is not installed")
+    ours, theirs = contenders.metasym(*make()), contenders.STEPPERS[rival](*make())
+    for _ in range(3):
+        assert ours() == pytest.approx(theirs(), rel=2e-4)
+
+
+def test_the_limit_does_its_products() -> None:
+    make = workloads.synthetic("translation/rank1/small/msr-fc", filter_size=4, tasks_per_step=2)
+    assert contenders.limit(*make())() != 0
+
+
+def test_a_missing_package_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contenders.importlib.util, "find_spec", lambda name: None)
+    assert contenders.missing("higher")
+    assert not contenders.missing("metasym")
+
+
+def test_a_worker_answers_and_ends() -> None:
+    with runner.worker("scaling", "kronecker=12") as worker:
+        assert worker.hello["loss"] > 0
+        found = worker.run(0.01)
+    assert found["steps"] >= 1
+    assert found["peak"] >= worker.hello["imported"]
+    assert worker.process.returncode is not None
+
+
+def test_ratios_against_targets() -> None:
+    row = Row("title", {"ours": None, "slow": None, "equal": None}, {"slow": 3}, {"equal": 1.1})  # type: ignore[dict-item]
+    times = {"ours": [1.0, 1.0, 2.0], "slow": [4.0, 2.0, 20.0], "equal": [1.0, 0.5, 1.9]}
+    hello = {"imported": 2**20, "loss": 1.0}
+    found = runner.summary(row, times, dict.fromkeys(times, 2**21), dict.fromkeys(times, hello))
+    assert found["contenders"]["slow"]["milliseconds"] == 4000
+    assert found["contenders"]["ours"]["peak_mb"] == 2
+    slow, equal = found["comparisons"]
+    assert (slow["ratio"], slow["lowest"], slow["highest"], slow["met"]) == (4, 2, 10, True)
+    assert equal["ratio"] == pytest.approx(2 / 1.9)
+    assert equal["met"]
+    lines = tables.row_lines({"row": "r", "title": "t", **found})
+    assert "4 times as fast as slow (2 to 10); target at least 3: met" in lines[-2]
+    assert tables.markdown([{"row": "r", "title": "t", **found}]).count("\n") == 4
+
+
+def test_exponents_and_where_dense_ends() -> None:
+    assert scaling.exponent([1, 2, 4, 8], [9, 4, 16, 64]) == pytest.approx(2)
+    assert scaling.dense_limit(16 * 100**4) == 100
+    for point in scaling.POINTS.values():
+        assert point.axis in scaling.AXES
+
+
+def fake_row(name: str, plan: runner.Plan, say: Callable[[str], None]) -> dict[str, Any]:
+    row = workloads.ROWS[name]
+    times = {contender: [0.1, 0.2, 0.3] for contender in row.contenders}
+    hello = {"imported": 2**20, "loss": 1.0}
+    found = runner.summary(row, times, dict.fromkeys(times, 2**21), dict.fromkeys(times, hello))
+    return {"row": name, "title": row.title, **found, "absent": []}
+
+
+def test_the_command_writes_results_and_keeps_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "run_row", fake_row)
+    assert command.main(["--row", "msr-fc", "--out", str(tmp_path)]) == 0
+    assert command.main(["--row", "omniglot-msr", "--out", str(tmp_path)]) == 0
+    assert {p.name for p in tmp_path.iterdir()} == {"msr-fc.json", "omniglot-msr.json", "ratios.png"}
+    stored = json.loads((tmp_path / "msr-fc.json").read_text())
+    assert stored["machine"]["torch"] == torch.__version__
+    assert capsys.readouterr().out.count("(not met)") == 3 + 1  # the first time one row, then both
+    assert command.main(["--row", "nothing", "--out", str(tmp_path)]) == 2
+    assert "expected rows of msr-fc" in capsys.readouterr().err
+    assert command.main(["--quick", "--row", "msr-conv", "--out", str(tmp_path / "none")]) == 0
+    assert not (tmp_path / "none").exists()
+
+
+def test_every_row_is_complete() -> None:
+    for row in workloads.ROWS.values():
+        assert set(row.targets) | set(row.at_most) <= set(row.contenders)
+        assert all(stepper in contenders.STEPPERS for stepper, _ in row.contenders.values())
+
+
+def test_whole_jobs(tmp_path: Path) -> None:
+    assert len(jobs.table1_cells()) == 36
+    record = {"experiment": "translation/rank1/small/maml-conv", "seed": 0, "outer_steps": 100}
+    (tmp_path / "a.json").write_text(json.dumps({**record, "outer_steps_per_second": 50.0}))
+    (tmp_path / "b.json").write_text(json.dumps({**record, "seed": 1, "outer_steps_per_second": 1.0}))
+    assert jobs.before(tmp_path) == {"translation/rank1/small/maml-conv": 2.0}
+    now = jobs.after(["translation/rank1/small/maml-conv"], lambda line: None, seconds=0.01)
+    assert now["translation/rank1/small/maml-conv"] > 0
