@@ -65,7 +65,7 @@ def test_list(capsys):
 
 
 def test_help_everywhere_and_the_version(capsys):
-    for arguments in ([], ["run"], ["list"], ["reproduce"], ["cost"], ["demo"], ["report"]):
+    for arguments in ([], ["run"], ["list"], ["reproduce"], ["cost"], ["angles"], ["demo"], ["report"]):
         with pytest.raises(SystemExit) as caught:
             main([*arguments, "--help"])
         assert caught.value.code == 0

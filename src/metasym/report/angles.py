@@ -56,7 +56,8 @@ def angles_figures(measured: Sequence[dict[str, Any]], out: Path) -> list[Path]:
             for axis, (kind, title) in panels:
                 for run in mine:
                     _curve(axis, run, kind)
-                axis.axvspan(0, 30, color="0.92", zorder=0)
+                for seen in ((0, 30), (150, 180)):  # both flips together turn by 180 degrees
+                    axis.axvspan(*seen, color="0.92", zorder=0)
                 axis.set(title=f"query images {title}", xlabel="angle, degrees")
                 axis.set_xticks(range(0, 181, 30))
                 axis.grid(alpha=0.3, linewidth=0.5)
