@@ -160,7 +160,7 @@ def test_folders_of_plain_training(kind, tmp_path):
     if kind in ("maml", "protonet"):
         assert {"Filters", "Weight matrix"} <= set(titles(html))
         assert "none: a plain layer" in found.words
-    assert ("has no inner step sizes" in found.words) == (kind == "protonet")
+    assert ("No step sizes over time" in found.words) == (kind == "protonet")
 
 
 def test_filters_of_a_convolution(msr):

@@ -167,3 +167,5 @@ def test_what_is_printed_is_all(visit):
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     assert page.evaluate("[...document.querySelectorAll('details')].every(d => d.open)")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    worst = page.evaluate(CONTRAST)  # the reader's system is dark, paper is white
+    assert worst["ratio"] >= 4.5, worst

@@ -231,7 +231,7 @@ def test_numbers_and_names():
     assert [number(v) for v in (0.0717645, 1234.5, 0.0, 5.3e18, -2.5, math.nan, math.inf)] == [
         "0.0718", "1,234", "0", "5.30e18", "−2.50", "not finite", "∞",
     ]  # fmt: skip
-    assert [tick(v) for v in (0.0, 0.25, 1e-5, 2e6, -3.0)] == ["0", "0.25", "1e−5", "2e6", "−3"]
+    assert [tick(v) for v in (0.0, 0.25, 2e-4, 1e-5, 2e6, -3.0)] == ["0", "0.25", "2e−4", "1e−5", "2e6", "−3"]
     assert step_size_name("parametrizations.weight.original") == "v"
     assert step_size_name("2.parametrizations.weight.0.U1") == "U1 of 2"
     assert step_size_name("head.bias") == "head.bias"

@@ -28,7 +28,13 @@ from metasym.report.page.scores import (
 )
 from metasym.report.page.symmetry import LayerPart, inspected, layer_part, short
 from metasym.report.page.text import breakable, number, plural, step_size_name
-from metasym.report.page.training import Figure, compared_curves, training_figures, training_notes
+from metasym.report.page.training import (
+    Figure,
+    compared_curves,
+    training_figures,
+    training_notes,
+    training_remark,
+)
 from metasym.types import MetasymError
 
 if TYPE_CHECKING:
@@ -69,6 +75,7 @@ class RunPart:
     training: list[Figure]
     step_sizes: list[tuple[str, str]]
     notes: list[str]
+    training_remark: str
     layers: list[LayerPart]
     layer_note: str
     config: list[tuple[str, str | None]]
@@ -181,6 +188,7 @@ def run_part(run: Run, anchor: str, *, named: bool = True) -> RunPart:
         training=training_figures(run),
         step_sizes=_step_sizes(result),
         notes=training_notes(run),
+        training_remark=training_remark(run),
         layers=layers,
         layer_note=note,
         config=_config(run),

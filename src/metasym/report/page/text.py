@@ -36,7 +36,8 @@ def tick(value: float) -> str:
         return "0"
     if 1e-3 <= abs(value) < 1e4:
         return f"{value:.10g}".replace("-", MINUS)
-    return f"{value:.3g}".replace("e-0", "e-").replace("e+0", "e").replace("e+", "e").replace("-", MINUS)
+    mantissa, _, exponent = f"{value:.2e}".partition("e")
+    return f"{float(mantissa):g}e{int(exponent)}".replace("-", MINUS)
 
 
 def shape(sizes: Sequence[int]) -> str:

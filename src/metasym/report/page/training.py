@@ -78,9 +78,14 @@ def training_notes(run: Run) -> list[str]:
         )
     if records.skipped_tasks:
         notes.append(f"{plural(records.skipped_tasks, 'task')} with a loss of NaN or infinity were skipped.")
-    if records.steps and not records.step_sizes:
-        notes.append("This method has no inner step sizes.")
     return notes
+
+
+def training_remark(run: Run) -> str:
+    """Why there is no figure of step sizes, where there is none."""
+    if not run.records.steps or run.records.step_sizes:
+        return ""
+    return "No step sizes over time: this method adapts without any, or solves the inner problem exactly."
 
 
 def compared_curves(runs: Sequence[Run]) -> Figure | None:
