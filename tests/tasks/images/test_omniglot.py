@@ -12,6 +12,7 @@ import pytest
 import torch
 from PIL import Image
 
+from metasym.cli import main
 from metasym.tasks import omniglot
 from metasym.tasks.images.cache import open_images
 from metasym.types import MetasymError
@@ -296,3 +297,27 @@ def test_the_real_omniglot_has_its_splits_and_pixels(tmp_path):
             assert np.array_equal((found * 255).round().numpy(), wanted)
     mean = float(parts[0].pick(torch.arange(1028), torch.tensor(0)).mean())
     assert 0.05 < mean < 0.12, "ink is 1, paper is 0"
+
+
+def test_progress_and_help(small_omniglot, capsys):
+    write_zips(small_omniglot)
+    assert main(["data", "omniglot", "--data", str(small_omniglot), "--progress", "plain"]) == 0
+    said = capsys.readouterr()
+    lines = said.err.splitlines()
+    assert lines[0].endswith(": 0 of 18 images (0 %)")
+    assert lines[-1].endswith(": 18 of 18 images (100 %)")
+    first, second = said.out.splitlines()
+    assert first.startswith("Omniglot: 18 images of 28 x 28, 6 classes (")
+    assert second.startswith(f"{small_omniglot / 'omniglot-28.images'}: ")
+    for name in ("omniglot", "miniimagenet"):
+        with pytest.raises(SystemExit) as ended:
+            main(["data", name, "--help"])
+        assert ended.value.code == 0
+        assert "--from PATH" in capsys.readouterr().out
+    assert "metasym data --help" in refused_usage(capsys, "data", "cifar")
+    assert "size from 1 to 4096, found 0" in refused(capsys, "data", "omniglot", "--size", 0)
+
+
+def refused_usage(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(list(arguments)) == 2
+    return capsys.readouterr().err

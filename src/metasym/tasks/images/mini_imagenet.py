@@ -166,7 +166,7 @@ class EncodedNpz:
             names = [str(name) for name in npz.array("wnid", "U", 1)]
             splits = [str(name) for name in npz.array("class_split", "U", 1)]
             for split in SPLITS:
-                data = npz.array(f"{split}_bytes", "u", 1)
+                data = npz.array(f"{split}_bytes", "u", 1, most=1 << 31)
                 offsets = npz.array(f"{split}_offsets", "i", 1)
                 labels = npz.array(f"{split}_label", "iu", 1)
                 fits = (

@@ -176,7 +176,7 @@ class PackedNpz:
     def __init__(self, path: Path, size: int) -> None:
         self.text, self._size = str(path), size
         with Npz(path) as npz:
-            packed = npz.array("images_packed", "u", 2)
+            packed = npz.array("images_packed", "u", 2, most=1 << 28)
             character = npz.array("character", "iu", 1)
             drawer = npz.array("drawer", "iu", 1)
             alphabet = npz.array("character_alphabet", "iu", 1)
