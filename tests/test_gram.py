@@ -67,7 +67,7 @@ METHODS: list[tuple[type[GradientLearner], str]] = [
 )
 def test_moments_are_the_plain_path(method: type[GradientLearner], kind: str, solver: str) -> None:
     options = {"inner_steps": 2, "inner_lr": 0.1, "solver": solver, "penalty": 1e-2}
-    fast = method(layer(kind), F.mse_loss, **options)
+    fast = method(layer(kind), F.mse_loss, paths="engine=mapped", **options)
     plain = method(Opaque(layer(kind)), F.mse_loss, **options)
     data = episodes(layer(kind))
     assert_same_learning(fast, plain, data, ConvolutionPredictor)
@@ -83,8 +83,8 @@ def test_small_images_take_the_plain_path() -> None:
     model = layer("plain")
     predictor = convolution_predictor(model, parameters_of(model), ["weight"])
     assert predictor is not None
-    assert predictor._pays(torch.zeros(1, 2, 7, 7))
-    assert not predictor._pays(torch.zeros(1, 2, 5, 5))  # 9 patches of 18 entries
+    assert predictor.pays(torch.zeros(1, 2, 7, 7))
+    assert not predictor.pays(torch.zeros(1, 2, 5, 5))  # 9 patches of 18 entries
     data = episodes(model, size=4)
     torch.testing.assert_close(
         MAML(model, F.mse_loss).outer_loss(data).query, MAML(Opaque(model), F.mse_loss).outer_loss(data).query

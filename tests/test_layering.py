@@ -26,6 +26,7 @@ ORDER = [
     "gram",
     "joint",
     "closed",
+    "quadratic",
     "nn",
     "kernels",
     "stages",

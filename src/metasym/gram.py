@@ -46,13 +46,13 @@ class ConvolutionPredictor(ModelPredictor):
 
     def loss_at(self, data: Batch, loss: Loss, *, evaluations: int) -> Callable[[Params], Tensor]:
         """The squared loss from second moments; any other loss from the prediction."""
-        if not is_squared(loss) or not self._pays(data.x):
+        if not is_squared(loss) or not self.pays(data.x):
             return super().loss_at(data, loss, evaluations=evaluations)
         S, C, square = self._moments(data)
         entries = data.y.numel()
 
         def squared(inner: Params) -> Tensor:
-            exact = self._matrix(inner)
+            exact = self.matrix(inner)
             M = exact.double()
             value = ((M @ S * M).sum() - 2 * (M * C).sum() + square) / entries
             # Rounding may take a loss of zero below it; the gradient stays right and is kept.
@@ -62,21 +62,21 @@ class ConvolutionPredictor(ModelPredictor):
 
     def normal_equations(self, inner: Params, data: Batch) -> NormalEquations:
         """``J^T J = B (S) B^T`` with B the weights of the unit filters, the same for all tasks."""
-        if not self.linear or not self._pays(data.x):
+        if not self.linear or not self.pays(data.x):
             return super().normal_equations(inner, data)
         S, C, square = self._moments(data)
         start = flatten(inner)
         units = torch.eye(start.numel(), dtype=start.dtype, device=start.device)
-        zero = self._matrix(unflatten(inner, torch.zeros_like(start))).double()
-        B = vmap(lambda unit: self._matrix(unflatten(inner, unit)))(units).double() - zero
-        M = self._matrix(inner).double()
+        zero = self.matrix(unflatten(inner, torch.zeros_like(start))).double()
+        B = vmap(lambda unit: self.matrix(unflatten(inner, unit)))(units).double() - zero
+        M = self.matrix(inner).double()
         flat = B.reshape(len(units), -1)
         error = C - M @ S
         gram = (B @ S).reshape(len(units), -1) @ flat.mT
         squared = square - 2 * (M * C).sum() + (M @ S * M).sum()
         return NormalEquations(gram, flat @ error.reshape(-1), None, data.y.numel(), squared.clamp_min(0))
 
-    def _pays(self, x: Tensor) -> bool:
+    def pays(self, x: Tensor) -> bool:
         """More patches than entries of a patch: otherwise the moments are larger than the data."""
         if x.ndim != 4:
             return False
@@ -94,7 +94,7 @@ class ConvolutionPredictor(ModelPredictor):
             found.append((x.shape[i - 2] + 2 * padding[i] - reach) // layer.stride[i] + 1)
         return found[0], found[1]
 
-    def _matrix(self, inner: Params) -> Tensor:
+    def matrix(self, inner: Params) -> Tensor:
         """The weight as a matrix ``[out, p]``, its last column the bias where there is one."""
         params = {**self.params, **inner}
         if "weight" in params:
@@ -108,8 +108,13 @@ class ConvolutionPredictor(ModelPredictor):
         M = W.reshape(W.shape[0], -1)
         return M if "bias" not in params else torch.cat([M, params["bias"].unsqueeze(1)], dim=1)
 
+    def moments(self, data: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        """``S [p, p]``, ``C [out, p]`` and the square of the targets, in float64; not for vmap or learned data."""
+        check_shapes((data.x.shape[0], self.layer.out_channels, *self._places(data.x)), data.y)
+        return _moments(data.x.double(), data.y.double(), self.layer)
+
     def _moments(self, data: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        """``S [p, p]``, ``C [out, p]`` and the square of the targets, in float64."""
+        """The same, under vmap too."""
         check_shapes((data.x.shape[0], self.layer.out_channels, *self._places(data.x)), data.y)
         found: tuple[Tensor, Tensor, Tensor] = _Moments.apply(data.x, data.y, self.layer)  # type: ignore[no-untyped-call]
         return found

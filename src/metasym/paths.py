@@ -151,6 +151,17 @@ def linear_plan(
     return choose("engine", {"mapped": mapped, "closed": closed}, forced), contract
 
 
+def convolution_plan(sizes: Sizes, entries: int, weight: int, steps: int, forced: Forced) -> Plan:
+    """How a step on one convolution, squared loss, is computed from moments (see ``quadratic.py``).
+
+    The moments cost the same either way. ``entries``: of what adapts; ``weight``: of the layer's weight.
+    """
+    adds = 3 * sizes.tasks * (2 * steps + 1) * entries * weight  # there and back
+    closed = 2 * adds * _MS_A_MULTIPLY_ADD + (60 + 40 * steps) * _MS_A_CALL  # in float64
+    mapped = (40 + 30 * steps) * _MS_A_MAPPED_CALL + 2 * sizes.tasks * _MS_A_MAPPED_CALL
+    return (choose("engine", {"mapped": mapped, "closed": closed}, forced),)
+
+
 def _rows(sizes: Sizes) -> int:
     """How many rows of inputs an example of a linear layer has: one, but for layers that see more dimensions."""
     return math.prod(sizes.inputs[:-1])

@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import torch
+from torch import nn
 
 from metasym.closed import Layer, closed_gradient, closed_loss, find_layer, flat_rows
 from metasym.contraction import DenseLayer
-from metasym.functional import is_squared
+from metasym.functional import is_squared, parameters_of
+from metasym.gram import ConvolutionPredictor, convolution_predictor
 from metasym.joint import U_NAME, V_NAME
-from metasym.paths import Plan, Sizes, linear_plan
+from metasym.paths import Plan, Sizes, convolution_plan, linear_plan
+from metasym.quadratic import fits, quadratic_losses
 from metasym.types import Batch, Episode, OuterLoss, Params
 
 if TYPE_CHECKING:
@@ -27,13 +30,15 @@ class ClosedEngine:
 
     def plan(self, learner: GradientLearner, sizes: Sizes) -> Plan | str:
         """How a step of these sizes is computed, or why there is no closed form of it."""
-        layer = self._find(learner)
-        if isinstance(layer, str):
-            return layer
-        return self._planned(learner, layer, sizes)
+        found = self._find(learner)
+        if isinstance(found, str):
+            return found
+        return self._planned(learner, found, sizes)
 
     def losses(self, learner: GradientLearner, episodes: Episode) -> OuterLoss | None:
         """The losses of every task in closed form; None where the step is to be mapped over tasks."""
+        if isinstance(learner.model, nn.Conv2d):
+            return self._convolution_losses(learner, episodes)
         found = self._bind(learner, episodes)
         if found is None:
             return None
@@ -47,6 +52,8 @@ class ClosedEngine:
 
         By the names of ``learner.outer_parameters()``, and possibly more.
         """
+        if isinstance(learner.model, nn.Conv2d):
+            return None  # small, and left to autograd
         with torch.no_grad():
             found = self._bind(learner, episodes)
         if found is None:
@@ -67,7 +74,7 @@ class ClosedEngine:
     ) -> tuple[Layer, tuple[Batch, Batch], str] | None:
         """The layer and the data of a step, and what the query is contracted with; None for mapping."""
         layer = self._find(learner)
-        if isinstance(layer, str) or torch.is_autocast_enabled(layer.U.device.type):
+        if not isinstance(layer, DenseLayer) or torch.is_autocast_enabled(layer.U.device.type):
             return None
         data = flat_rows(episodes, layer)
         if data is None:
@@ -80,7 +87,32 @@ class ClosedEngine:
         U = next(iter(rates.values()), None)
         return Layer(layer.U, layer.v, layer.bias, U, v), data, ways["contract"]
 
-    def _planned(self, learner: GradientLearner, layer: DenseLayer, sizes: Sizes) -> Plan:
+    def _convolution_losses(self, learner: GradientLearner, episodes: Episode) -> OuterLoss | None:
+        found = self._find(learner)
+        if isinstance(found, str | DenseLayer) or torch.is_autocast_enabled(episodes.support.x.device.type):
+            return None
+        inner = {name: found.params[name] for name in learner.inner_names}
+        if not fits(found, inner, episodes):
+            return None
+        if self._planned(learner, found, Sizes.of(episodes))[0].way != "closed":
+            return None
+        return quadratic_losses(
+            found,
+            inner,
+            episodes,
+            steps=learner.inner_steps,
+            rates=learner.rates.at,
+            first_order=learner.first_order,
+        )
+
+    def _planned(
+        self, learner: GradientLearner, layer: DenseLayer | ConvolutionPredictor, sizes: Sizes
+    ) -> Plan:
+        if isinstance(layer, ConvolutionPredictor):
+            entries = sum(layer.params[name].numel() for name in learner.inner_names)
+            return convolution_plan(
+                sizes, entries, layer.layer.weight.numel(), learner.inner_steps, learner.forced
+            )
         key = (sizes, layer.U.shape, learner.inner_steps)
         if key not in self._plans:
             joint = len(learner.inner_names) > 1
@@ -88,14 +120,21 @@ class ClosedEngine:
             self._plans[key] = linear_plan(sizes, m, n, k, learner.inner_steps, joint, learner.forced)
         return self._plans[key]
 
-    def _find(self, learner: GradientLearner) -> DenseLayer | str:
-        """The one linear layer whose meta-gradient is known in closed form, or else why there is none."""
+    def _find(self, learner: GradientLearner) -> DenseLayer | ConvolutionPredictor | str:
+        """The one layer whose meta-gradient is known in closed form, or else why there is none."""
         if learner.solver != "sgd":
             return f"solver {learner.solver}"
         if not is_squared(learner.loss):
             return "not the squared loss"
         if self._map_given:
             return f"map {learner.map} was asked for"
+        if isinstance(learner.model, nn.Conv2d):
+            convolution = convolution_predictor(
+                learner.model, parameters_of(learner.model), learner.inner_names
+            )
+            if convolution is None or not convolution.linear:
+                return "not one plain convolution that is linear in what adapts"
+            return convolution
         layer = find_layer(learner.model, learner.inner_names)
         if layer is None:
             return "not one dense linear layer whose filter alone adapts"
