@@ -27,7 +27,9 @@ MARGIN = 2.0
 EVIDENCE = 6.0
 """``ties * log(margin)`` of a clear pattern: one or two near pairs among many points happen by chance."""
 RESIDUAL = 0.5
-"""A clear pattern leaves at most this part of U unexplained."""
+"""A clear pattern leaves at most this part of U unexplained, or of its dominant directions ..."""
+UNEXPLAINED = 0.8
+"""... if these make up enough of U that not more than this is unexplained in all."""
 WITHIN = 0.45
 """A clear class is at most this wide, relative to the typical length of a row not zero; less in few dimensions."""
 _CUTS = 24
@@ -96,7 +98,7 @@ def find_pattern(U: Array, shape: tuple[int, int], used: int | None = None) -> S
     if best is None:
         return _described(U, np.cumsum(ones), ones, shape, None)
     labels, signs = _canonical(points, best.labels)
-    return _described(U, labels, signs, shape, best)
+    return _described(U, labels, signs, shape, best, points)
 
 
 def best_cut(points: Points) -> Cut | None:
@@ -182,17 +184,24 @@ def averaged(U: Array, labels: Labels, signs: Labels) -> Array:
 
 
 def _described(
-    U: Array, labels: Labels, signs: Labels, shape: tuple[int, int], cut: Cut | None
+    U: Array,
+    labels: Labels,
+    signs: Labels,
+    shape: tuple[int, int],
+    cut: Cut | None,
+    points: Points | None = None,
 ) -> SharingPattern:
+    """``points`` are U, or what the cut was made in: its dominant directions."""
     sizes = np.bincount(labels, minlength=1)
-    norm = float(np.linalg.norm(U))
-    residual = float(np.linalg.norm(U - averaged(U, labels, signs))) / norm if norm else 0.0
+    residual = _residual(U, labels, signs)
+    inside = residual if points is None else _residual(points.astype(np.float64), labels, signs)
     clear = (
         cut is not None
         and cut.margin >= MARGIN
         and cut.evidence >= EVIDENCE
         and cut.within <= cut.widest
-        and residual <= RESIDUAL
+        and inside <= RESIDUAL
+        and residual <= UNEXPLAINED
         and len(sizes) > 1
     )
     signed = (labels * signs).reshape(shape)
@@ -207,4 +216,10 @@ def _described(
         margin=cut.margin if cut else 1.0,
         residual=residual,
         clear=clear,
+        dominant_residual=inside,
     )
+
+
+def _residual(U: Array, labels: Labels, signs: Labels) -> float:
+    norm = float(np.linalg.norm(U))
+    return float(np.linalg.norm(U - averaged(U, labels, signs))) / norm if norm else 0.0

@@ -39,6 +39,8 @@ class SharingPattern:
     """The part of U that the pattern does not explain: ``|U - U averaged over each class| / |U|``."""
     clear: bool
     """Whether margin, residual and number of ties support the pattern; no group is named otherwise."""
+    dominant_residual: float = 0.0
+    """The same residual inside the dominant eigenspace of U U^T, where the singular values tell one."""
 
 
 @dataclass(frozen=True)
@@ -232,7 +234,13 @@ def _tuples(value: Any) -> Any:
 
 
 def _made(kind: Any, value: Mapping[str, Any], **parts: Any) -> Any:
-    names = [field.name for field in dataclasses.fields(kind)]
+    fields = [field for field in dataclasses.fields(kind) if field.name in {**value, **parts}]
+    missing = [
+        f.name for f in dataclasses.fields(kind) if f not in fields and f.default is dataclasses.MISSING
+    ]
+    if missing:
+        raise KeyError(missing[0])
+    names = [field.name for field in fields]
     return kind(**{name: parts[name] if name in parts else _tuples(value[name]) for name in names})
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from metasym.inspection.pattern import MARGIN, RESIDUAL
+from metasym.inspection.pattern import MARGIN, RESIDUAL, UNEXPLAINED
 from metasym.inspection.reports import FoundGroup, LayerReport, SharingPattern
 from metasym.inspection.spatial import ERROR
 from metasym.inspection.spatial import MARGIN as SPATIAL_MARGIN
@@ -27,6 +27,8 @@ def _words(report: LayerReport) -> str:
     if not pattern.clear:
         return f"{_unclear(pattern)}; {used}"
     evidence = f"residual {pattern.residual:.2g}, margin {pattern.margin:.3g}"
+    if pattern.residual > RESIDUAL:
+        evidence += f"; {pattern.residual**2:.0%} of the power of U is noise, or was never trained"
     shifts = " and ".join(p.description for p in report.partial)
     if report.group is not None:
         also = f"; also, up to borders, {shifts}" if shifts else ""
@@ -94,10 +96,10 @@ def _ties(pattern: SharingPattern) -> str:
 
 
 def _unclear(pattern: SharingPattern) -> str:
-    if pattern.margin >= MARGIN and pattern.residual > RESIDUAL:
+    if pattern.margin >= MARGIN and (pattern.residual > UNEXPLAINED or pattern.dominant_residual > RESIDUAL):
         return (
-            f"pattern unclear: it leaves {pattern.residual:.0%} of U unexplained (at most {RESIDUAL:.0%}); "
-            "no group is named"
+            f"pattern unclear: it leaves {pattern.residual:.0%} of U unexplained, {pattern.dominant_residual:.0%} of "
+            "its dominant directions; no group is named"
         )
     if pattern.margin >= MARGIN and pattern.tied + pattern.zeros > 12:
         return (
