@@ -17,6 +17,7 @@ import metasym as ms
 from metasym import groups
 from metasym.experiments.files import write_json
 from metasym.inspection import inspect
+from metasym.inspection.layers import inspect_layer
 from metasym.report.gauge import readable
 from metasym.report.page import render
 from metasym.report.page.found import (
@@ -28,7 +29,9 @@ from metasym.report.page.found import (
     permutation_picture,
 )
 from metasym.report.page.images import NEGATIVE, POSITIVE, matrix_image
+from metasym.report.page.learned import DRAWN, Layer, drawn_weight
 from metasym.report.page.svg import Scale, Series, line_chart, linear_ticks, log_ticks
+from metasym.report.page.symmetry import layer_part
 from metasym.report.page.text import breakable, number, step_size_name, tick
 from metasym.report.page.training import POINTS, thinned
 from tests.report.page_runs import Document
@@ -172,6 +175,22 @@ def test_a_run_with_a_network_of_the_users_own_shows_its_stored_report(tmp_path)
     assert "2, as chosen" in found.words
     (tmp_path / "result.json").unlink()
     assert "does not say which shape" in Document(render(tmp_path).html).words
+
+
+def test_rotations_of_kernels():
+    basis = groups.conv_basis(3, 4, fields_out=2)
+    symmetry = ms.DenseSymmetry(basis.shape, U=basis.orthonormal())
+    report = inspect_layer("conv", symmetry)
+    part = layer_part(Layer("conv", drawn_weight(symmetry), DRAWN, symmetry), report)
+    assert part.short == report.group.name
+    titles = [figure.title for figure in part.figures]
+    assert "Filters" in titles
+    (generator,) = [figure for figure in part.figures if figure.title.startswith("Generator")]
+    assert generator.caption.startswith("rotation by 90 degrees: outputs (")
+    (table,) = part.tables
+    fits = {line[0]: line[1] for line in table.rows}
+    assert fits["rotation by 90 degrees"] == fits["rotation by 180 degrees"] == "yes"
+    assert fits["rotation by 45 degrees"] == fits["left-right flip"] == "no"
 
 
 def test_errors_as_bars():

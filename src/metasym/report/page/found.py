@@ -221,7 +221,7 @@ def errors_figure(errors: GroupErrors) -> Figure:
     # A number that is not finite is null in JSON, and comes back as None.
     values = [math.nan if error is None else error for error in errors.errors]
     shown = list(zip(errors.elements, values, strict=True))[:MOST_ELEMENTS]
-    line, width = 32, 400
+    line, width = 36, 400
     parts = []
     for index, (name, error) in enumerate(shown):
         y = index * line
