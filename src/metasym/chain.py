@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.utils import parametrize
 
+from metasym import kernels
 from metasym.functional import measure
 from metasym.layer_order import Part, hooked, layers_in_order, plain_type
 from metasym.nn import TaskBatchNorm2d
@@ -314,7 +315,7 @@ def _kind(part: Part) -> str:
         return "relu"
     if base is nn.MaxPool2d:
         side = _side(layer.kernel_size)
-        simple = side is not None and _side(layer.stride) == side and _side(layer.padding) == 0
+        simple = side in kernels.WINDOWS and _side(layer.stride) == side and _side(layer.padding) == 0
         return "pool" if simple and _side(layer.dilation) == 1 and not layer.ceil_mode else ""
     return ""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -66,6 +68,11 @@ def test_values_and_derivatives(way: str, pool: int, relu: bool, side: int, dtyp
     still = norm_pool.tangent(done, scale, None, tscale, tshift)
     _, expected = jvp(f, (x, scale, shift), (torch.zeros_like(x), tscale, tshift))
     torch.testing.assert_close(still.y, expected, **close)
+
+
+@pytest.mark.skipif(shutil.which("g++") is None or not sys.platform.startswith("linux"), reason="no g++ here")
+def test_the_source_compiles_where_a_compiler_is() -> None:
+    assert compiled.available()
 
 
 def test_nan_is_not_hidden(way: str) -> None:

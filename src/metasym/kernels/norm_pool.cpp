@@ -1,15 +1,18 @@
 // Batch norm, ReLU and max-pooling of one task's activations in as few passes over memory as there can be:
 // forward, backward, and the tangents of both, which make up a product with the Hessian.
 //
-// Activations are [n, h, w, c], contiguous, so that all inner loops run over channels. Pooling windows are p x p
-// with stride p; p = 1 is no pooling. A place of the pooled output remembers which place of its window was the
-// largest (the first of equal ones, as torch does). Sums over examples are taken image by image and joined in
-// float64 in the order of the images: the result does not depend on the number of threads.
+// Activations are [n, h, w, c], contiguous, so that all inner loops run over channels. Pooling windows are P x P
+// with stride P, P = 1 (no pooling), 2 or 3, known when compiled: all places of a window are handled in one loop.
+// A place of the pooled output remembers which place of its window was the largest (the first of equal ones, as
+// torch does). Sums over examples are taken image by image and joined in float64 in the order of the images: the
+// result does not depend on the number of threads.
 //
 // norm_pool.py says what each function computes and holds the same in torch's operations, the oracle.
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
+#include <type_traits>
 #include <vector>
 
 namespace {
@@ -36,8 +39,26 @@ void join(const Shape& s, const Sums<T>& parts, double* out) {
     for (int64_t k = 0; k < s.c; ++k) out[k] += parts[i * s.c + k];
 }
 
-// Offset in an image of the largest place of the window at pooled place (a, b): index q counts row by row.
-inline int64_t corner(const Shape& s, int64_t a, int64_t b) { return (a * s.p * s.w + b * s.p) * s.c; }
+// The places of one window, [c] each.
+template <int P, typename T>
+struct Window {
+  T* at[P * P];
+  Window(const Shape& s, T* image, int64_t a, int64_t b) {
+    for (int q = 0; q < P * P; ++q) at[q] = image + ((a * P + q / P) * s.w + b * P + q % P) * s.c;
+  }
+  template <typename I>
+  std::remove_const_t<T> largest(I where, int64_t k) const {  // the place that the output was taken from
+    std::remove_const_t<T> v = at[0][k];
+    for (int q = 1; q < P * P; ++q) v = where == I(q) ? at[q][k] : v;
+    return v;
+  }
+};
+
+// Outputs above the floor let gradients through.
+template <typename T>
+T floor_of(int relu) {
+  return relu ? T(0) : -std::numeric_limits<T>::infinity();
+}
 
 // mean and 1 / sqrt(var + eps) over examples and places, [c] each; Chan's formula joins the images.
 template <typename T>
@@ -46,28 +67,37 @@ void moments(const Shape& s, const T* x, double eps, T* mean, T* inv, int thread
   Sums<T> means(s.n * c), squares(s.n * c);
   EACH_IMAGE(i) {
     const T* xi = x + i * s.image();
+    std::vector<T> row(c);
     T* __restrict m = &means[i * c];
     T* __restrict q = &squares[i * c];
-    for (int64_t r = 0; r < s.h; ++r) {  // row by row, so that few large sums meet many small terms
-      std::vector<T> row(c, T(0));
-      T* __restrict part = row.data();
-      for (int64_t j = 0; j < s.w; ++j) {
-        const T* v = xi + (r * s.w + j) * c;
+    T* __restrict part = row.data();
+    for (int pass = 0; pass < 2; ++pass) {
+      T* __restrict total = pass ? q : m;
+      for (int64_t r = 0; r < s.h; ++r) {  // row by row, so that few large sums meet many small terms
+        const T* v = xi + r * s.w * c;
+        for (int64_t k = 0; k < c; ++k) part[k] = 0;
+        int64_t j = 0;
+        for (; j + 4 <= s.w; j += 4, v += 4 * c) {
+          const T *v1 = v + c, *v2 = v1 + c, *v3 = v2 + c;
+          if (pass == 0) {
 #pragma omp simd
-        for (int64_t k = 0; k < c; ++k) part[k] += v[k];
-      }
-      for (int64_t k = 0; k < c; ++k) m[k] += part[k];
-    }
-    for (int64_t k = 0; k < c; ++k) m[k] /= T(places);
-    for (int64_t r = 0; r < s.h; ++r) {
-      std::vector<T> row(c, T(0));
-      T* __restrict part = row.data();
-      for (int64_t j = 0; j < s.w; ++j) {
-        const T* v = xi + (r * s.w + j) * c;
+            for (int64_t k = 0; k < c; ++k) part[k] += (v[k] + v1[k]) + (v2[k] + v3[k]);
+          } else {
 #pragma omp simd
-        for (int64_t k = 0; k < c; ++k) part[k] += (v[k] - m[k]) * (v[k] - m[k]);
+            for (int64_t k = 0; k < c; ++k) {
+              const T d0 = v[k] - m[k], d1 = v1[k] - m[k], d2 = v2[k] - m[k], d3 = v3[k] - m[k];
+              part[k] += (d0 * d0 + d1 * d1) + (d2 * d2 + d3 * d3);
+            }
+          }
+        }
+        for (; j < s.w; ++j, v += c) {
+#pragma omp simd
+          for (int64_t k = 0; k < c; ++k) part[k] += pass ? (v[k] - m[k]) * (v[k] - m[k]) : v[k];
+        }
+        for (int64_t k = 0; k < c; ++k) total[k] += part[k];
       }
-      for (int64_t k = 0; k < c; ++k) q[k] += part[k];
+      if (pass == 0)
+        for (int64_t k = 0; k < c; ++k) m[k] /= T(places);
     }
   }
   std::vector<double> total(c), spread(c);
@@ -84,116 +114,98 @@ void moments(const Shape& s, const T* x, double eps, T* mean, T* inv, int thread
   }
 }
 
-template <typename T, typename I>
+template <int P, typename T, typename I>
 void forward(const Shape& s, const T* x, const T* scale, const T* shift, double eps, int relu, T* mean, T* inv, T* y,
              I* where, int threads) {
   moments(s, x, eps, mean, inv, threads);
   const int64_t c = s.c;
-  EACH_IMAGE(i) {
-    const T* xi = x + i * s.image();
-    for (int64_t a = 0; a < s.ph(); ++a)
-      for (int64_t b = 0; b < s.pw(); ++b) {
-        const int64_t out = i * s.pooled() + (a * s.pw() + b) * c;
-        T* __restrict yo = y + out;
-        I* __restrict wo = where + out;
-        const T* first = xi + corner(s, a, b);
-        for (int64_t q = 0; q < s.p * s.p; ++q) {
-          const T* v = first + ((q / s.p) * s.w + q % s.p) * c;
-          if (q == 0) {
+  const T least = floor_of<T>(relu);
+  EACH_IMAGE(i)
+  for (int64_t a = 0; a < s.ph(); ++a)
+    for (int64_t b = 0; b < s.pw(); ++b) {
+      const Window<P, const T> in(s, x + i * s.image(), a, b);
+      const int64_t out = i * s.pooled() + (a * s.pw() + b) * c;
+      T* __restrict yo = y + out;
+      I* __restrict wo = where + out;
 #pragma omp simd
-            for (int64_t k = 0; k < c; ++k) yo[k] = (v[k] - mean[k]) * inv[k] * scale[k] + shift[k], wo[k] = 0;
-          } else {
-#pragma omp simd
-            for (int64_t k = 0; k < c; ++k) {
-              const T z = (v[k] - mean[k]) * inv[k] * scale[k] + shift[k];
-              const bool larger = z > yo[k];
-              yo[k] = larger ? z : yo[k];
-              wo[k] = larger ? I(q) : wo[k];
-            }
-          }
+      for (int64_t k = 0; k < c; ++k) {
+        T best = (in.at[0][k] - mean[k]) * inv[k] * scale[k] + shift[k];
+        I place = 0;
+        for (int q = 1; q < P * P; ++q) {
+          const T z = (in.at[q][k] - mean[k]) * inv[k] * scale[k] + shift[k];
+          place = z > best ? I(q) : place;
+          best = z > best ? z : best;
         }
-        if (relu) {
-#pragma omp simd
-          for (int64_t k = 0; k < c; ++k) yo[k] = yo[k] < T(0) ? T(0) : yo[k];  // keeps NaN
-        }
+        yo[k] = best < least ? least : best;  // keeps NaN
+        wo[k] = place;
       }
-  }
+    }
 }
 
-// The place of x that pooled place (a, b) was taken from, for every channel.
-template <typename T, typename I>
-inline void pick(const Shape& s, const T* first, const I* __restrict w, T* __restrict out) {
-  const int64_t c = s.c;
-#pragma omp simd
-  for (int64_t k = 0; k < c; ++k) out[k] = first[k];
-  for (int64_t q = 1; q < s.p * s.p; ++q) {
-    const T* v = first + ((q / s.p) * s.w + q % s.p) * c;
-#pragma omp simd
-    for (int64_t k = 0; k < c; ++k) out[k] = w[k] == I(q) ? v[k] : out[k];
-  }
-}
-
-// dx[place] = a * (dy where the window's largest place is this one) [+ b * (ty likewise)] + u * x [+ t * tx] + d
-template <typename T, typename I>
-void spread(const Shape& s, const T* x, const T* tx, const T* y, const I* where, const T* dy, const T* ty, int relu,
+// dx[place] = a * (dy where the window's largest place is this one) [+ b * (tdy likewise)] + u * x [+ t * tx] + d
+template <int P, typename T, typename I>
+void spread(const Shape& s, const T* x, const T* tx, const T* y, const I* where, const T* dy, const T* tdy, int relu,
             const T* a, const T* b, const T* u, const T* t, const T* d, T* dx, int threads) {
   const int64_t c = s.c;
+  const T least = floor_of<T>(relu);
   EACH_IMAGE(i) {
-    std::vector<T> gate(c), second(c);
-    for (int64_t r = 0; r < s.h; ++r)
-      for (int64_t j = 0; j < s.w; ++j) {
-        const int64_t at = i * s.image() + (r * s.w + j) * c;
-        const T* xi = x + at;
-        T* __restrict o = dx + at;
-        if (tx) {
-          const T* ti = tx + at;
-#pragma omp simd
-          for (int64_t k = 0; k < c; ++k) o[k] = u[k] * xi[k] + t[k] * ti[k] + d[k];
-        } else {
-#pragma omp simd
-          for (int64_t k = 0; k < c; ++k) o[k] = u[k] * xi[k] + d[k];
-        }
-        const int64_t pa = r / s.p, pb = j / s.p;
-        if (pa >= s.ph() || pb >= s.pw()) continue;  // places that no window covers
-        const I q = I((r % s.p) * s.p + j % s.p);
+    const int64_t start = i * s.image();
+    for (int64_t pa = 0; pa < s.ph(); ++pa)
+      for (int64_t pb = 0; pb < s.pw(); ++pb) {
+        const Window<P, const T> in(s, x + start, pa, pb);
+        const Window<P, T> out(s, dx + start, pa, pb);
         const int64_t from = i * s.pooled() + (pa * s.pw() + pb) * c;
-        const T* g = dy + from;
-        const T* yo = y + from;
+        const T *g = dy + from, *yo = y + from;
         const I* wo = where + from;
-        if (ty) {
-          const T* h = ty + from;
+        if (tdy && tx) {
+          const Window<P, const T> moved(s, tx + start, pa, pb);
+          const T* h = tdy + from;
 #pragma omp simd
-          for (int64_t k = 0; k < c; ++k)
-            o[k] += (wo[k] == q && (!relu || yo[k] > T(0))) ? a[k] * g[k] + b[k] * h[k] : T(0);
+          for (int64_t k = 0; k < c; ++k) {
+            const T up = yo[k] > least ? a[k] * g[k] + b[k] * h[k] : T(0);
+            for (int q = 0; q < P * P; ++q)
+              out.at[q][k] = u[k] * in.at[q][k] + t[k] * moved.at[q][k] + d[k] + (wo[k] == I(q) ? up : T(0));
+          }
         } else {
+          const T* h = tdy ? tdy + from : g;
+          const T* second = tdy ? b : u;  // any finite numbers where there is no second part
+          const T on = tdy ? T(1) : T(0);
 #pragma omp simd
-          for (int64_t k = 0; k < c; ++k) o[k] += (wo[k] == q && (!relu || yo[k] > T(0))) ? a[k] * g[k] : T(0);
+          for (int64_t k = 0; k < c; ++k) {
+            const T up = yo[k] > least ? a[k] * g[k] + on * second[k] * h[k] : T(0);
+            for (int q = 0; q < P * P; ++q)
+              out.at[q][k] = u[k] * in.at[q][k] + d[k] + (wo[k] == I(q) ? up : T(0));
+          }
         }
+      }
+    for (int64_t r = 0; r < s.h; ++r)  // places that no window covers
+      for (int64_t j = r < s.ph() * P ? s.pw() * P : 0; j < s.w; ++j) {
+        const int64_t at = start + (r * s.w + j) * c;
+        for (int64_t k = 0; k < c; ++k) dx[at + k] = u[k] * x[at + k] + (tx ? t[k] * tx[at + k] : T(0)) + d[k];
       }
   }
 }
 
-template <typename T, typename I>
+template <int P, typename T, typename I>
 void backward(const Shape& s, const T* x, const T* mean, const T* inv, const T* scale, const T* y, const I* where,
               const T* dy, int relu, T* dscale, T* dshift, T* dx, int threads) {
   const int64_t c = s.c;
+  const T least = floor_of<T>(relu);
   Sums<T> scales(s.n * c), shifts(s.n * c);
   EACH_IMAGE(i) {
-    std::vector<T> top(c);
     T* __restrict ds = &scales[i * c];
     T* __restrict db = &shifts[i * c];
     for (int64_t a = 0; a < s.ph(); ++a)
       for (int64_t b = 0; b < s.pw(); ++b) {
+        const Window<P, const T> in(s, x + i * s.image(), a, b);
         const int64_t from = i * s.pooled() + (a * s.pw() + b) * c;
-        const T* g = dy + from;
-        const T* yo = y + from;
-        pick(s, x + i * s.image() + corner(s, a, b), where + from, top.data());
-        const T* v = top.data();
+        const T *g = dy + from, *yo = y + from;
+        const I* wo = where + from;
 #pragma omp simd
         for (int64_t k = 0; k < c; ++k) {
-          const T open = (!relu || yo[k] > T(0)) ? g[k] : T(0);
+          const T open = yo[k] > least ? g[k] : T(0);
           db[k] += open;
-          ds[k] += open * (v[k] - mean[k]) * inv[k];
+          ds[k] += open * (in.largest(wo[k], k) - mean[k]) * inv[k];
         }
       }
   }
@@ -210,15 +222,16 @@ void backward(const Shape& s, const T* x, const T* mean, const T* inv, const T* 
     u[k] = T(-step * inv[k] * ds[k] / places);
     d[k] = T(-step * (db[k] - double(mean[k]) * inv[k] * ds[k]) / places);
   }
-  spread<T, I>(s, x, nullptr, y, where, dy, nullptr, relu, a.data(), nullptr, u.data(), nullptr, d.data(), dx,
-               threads);
+  spread<P, T, I>(s, x, nullptr, y, where, dy, nullptr, relu, a.data(), nullptr, u.data(), nullptr, d.data(), dx,
+                  threads);
 }
 
 // ty from tx (none where null) and the tangents of scale and shift; keeps the two means that the backward needs.
-template <typename T, typename I>
+template <int P, typename T, typename I>
 void tangent(const Shape& s, const T* x, const T* tx, const T* mean, const T* inv, const T* scale, const T* tscale,
              const T* tshift, const T* y, const I* where, int relu, T* tmean, T* slope, T* ty, int threads) {
   const int64_t c = s.c;
+  const T least = floor_of<T>(relu);
   const double places = double(s.n) * s.h * s.w;
   for (int64_t k = 0; k < c; ++k) tmean[k] = slope[k] = T(0);
   if (tx) {
@@ -230,7 +243,10 @@ void tangent(const Shape& s, const T* x, const T* tx, const T* mean, const T* in
         const T* v = x + i * s.image() + j * c;
         const T* t = tx + i * s.image() + j * c;
 #pragma omp simd
-        for (int64_t k = 0; k < c; ++k) f[k] += t[k], g[k] += (v[k] - mean[k]) * inv[k] * t[k];
+        for (int64_t k = 0; k < c; ++k) {
+          f[k] += t[k];
+          g[k] += (v[k] - mean[k]) * inv[k] * t[k];
+        }
       }
     }
     std::vector<double> f(c), g(c);
@@ -238,52 +254,53 @@ void tangent(const Shape& s, const T* x, const T* tx, const T* mean, const T* in
     join(s, seconds, g.data());
     for (int64_t k = 0; k < c; ++k) tmean[k] = T(f[k] / places), slope[k] = T(g[k] / places);
   }
-  EACH_IMAGE(i) {
-    std::vector<T> top(c), ttop(c, T(0));
-    for (int64_t a = 0; a < s.ph(); ++a)
-      for (int64_t b = 0; b < s.pw(); ++b) {
-        const int64_t out = i * s.pooled() + (a * s.pw() + b) * c;
-        pick(s, x + i * s.image() + corner(s, a, b), where + out, top.data());
-        if (tx) pick(s, tx + i * s.image() + corner(s, a, b), where + out, ttop.data());
-        const T *v = top.data(), *t = ttop.data(), *yo = y + out;
-        T* __restrict to = ty + out;
+  const T* moved = tx ? tx : x;
+  const T on = tx ? T(1) : T(0);
+  EACH_IMAGE(i)
+  for (int64_t a = 0; a < s.ph(); ++a)
+    for (int64_t b = 0; b < s.pw(); ++b) {
+      const Window<P, const T> in(s, x + i * s.image(), a, b), along(s, moved + i * s.image(), a, b);
+      const int64_t out = i * s.pooled() + (a * s.pw() + b) * c;
+      const T* yo = y + out;
+      const I* wo = where + out;
+      T* __restrict to = ty + out;
 #pragma omp simd
-        for (int64_t k = 0; k < c; ++k) {
-          const T normal = (v[k] - mean[k]) * inv[k];
-          const T moved = inv[k] * (t[k] - tmean[k] - normal * slope[k]);
-          const T z = scale[k] * moved + tscale[k] * normal + tshift[k];
-          to[k] = (!relu || yo[k] > T(0)) ? z : T(0);
-        }
+      for (int64_t k = 0; k < c; ++k) {
+        const T normal = (in.largest(wo[k], k) - mean[k]) * inv[k];
+        const T tn = inv[k] * (on * along.largest(wo[k], k) - tmean[k] - normal * slope[k]);
+        const T z = scale[k] * tn + tscale[k] * normal + tshift[k];
+        to[k] = yo[k] > least ? z : T(0);
       }
-  }
+    }
 }
 
 // Tangents of what backward gives, from the tangent tdy of dy and that tx of x (none where null).
-template <typename T, typename I>
+template <int P, typename T, typename I>
 void tangent_backward(const Shape& s, const T* x, const T* tx, const T* mean, const T* inv, const T* scale,
                       const T* tscale, const T* tmean, const T* slope, const T* y, const I* where, const T* dy,
                       const T* tdy, const T* dscale, const T* dshift, int relu, T* tdscale, T* tdshift, T* tdx,
                       int threads) {
   const int64_t c = s.c;
+  const T least = floor_of<T>(relu);
+  const T* moved = tx ? tx : x;
+  const T on = tx ? T(1) : T(0);
   Sums<T> scales(s.n * c), shifts(s.n * c);
   EACH_IMAGE(i) {
-    std::vector<T> top(c), ttop(c, T(0));
     T* __restrict ds = &scales[i * c];
     T* __restrict db = &shifts[i * c];
     for (int64_t a = 0; a < s.ph(); ++a)
       for (int64_t b = 0; b < s.pw(); ++b) {
+        const Window<P, const T> in(s, x + i * s.image(), a, b), along(s, moved + i * s.image(), a, b);
         const int64_t from = i * s.pooled() + (a * s.pw() + b) * c;
-        pick(s, x + i * s.image() + corner(s, a, b), where + from, top.data());
-        if (tx) pick(s, tx + i * s.image() + corner(s, a, b), where + from, ttop.data());
-        const T *v = top.data(), *t = ttop.data(), *yo = y + from, *g = dy + from, *tg = tdy + from;
+        const T *yo = y + from, *g = dy + from, *tg = tdy + from;
+        const I* wo = where + from;
 #pragma omp simd
         for (int64_t k = 0; k < c; ++k) {
-          const bool on = !relu || yo[k] > T(0);
-          const T open = on ? g[k] : T(0), topen = on ? tg[k] : T(0);
-          const T normal = (v[k] - mean[k]) * inv[k];
-          const T moved = inv[k] * (t[k] - tmean[k] - normal * slope[k]);
+          const T open = yo[k] > least ? g[k] : T(0), topen = yo[k] > least ? tg[k] : T(0);
+          const T normal = (in.largest(wo[k], k) - mean[k]) * inv[k];
+          const T tn = inv[k] * (on * along.largest(wo[k], k) - tmean[k] - normal * slope[k]);
           db[k] += topen;
-          ds[k] += topen * normal + open * moved;
+          ds[k] += topen * normal + open * tn;
         }
       }
   }
@@ -306,34 +323,39 @@ void tangent_backward(const Shape& s, const T* x, const T* tx, const T* mean, co
     t[k] = T(-step * g * r);
     d[k] = T(-tstep * (h - g * r * m) - step * (th - tg * r * m - g * (r * tmean[k] + tr * m)));
   }
-  spread<T, I>(s, x, tx, y, where, dy, tdy, relu, a.data(), b.data(), u.data(), t.data(), d.data(), tdx, threads);
+  spread<P, T, I>(s, x, tx, y, where, dy, tdy, relu, a.data(), b.data(), u.data(), t.data(), d.data(), tdx, threads);
 }
 
 }  // namespace
 
+// The pooling window, f[4], is 1, 2 or 3.
+#define EACH_WINDOW(FUNCTION, ...)                                   \
+  const Shape s{f[0], f[1], f[2], f[3], f[4]};                       \
+  if (s.p == 1) FUNCTION<1>(s, __VA_ARGS__);                         \
+  else if (s.p == 2) FUNCTION<2>(s, __VA_ARGS__);                    \
+  else FUNCTION<3>(s, __VA_ARGS__);
+
 #define EXPORT(T, I, S)                                                                                              \
   extern "C" void forward_##S(const int64_t* f, const T* x, const T* scale, const T* shift, double eps, int relu,    \
                               T* mean, T* inv, T* y, I* where, int threads) {                                        \
-    forward<T, I>({f[0], f[1], f[2], f[3], f[4]}, x, scale, shift, eps, relu, mean, inv, y, where, threads);         \
+    EACH_WINDOW(forward, x, scale, shift, eps, relu, mean, inv, y, where, threads)                                   \
   }                                                                                                                  \
   extern "C" void backward_##S(const int64_t* f, const T* x, const T* mean, const T* inv, const T* scale,            \
                                const T* y, const I* where, const T* dy, int relu, T* dscale, T* dshift, T* dx,       \
                                int threads) {                                                                        \
-    backward<T, I>({f[0], f[1], f[2], f[3], f[4]}, x, mean, inv, scale, y, where, dy, relu, dscale, dshift, dx,      \
-                   threads);                                                                                         \
+    EACH_WINDOW(backward, x, mean, inv, scale, y, where, dy, relu, dscale, dshift, dx, threads)                      \
   }                                                                                                                  \
   extern "C" void tangent_##S(const int64_t* f, const T* x, const T* tx, const T* mean, const T* inv,                \
                               const T* scale, const T* tscale, const T* tshift, const T* y, const I* where,          \
                               int relu, T* tmean, T* slope, T* ty, int threads) {                                    \
-    tangent<T, I>({f[0], f[1], f[2], f[3], f[4]}, x, tx, mean, inv, scale, tscale, tshift, y, where, relu, tmean,    \
-                  slope, ty, threads);                                                                               \
+    EACH_WINDOW(tangent, x, tx, mean, inv, scale, tscale, tshift, y, where, relu, tmean, slope, ty, threads)         \
   }                                                                                                                  \
   extern "C" void tangent_backward_##S(                                                                              \
       const int64_t* f, const T* x, const T* tx, const T* mean, const T* inv, const T* scale, const T* tscale,       \
       const T* tmean, const T* slope, const T* y, const I* where, const T* dy, const T* tdy, const T* dscale,        \
       const T* dshift, int relu, T* tdscale, T* tdshift, T* tdx, int threads) {                                      \
-    tangent_backward<T, I>({f[0], f[1], f[2], f[3], f[4]}, x, tx, mean, inv, scale, tscale, tmean, slope, y, where,  \
-                           dy, tdy, dscale, dshift, relu, tdscale, tdshift, tdx, threads);                           \
+    EACH_WINDOW(tangent_backward, x, tx, mean, inv, scale, tscale, tmean, slope, y, where, dy, tdy, dscale, dshift,  \
+                relu, tdscale, tdshift, tdx, threads)                                                                \
   }
 
 EXPORT(float, int32_t, float)
