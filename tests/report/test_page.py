@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import html
 import itertools
 import json
 import re
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import metasym as ms
 from metasym.checkpoint import CURRENT
 from metasym.cli import main
 from metasym.report.page import render, write
@@ -161,6 +164,29 @@ def test_folders_of_plain_training(kind, tmp_path):
         assert {"Filters", "Weight matrix"} <= set(titles(html))
         assert "none: a plain layer" in found.words
     assert ("No step sizes over time" in found.words) == (kind == "protonet")
+
+
+def test_a_run_of_learn_shows_both_methods(tmp_path):
+    group = ms.groups.shifts(5)
+    basis = ms.groups.equivariant_basis(group, group).numpy()
+    W = (basis @ np.random.default_rng(0).normal(size=(5, 40))).T.reshape(40, 5, 5)
+    x = np.random.default_rng(1).normal(size=(40, 12, 5))
+    np.savez(tmp_path / "tasks.npz", x=x, y=np.einsum("toi,tei->teo", W, x))
+    flags = ["--find-steps", "40", "--outer-steps", "40", "--progress", "silent"]
+    assert main(["learn", str(tmp_path / "tasks.npz"), "--out", str(tmp_path / "run"), *flags]) == 0
+    made = render(tmp_path / "run")
+    found = Document(made.html)
+    assert (made.runs, made.faults) == (2, [])
+    assert [d["id"] for d in found.all("details") if d.get("class") == "run"] == ["run-1", "run-2"]
+    assert "symmetry found" in found.words
+    assert "First stage: finding the filter's size" in titles(html.unescape(made.html))
+    assert "By the number of support examples" in found.words
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    verdict = result["symmetry"]["layers"][0]["verdict"]
+    assert verdict[1:] in found.words
+    (tmp_path / "run" / "result.json").unlink()  # killed before its end: what there is is shown
+    words = page(tmp_path / "run").words
+    assert "unfinished, at step" in words
 
 
 def test_filters_of_a_convolution(msr):
