@@ -38,24 +38,19 @@ USUAL_RECIPES = {"sizes": ("best",)}
 USUAL_SEEDS = {"table3": (0,), "figures": (0,)}
 """The seeds of a table where none are asked for; elsewhere three."""
 
+_ONE_TASK = {
+    "outer_steps": 20,
+    "tasks_per_step": 1,
+    "queries": 1,
+    "test_tasks": 10,
+    "test_queries": 1,
+    "validate_every": 0,
+}
 QUICK: dict[str, dict[str, Any]] = {
     "translation": {"outer_steps": 50, "train_tasks": 64, "test_tasks": 20},
     "rotation": {"outer_steps": 20, "train_tasks": 64, "test_tasks": 16, "image_size": 8},
-    "aug-omniglot": {
-        "outer_steps": 20,
-        "tasks_per_step": 4,
-        "queries": 1,
-        "test_tasks": 20,
-        "test_queries": 5,
-    },
-    "aug-miniimagenet": {
-        "outer_steps": 20,
-        "tasks_per_step": 1,
-        "queries": 1,
-        "test_tasks": 10,
-        "test_queries": 1,
-        "validate_every": 0,
-    },
+    "aug-omniglot": _ONE_TASK,
+    "aug-miniimagenet": _ONE_TASK,
 }
 """What ``--quick`` changes: a taste of every cell, not its number."""
 
