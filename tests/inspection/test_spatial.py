@@ -140,3 +140,15 @@ def test_harmonics_turn_exactly() -> None:
         assert torch.allclose(eighth @ eighth, quarter)
         flip = kernel_transform(size, 0.0, flip=True)
         assert torch.allclose(flip @ eighth @ flip, kernel_transform(size, -45.0))
+
+
+@pytest.mark.parametrize("name", ["Z_8", "D_8", "Z_4"])
+def test_few_directions_never_give_too_large_a_group(name: str) -> None:
+    """A bank that varies along one direction is one bank, and many a filter has a mirror image by chance."""
+    U, shape = bank(name, fields=1)
+    rng = np.random.default_rng(0)
+    parts = {"Z_4": {"Z_2"}, "Z_8": {"Z_2", "Z_4"}, "D_8": {"Z_2", "Z_4", "Z_8", "D_4", "Z_2 x Z_2"}}
+    for trial in range(25):
+        varied = U @ torch.from_numpy(rng.normal(size=(U.shape[1], int(rng.choice([1, 2, 3])))))
+        group = seen(noisy(varied, float(rng.choice([0.0, 0.1, 0.3])), trial), shape).group
+        assert group is None or group.name in parts[name] | {name}

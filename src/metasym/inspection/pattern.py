@@ -125,13 +125,18 @@ def best_cut(points: Points) -> Cut | None:
 
 
 def _widest(points: Points) -> float:
-    """How wide a class may be: on a line, or in a plane, different points come near each other by chance.
+    """How wide a class may be: on a line, or in a plane, different points come near each other by chance."""
+    return WITHIN * caution(points)
 
-    The dimension is how many directions the points spread over about equally, ``(sum s^2)^2 / sum s^4``.
+
+def caution(points: Points) -> float:
+    """Below 1 for rows ``[rows, k]`` that spread over fewer than four directions.
+
+    The number of directions is ``(sum s^2)^2 / sum s^4`` of the singular values: those used about equally.
     """
     powers = np.linalg.eigvalsh((points.T @ points).astype(np.float64)).clip(0)
-    dimension = float(powers.sum() ** 2 / (powers**2).sum())
-    return WITHIN * min(1.0, float((dimension / 4) ** 1.5))
+    directions = float(powers.sum() ** 2 / (powers**2).sum())
+    return min(1.0, float((directions / 4) ** 1.5))
 
 
 def _distances(points: Points) -> Points:

@@ -19,12 +19,15 @@ from scipy.optimize import linear_sum_assignment
 
 from metasym.groups.harmonics import kernel_transform
 from metasym.groups.images import image_rotations_flips
+from metasym.inspection.pattern import caution
 from metasym.inspection.reports import FoundGroup, GroupElement, SpatialTransform
 
 ERROR = 0.4
-"""A transform is accepted up to this error; 0 is exact, 1.4 unrelated ..."""
+"""A transform is accepted up to this error (less where U has few directions); 0 is exact, 1.4 unrelated ..."""
 MARGIN = 1.5
 """... and only where every filter is this many times farther from all others than from its image."""
+ALONE = 0.1
+"""The error up to which a transform of a single filter is accepted."""
 ROTATIONS = (2, 3, 4, 6, 8, 12, 16)
 """Orders of the rotations that are tried."""
 Array = npt.NDArray[np.float64]
@@ -96,32 +99,35 @@ def match(
     The input channels stay (an image's colours), or are permuted as one of the ``hints`` says: the
     permutation of the layer before.
     """
+    if not U.any():
+        every = tuple(range(shape[0])), tuple(range(shape[1]))
+        return SpatialTransform(transform.name, *every, 0.0, 1.0, accepted=False)
+    allowed = ERROR * caution(U)
     blocks = U.reshape(shape[0], shape[1], -1, U.shape[1])
     moved = np.einsum("xy,oiyk->oixk", transform.matrix, blocks)
     best: SpatialTransform | None = None
     for inputs in dict.fromkeys([tuple(range(shape[1])), *hints]):
         placed = np.empty_like(moved)
         placed[:, list(inputs)] = moved
-        found = _assigned(placed, blocks, inputs, transform)
+        found = _assigned(placed, blocks, inputs, transform, allowed)
         if best is None or found.error < best.error:
             best = found
     assert best is not None
     return best
 
 
-def _assigned(moved: Array, blocks: Array, inputs: Channels, transform: Transform) -> SpatialTransform:
+def _assigned(
+    moved: Array, blocks: Array, inputs: Channels, transform: Transform, allowed: float
+) -> SpatialTransform:
     flat, turned = blocks.reshape(len(blocks), -1), moved.reshape(len(moved), -1)
     total = float(np.sum(flat**2))
-    if total == 0:
-        every = tuple(range(len(blocks)))
-        return SpatialTransform(transform.name, every, inputs, 0.0, 1.0, accepted=False)
     squares = (turned**2).sum(1)[:, None] + (flat**2).sum(1)[None, :] - 2 * turned @ flat.T
     squares = np.maximum(squares, 0)
     _, images = linear_sum_assignment(squares)
     error = math.sqrt(float(squares[np.arange(len(images)), images].sum()) / total)
     outputs = tuple(int(p) for p in images)
     margin = _margin(squares, images, (flat**2).sum(1), total)
-    works = error <= ERROR and margin >= MARGIN and power(outputs, transform.order) == power(outputs, 0)
+    works = error <= allowed and margin >= MARGIN and power(outputs, transform.order) == power(outputs, 0)
     works = works and _is_sharp(blocks, outputs, inputs, transform)
     return SpatialTransform(transform.name, outputs, inputs, error, margin, works)
 
@@ -153,9 +159,11 @@ def _is_sharp(blocks: Array, outputs: Channels, inputs: Channels, transform: Tra
 def _margin(squares: Array, images: npt.NDArray[np.int64], strength: Array, total: float) -> float:
     """The smallest ratio, over channels that are not dead, of the second nearest to the assigned distance."""
     live = np.flatnonzero(strength > 1e-4 * total / len(strength))
-    if len(live) < 2:
-        return 1.0
     floor = 1e-6 * math.sqrt(total / len(strength))
+    if len(live) == 1:  # nothing to be nearer to: one filter must be its own image very closely
+        o = live[0]
+        own = math.sqrt(float(squares[o, images[o]] / strength[o]))
+        return ALONE * MARGIN / max(own, 1e-6)
     ratios = []
     for o in live:
         others = np.delete(live, np.flatnonzero(live == images[o]))

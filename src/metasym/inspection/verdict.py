@@ -73,6 +73,12 @@ def _filters(report: LayerReport) -> str:
             f"rotations and flips unclear: {', '.join(one.name for one in weak)} fit, but what must fit with them "
             f"does not; no group is named{ties}"
         )
+    near = [one.name for one in report.spatial if one.error <= ERROR and one.margin >= SPATIAL_MARGIN]
+    if near:
+        return (
+            f"rotations and flips unclear: {', '.join(near)} may fit, but U has too few directions, or filters "
+            f"that are too smooth, to tell that from chance; no group is named{ties}"
+        )
     return (
         f"no symmetry found among rotations and flips: the nearest, {best.name}, has error {best.error:.2g} "
         f"and margin {best.margin:.2f} (at most {ERROR:g}, at least {SPATIAL_MARGIN:g}){ties}"
