@@ -30,6 +30,7 @@ from metasym.functional import (
     is_squared,
     unflatten,
 )
+from metasym.kernels.patch_moments import KERNEL, patch_moments
 from metasym.types import Batch, Loss, Params
 
 _LIST = "parametrizations.weight"
@@ -109,9 +110,20 @@ class ConvolutionPredictor(ModelPredictor):
         return M if "bias" not in params else torch.cat([M, params["bias"].unsqueeze(1)], dim=1)
 
     def moments(self, data: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        """``S [p, p]``, ``C [out, p]`` and the square of the targets, in float64; not for vmap or learned data."""
-        check_shapes((data.x.shape[0], self.layer.out_channels, *self._places(data.x)), data.y)
-        return _moments(data.x.double(), data.y.double(), self.layer)
+        """``S [tasks, p, p]``, ``C [tasks, out, p]`` and the targets' squares of many tasks, in float64.
+
+        By a kernel for plain 3 x 3 convolutions, where it could be compiled. Not under vmap, nor for learned data.
+        """
+        layer, x = self.layer, data.x
+        check_shapes((*x.shape[:2], layer.out_channels, *self._places(x[0])), data.y)
+        plain = (layer.stride, layer.padding, layer.dilation) == ((1, 1), (0, 0), (1, 1))
+        if plain and layer.kernel_size == (KERNEL, KERNEL) and layer.bias is None:
+            found = patch_moments(x, data.y)
+            if found is not None:
+                return found
+        parts = [_moments(x.double(), y.double(), layer) for x, y in zip(*data, strict=True)]
+        S, C, square = (torch.stack(part) for part in zip(*parts, strict=True))
+        return S, C, square
 
     def _moments(self, data: Batch) -> tuple[Tensor, Tensor, Tensor]:
         """The same, under vmap too."""

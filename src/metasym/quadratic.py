@@ -73,8 +73,7 @@ class _Quadratic:
     """The mean squared error of every task's data as a function of the weights ``M [tasks, out, p]``."""
 
     def __init__(self, predict: ConvolutionPredictor, data: Batch) -> None:
-        parts = [predict.moments(Batch(x, y)) for x, y in zip(*data, strict=True)]
-        self.S, self.C, self.square = (torch.stack(part) for part in zip(*parts, strict=True))
+        self.S, self.C, self.square = predict.moments(data)
         self.entries = data.y[0].numel()
 
     def __call__(self, M: Tensor) -> Tensor:

@@ -19,7 +19,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-SOURCE = Path(__file__).with_name("norm_pool.cpp")
 FLAGS = (
     "-O3",
     "-march=native",
@@ -38,14 +37,14 @@ def available() -> bool:
     return library() is not None
 
 
-@functools.lru_cache(maxsize=1)
-def library() -> ctypes.CDLL | None:
-    """The compiled kernels, or None where they cannot be had."""
+@functools.cache
+def library(name: str = "norm_pool") -> ctypes.CDLL | None:
+    """The compiled kernels of ``name.cpp``, or None where they cannot be had."""
     compiler = os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++")
     if os.environ.get("METASYM_KERNELS") == "torch" or not compiler or not sys.platform.startswith("linux"):
         return None
     try:
-        return _load(compiler, _folder())
+        return _load(compiler, Path(__file__).with_name(f"{name}.cpp"), _folder())
     except (OSError, subprocess.SubprocessError):
         return None
 
@@ -55,17 +54,17 @@ def _folder() -> Path:
     return (Path(root) if root else Path.home() / ".cache") / "metasym" / "kernels"
 
 
-def _load(compiler: str, folder: Path) -> ctypes.CDLL:
+def _load(compiler: str, source: Path, folder: Path) -> ctypes.CDLL:
     command = [compiler, *FLAGS]
-    digest = hashlib.sha256(SOURCE.read_bytes())
+    digest = hashlib.sha256(source.read_bytes())
     digest.update("\0".join([*command, platform.machine(), _processor()]).encode())
-    target = folder / f"norm_pool-{digest.hexdigest()[:20]}.so"
+    target = folder / f"{source.stem}-{digest.hexdigest()[:20]}.so"
     if not target.exists():
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
             made = Path(scratch) / "kernels.so"
             subprocess.run(
-                [*command, str(SOURCE), "-o", str(made)],
+                [*command, str(source), "-o", str(made)],
                 check=True,
                 timeout=_TIMEOUT,
                 stdin=subprocess.DEVNULL,
