@@ -62,10 +62,15 @@ def test_steerable_layers_stored_as_one_block() -> None:
 def test_models_without_symmetries_are_refused() -> None:
     with pytest.raises(ms.MetasymError, match="expected a reparameterized model"):
         ms.inspect(nn.Linear(3, 3))
-    report = ms.inspect(ms.reparameterize(nn.Sequential(nn.Linear(3, 3)), "dense"))
+    model = ms.reparameterize(nn.Sequential(nn.Linear(3, 3)), "dense")
+    report = ms.inspect(model)
     with pytest.raises(ms.MetasymError, match="expected one of the layers '0', found 'x'"):
         report["x"]
     assert str(report).startswith("0: no symmetry found")
+    with torch.no_grad():
+        ms.symmetries(model)["0"].matrix()[0, 0] = float("nan")
+    with pytest.raises(ms.MetasymError, match="layer '0': expected a finite U"):
+        ms.inspect(model)
 
 
 @pytest.mark.parametrize(

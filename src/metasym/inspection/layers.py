@@ -88,6 +88,8 @@ def inspect_layer(
     ``before`` is what was found in the convolution before it; ``joint`` says that the last input is the bias's 1.
     """
     shape = tuple(symmetry.weight_shape)
+    if not all(bool(part.isfinite().all()) for part in (*symmetry.parameters(), *symmetry.buffers())):
+        raise MetasymError(f"layer {name!r}: expected a finite U, found NaN or infinity")
     values = symmetry_values(symmetry)
     used, gap = effective_size(values)
     blank = LayerReport(
