@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import metasym as ms
-from metasym import MetasymError
+from metasym import MetasymError, closed
 from metasym.learners import MSR, GradientLearner, MSRJoint
 from metasym.paths import Sizes
 from metasym.types import Batch, Episode
@@ -25,16 +25,16 @@ def layer(*, bias: bool = False, learnable: bool = True, dtype: torch.dtype = to
     return ms.reparameterize(model, "dense", filter_size=6, std=0.5, filter_std=0.5, learnable=learnable)
 
 
-def assert_closed_is_plain(closed: GradientLearner, plain: GradientLearner, data: Episode) -> None:
-    """``closed`` really takes the closed form, ``plain`` (on ``Opaque``) cannot; losses and gradients agree."""
-    assert closed.plan(Sizes.of(data))[0].way == "closed"
+def assert_closed_is_plain(fast: GradientLearner, plain: GradientLearner, data: Episode) -> None:
+    """``fast`` really takes the closed form, ``plain`` (on ``Opaque``) cannot; losses and gradients agree."""
+    assert fast.plan(Sizes.of(data))[0].way == "closed"
     assert plain.plan(Sizes.of(data))[0].way == "mapped"
-    assert closed.outer_loss(data).query.grad_fn.name() == "_UnrolledBackward"  # type: ignore[union-attr]
-    named = closed.outer_parameters()
+    assert fast.outer_loss(data).query.grad_fn.name() == "_UnrolledBackward"  # type: ignore[union-attr]
+    named = fast.outer_parameters()
     by_autograd = torch.autograd.grad(
-        closed.outer_loss(data).query.mean(), list(named.values()), allow_unused=True
+        fast.outer_loss(data).query.mean(), list(named.values()), allow_unused=True
     )
-    (losses, gradients), (losses2, gradients2) = closed.outer_gradient(data), plain.outer_gradient(data)
+    (losses, gradients), (losses2, gradients2) = fast.outer_gradient(data), plain.outer_gradient(data)
     for found, expected in zip(losses, losses2, strict=True):
         torch.testing.assert_close(found, expected, atol=1e-9, rtol=1e-9)
     for (name, found), also in zip(gradients.items(), by_autograd, strict=True):
@@ -68,17 +68,15 @@ def test_closed_form_is_the_plain_path(
     def model() -> nn.Module:
         return layer(bias=kind.endswith("bias"), learnable=kind != "MSR-frozen")
 
-    closed = method(model(), F.mse_loss, paths={"engine": "closed", "contract": contract}, **options)
-    assert_closed_is_plain(
-        closed, method(Opaque(model()), F.mse_loss, **options), episodes(5, support, query)
-    )
+    fast = method(model(), F.mse_loss, paths={"engine": "closed", "contract": contract}, **options)
+    assert_closed_is_plain(fast, method(Opaque(model()), F.mse_loss, **options), episodes(5, support, query))
 
 
 def test_a_layer_that_sees_more_dimensions() -> None:
     model, data = many_dimensional("alone")
     options = {"inner_steps": 3, "adapt_only": FILTER}
-    closed = MSR(model, F.mse_loss, paths="engine=closed", **options)
-    assert_closed_is_plain(closed, MSR(Opaque(model), F.mse_loss, **options), data)
+    fast = MSR(model, F.mse_loss, paths="engine=closed", **options)
+    assert_closed_is_plain(fast, MSR(Opaque(model), F.mse_loss, **options), data)
 
 
 @pytest.mark.parametrize("method", [MSR, MSRJoint])
@@ -165,7 +163,29 @@ def test_the_sizes_decide() -> None:
         found = MSR(layer(), inner_steps=3).plan(Sizes(tasks, support, query, (5,), (4,)))
         return [choice.way for choice in found]
 
-    assert ways(32, 1, 1) == ["closed", "input"]
-    assert ways(32, 1, 19) == ["closed", "filter"]
+    assert ways(32, 1, 1) == ["closed", "input", "no"]
+    assert ways(32, 1, 19) == ["closed", "filter", "no"]
     wide = ms.reparameterize(nn.Linear(70, 68, bias=False), "dense", filter_size=70)
     assert MSR(wide, inner_steps=1).plan(Sizes(32, 1000, 1, (70,), (68,)))[0].way == "mapped"
+
+
+@pytest.mark.slow
+def test_compiled_it_is_the_same_and_without_a_compiler_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = episodes(5, 1, 1)
+    options = {"inner_steps": 2, "inner_lr": 0.3}
+    plain = MSR(layer(), paths="engine=closed", **options).outer_gradient(data)[1]
+    compiled = MSR(layer(), paths="engine=closed,compile=yes", **options).outer_gradient(data)[1]
+    closed._compiled.cache_clear()
+    torch.compiler.reset()
+    monkeypatch.setattr("torch._inductor.config.cpp.cxx", (None, "/no/compiler"))
+    monkeypatch.setattr("torch._inductor.config.fx_graph_cache", False)
+    closed._compiled()
+    plainly, calls = closed._gradient, []
+    monkeypatch.setattr(closed, "_gradient", lambda *a: calls.append(a) or plainly(*a))
+    other = episodes(5, 1, 2)  # sizes that have not been compiled yet
+    without = MSR(layer(), paths="engine=closed,compile=yes", **options).outer_gradient(other)[1]
+    assert len(calls) == 1  # torch could not compile, and nobody was told
+    expected = MSR(layer(), paths="engine=closed", **options).outer_gradient(other)[1]
+    for name, gradient in plain.items():
+        torch.testing.assert_close(compiled[name], gradient, atol=1e-9, rtol=1e-9)
+        torch.testing.assert_close(without[name], expected[name], atol=1e-9, rtol=1e-9)

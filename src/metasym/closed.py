@@ -17,6 +17,8 @@ and one for its gradient; and the same again for the query inputs (or three, whe
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -80,15 +82,55 @@ def closed_loss(
 
 @torch.no_grad()
 def closed_gradient(
-    layer: Layer, support: Batch, query: Batch, *, first_order: bool, query_first: str, total_tasks: int
+    layer: Layer,
+    support: Batch,
+    query: Batch,
+    *,
+    first_order: bool,
+    query_first: str,
+    total_tasks: int,
+    compiled: bool = False,
 ) -> tuple[OuterLoss, Layer]:
     """The losses, and the gradient of ``sum(query losses) / total_tasks`` by everything in ``layer``.
 
-    What autograd would make of :func:`closed_loss`, without its bookkeeping.
+    What autograd would make of :func:`closed_loss`, without its bookkeeping. ``compiled``: by torch.compile, if
+    that is possible on this machine.
     """
-    losses, trail = _unroll(layer, support, query, first_order, query_first == "input")
-    by_loss = torch.full_like(losses.query, 1.0 / total_tasks)
-    return losses, _pull_back(trail, by_loss, U=layer.U.requires_grad, bias=layer.bias is not None)
+    U, v, bias, rates_U, rates_v = (t if t is None else t.detach() for t in layer)
+    assert U is not None
+    assert v is not None
+    assert rates_v is not None
+    bare, learned = Layer(U, v, bias, rates_U, rates_v), layer.U.requires_grad
+    input_first, weight = query_first == "input", 1.0 / total_tasks
+    if compiled:
+        function = _compiled()
+        try:
+            return function(bare, support, query, first_order, input_first, weight, learned)
+        except Exception as error:
+            # Without a C++ compiler torch raises one of its own errors, another in every version.
+            if isinstance(error, torch.OutOfMemoryError) or "torch._" not in type(error).__module__:
+                raise
+    return _gradient(bare, support, query, first_order, input_first, weight, learned)
+
+
+def _gradient(
+    layer: Layer,
+    support: Batch,
+    query: Batch,
+    first_order: bool,
+    input_first: bool,
+    weight: float,
+    learned: bool,
+) -> tuple[OuterLoss, Layer]:
+    """The body of :func:`closed_gradient`, for tensors without a history."""
+    losses, trail = _unroll(layer, support, query, first_order, input_first)
+    by_loss = torch.full_like(losses.query, weight)
+    return losses, _pull_back(trail, by_loss, U=learned, bias=layer.bias is not None)
+
+
+@functools.cache
+def _compiled() -> Callable[..., tuple[OuterLoss, Layer]]:
+    return torch.compile(_gradient, dynamic=False)
 
 
 class _Unrolled(torch.autograd.Function):

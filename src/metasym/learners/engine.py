@@ -42,7 +42,8 @@ class ClosedEngine:
         found = self._bind(learner, episodes)
         if found is None:
             return None
-        layer, data, first = found
+        layer, data, ways = found
+        first = ways["contract"]
         return closed_loss(layer, *data, first_order=learner.first_order, query_first=first)
 
     def gradient(
@@ -58,9 +59,14 @@ class ClosedEngine:
             found = self._bind(learner, episodes)
         if found is None:
             return None
-        layer, data, first = found
+        layer, data, ways = found
         losses, by = closed_gradient(
-            layer, *data, first_order=learner.first_order, query_first=first, total_tasks=total_tasks
+            layer,
+            *data,
+            first_order=learner.first_order,
+            query_first=ways["contract"],
+            total_tasks=total_tasks,
+            compiled=ways["compile"] == "yes",
         )
         named = {V_NAME: by.v, U_NAME: by.U, "bias": by.bias}  # the model is the layer
         rates = {V_NAME: by.rates_v, U_NAME: by.rates_U}
@@ -71,8 +77,8 @@ class ClosedEngine:
 
     def _bind(
         self, learner: GradientLearner, episodes: Episode
-    ) -> tuple[Layer, tuple[Batch, Batch], str] | None:
-        """The layer and the data of a step, and what the query is contracted with; None for mapping."""
+    ) -> tuple[Layer, tuple[Batch, Batch], dict[str, str]] | None:
+        """The layer and the data of a step, and the ways it is computed in; None for mapping."""
         layer = self._find(learner)
         if not isinstance(layer, DenseLayer) or torch.is_autocast_enabled(layer.U.device.type):
             return None
@@ -85,7 +91,7 @@ class ClosedEngine:
         rates = {name: learner.rates.stacked(name, learner.inner_steps) for name in learner.inner_names}
         v = rates.pop(layer.name)
         U = next(iter(rates.values()), None)
-        return Layer(layer.U, layer.v, layer.bias, U, v), data, ways["contract"]
+        return Layer(layer.U, layer.v, layer.bias, U, v), data, ways
 
     def _convolution_losses(self, learner: GradientLearner, episodes: Episode) -> OuterLoss | None:
         found = self._find(learner)
