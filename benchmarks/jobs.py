@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -11,21 +13,35 @@ import torch
 from benchmarks.runner import ROOT, Say
 from metasym.experiments import find, names
 from metasym.experiments.build import build_learner, build_problem
-from metasym.experiments.files import read_json
 from metasym.training import train
+from metasym.types import MetasymError
 
 CORES = 2
+BEFORE = "1e8f9e2"
+"""The commit before any of this: its committed results hold the times of their runs."""
 
 
-def before(folder: Path = ROOT / "results" / "table1" / "paper") -> dict[str, float]:
-    """Seconds of each cell's meta-training as its result file has them (seed 0, steps over steps a second)."""
+def before(commit: str = BEFORE, folder: str = "results/table1/paper", root: Path = ROOT) -> dict[str, float]:
+    """Seconds of each cell's meta-training and test as its result file of that commit has them (seed 0)."""
     found: dict[str, float] = {}
-    for path in sorted(folder.rglob("*.json")):
-        result = read_json(path, "a result")
-        rate = result.get("outer_steps_per_second")
-        if result.get("seed") == 0 and rate:
-            found[str(result["experiment"])] = result["outer_steps"] / rate
+    listed = _git(root, "ls-tree", "--name-only", commit, f"{folder}/").splitlines()
+    for path in listed:
+        if path.endswith("-seed0.json"):
+            result = json.loads(_git(root, "show", f"{commit}:{path}"))
+            found[str(result["experiment"])] = float(result["seconds"])
     return found
+
+
+def _git(root: Path, *arguments: str) -> str:
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(root), *arguments], check=True, capture_output=True, text=True
+        )
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise MetasymError(
+            f"expected the repository's history for the times of before, found {error}"
+        ) from None
+    return done.stdout
 
 
 def after(cells: list[str], say: Say, seconds: float = 1.0) -> dict[str, float]:
@@ -74,5 +90,5 @@ def table1_job(say: Say, seconds: float = 1.0) -> dict[str, Any]:
         "after_seconds": now,
         "before_minutes_on_two_cores": sum(then[c] for c in shared) / CORES / 60,
         "after_minutes_on_two_cores": sum(now[c] for c in shared) / CORES / 60,
-        "note": "meta-training alone; before: recorded steps and steps a second; after: extrapolated from short runs",
+        "note": "before: seconds recorded by the runs; after: extrapolated from short runs",
     }

@@ -22,7 +22,7 @@ from metasym.stages import Anything, Convolution, Linear, NormPool, Stage, Step
 from metasym.symmetry import KroneckerSymmetry
 from metasym.types import Batch, Episode, Loss, Params
 
-_TAPES = 2**28
+_TAPES = 2**25
 """Bytes that the tapes of the tasks worked off together may take."""
 
 

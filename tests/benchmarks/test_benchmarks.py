@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import torch.nn.functional as F
 from benchmarks.workloads import Row
 
 import metasym as ms
-from benchmarks import __main__ as command
+from benchmarks import __main__ as cli
 from benchmarks import contenders, jobs, runner, scaling, tables, workloads
 from metasym.models import convolution_net
 from metasym.models.conv_blocks import Block
@@ -115,16 +116,16 @@ def fake_row(name: str, plan: runner.Plan, say: Callable[[str], None]) -> dict[s
 def test_the_command_writes_results_and_keeps_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(command, "run_row", fake_row)
-    assert command.main(["--row", "msr-fc", "--out", str(tmp_path)]) == 0
-    assert command.main(["--row", "omniglot-msr", "--out", str(tmp_path)]) == 0
+    monkeypatch.setattr(cli, "run_row", fake_row)
+    assert cli.main(["--row", "msr-fc", "--out", str(tmp_path)]) == 0
+    assert cli.main(["--row", "omniglot-msr", "--out", str(tmp_path)]) == 0
     assert {p.name for p in tmp_path.iterdir()} == {"msr-fc.json", "omniglot-msr.json", "ratios.png"}
     stored = json.loads((tmp_path / "msr-fc.json").read_text())
     assert stored["machine"]["torch"] == torch.__version__
     assert capsys.readouterr().out.count("(not met)") == 3 + 1  # the first time one row, then both
-    assert command.main(["--row", "nothing", "--out", str(tmp_path)]) == 2
+    assert cli.main(["--row", "nothing", "--out", str(tmp_path)]) == 2
     assert "expected rows of msr-fc" in capsys.readouterr().err
-    assert command.main(["--quick", "--row", "msr-conv", "--out", str(tmp_path / "none")]) == 0
+    assert cli.main(["--quick", "--row", "msr-conv", "--out", str(tmp_path / "none")]) == 0
     assert not (tmp_path / "none").exists()
 
 
@@ -136,9 +137,15 @@ def test_every_row_is_complete() -> None:
 
 def test_whole_jobs(tmp_path: Path) -> None:
     assert len(jobs.table1_cells()) == 36
-    record = {"experiment": "translation/rank1/small/maml-conv", "seed": 0, "outer_steps": 100}
-    (tmp_path / "a.json").write_text(json.dumps({**record, "outer_steps_per_second": 50.0}))
-    (tmp_path / "b.json").write_text(json.dumps({**record, "seed": 1, "outer_steps_per_second": 1.0}))
-    assert jobs.before(tmp_path) == {"translation/rank1/small/maml-conv": 2.0}
+    folder = tmp_path / "results"
+    folder.mkdir()
+    cell = "translation/rank1/small/maml-conv"
+    for seed, seconds in ((0, 2.0), (1, 50.0)):
+        (folder / f"a-seed{seed}.json").write_text(json.dumps({"experiment": cell, "seconds": seconds}))
+    for command in ("init -q", "add -A", "-c user.name=a -c user.email=a@b commit -q -m a"):
+        subprocess.run(["git", *command.split()], cwd=tmp_path, check=True)
+    assert jobs.before("HEAD", "results", tmp_path) == {cell: 2.0}
+    with pytest.raises(ms.MetasymError, match="history"):
+        jobs.before("nothing", "results", tmp_path)
     now = jobs.after(["translation/rank1/small/maml-conv"], lambda line: None, seconds=0.01)
     assert now["translation/rank1/small/maml-conv"] > 0
