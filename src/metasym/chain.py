@@ -18,7 +18,7 @@ from metasym import kernels
 from metasym.functional import measure
 from metasym.layer_order import Part, hooked, layers_in_order, plain_type
 from metasym.nn import TaskBatchNorm2d
-from metasym.stages import Anything, Convolution, Linear, NormPool, Stage, Step
+from metasym.stages import Anything, Convolution, Linear, NormPool, Stage, Step, first_pair
 from metasym.symmetry import KroneckerSymmetry
 from metasym.types import Batch, Episode, Loss, Params
 
@@ -90,6 +90,11 @@ class Chain:
             step, inputs = steps[i], i > first
             assert dy is not None
             assert step is not None
+            if i == first + 1 and not keep:
+                found = first_pair(self.stages[first : i + 1], (steps[first], step), params, dy)
+                if found is not None:
+                    gradients.update(found)
+                    break
             dy, dp, kept = self.stages[i].backward(step, params, dy, inputs=inputs, keep=keep)
             gradients.update(dp)
             if keep:

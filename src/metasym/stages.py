@@ -11,7 +11,7 @@ where nothing before has a direction; ``dx`` is None where nothing before has pa
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -224,6 +224,25 @@ class NormPool(Stage):
     def _directions(self, p: Params, tp: Params) -> tuple[Tensor, Tensor]:
         zero = torch.zeros_like(p[self.scale])
         return tp.get(self.scale, zero).contiguous(), tp.get(self.shift, zero).contiguous()
+
+
+def first_pair(stages: Sequence[Stage], steps: Sequence[Step | None], p: Params, dy: Tensor) -> Params | None:
+    """The gradients of a first convolution by patches and the norm after it, all at once; None for other pairs."""
+    conv, norm = stages
+    before, after = steps
+    if not isinstance(conv, Convolution) or not isinstance(norm, NormPool) or before is None or after is None:
+        return None
+    patches = before.kept[1]
+    if patches is None:
+        return None
+    W = p[conv.weight]
+    found = kernels.first_layer(after.kept, p[norm.scale], W.flatten(1), patches, dy)
+    if found is None:
+        return None
+    gradients = {conv.weight: found[0].reshape(W.shape), norm.scale: found[1], norm.shift: found[2]}
+    if conv.bias is not None:
+        gradients[conv.bias] = dy.new_zeros(len(W))  # a norm follows
+    return gradients
 
 
 class Linear(Stage):

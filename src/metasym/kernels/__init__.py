@@ -1,6 +1,25 @@
 """Fused kernels: batch norm, ReLU and max-pooling in one, with tangents; compiled where a compiler is."""
 
 from metasym.kernels.compiled import available
-from metasym.kernels.norm_pool import WINDOWS, Normed, Tangent, backward, forward, tangent, tangent_backward
+from metasym.kernels.norm_pool import (
+    WINDOWS,
+    Normed,
+    Tangent,
+    backward,
+    first_layer,
+    forward,
+    tangent,
+    tangent_backward,
+)
 
-__all__ = ["WINDOWS", "Normed", "Tangent", "available", "backward", "forward", "tangent", "tangent_backward"]
+__all__ = [
+    "WINDOWS",
+    "Normed",
+    "Tangent",
+    "available",
+    "backward",
+    "first_layer",
+    "forward",
+    "tangent",
+    "tangent_backward",
+]
