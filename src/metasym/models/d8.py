@@ -11,9 +11,14 @@ are free. Everything between the convolutions commutes with the group:
   2 x 2 windows would leave the last row and column out.
 
 On the pixel grid, rotations by 90 degrees and reflections commute exactly; those by 45 degrees as far as a
-sampled image allows. Before the head each field is pooled over the group (its largest channel), which leaves one
-number a field and place: 16 times fewer than the plain net has. The last block therefore does not pool over
+sampled image allows. Before the head each field is pooled over the group (the mean of its channels), which leaves
+one number a field and place: 16 times fewer than the plain net has. The last block therefore does not pool over
 space: 4 x 4 places of 4 fields give the head of a 28 x 28 image 64 features, as many as MAML's.
+
+The mean, not the largest channel: the largest of 16 channels without negative values gives features of squared norm
+200 that hardly differ between images (10), and the recipe's inner step of 0.4 on the head then overshoots. On
+Aug-Omniglot 5-way 1-shot the loss was 3.5 after 40 steps of 4 tasks, at chance; with the mean 1.4, and 43 % on
+validation classes.
 """
 
 from __future__ import annotations
@@ -66,11 +71,11 @@ class SymmetricMaxPool2d(nn.Module):
 
 
 class GroupPool(nn.Module):
-    """The largest channel of each regular field: ``[examples, fields * 16, ...] -> [examples, fields, ...]``."""
+    """The mean of each regular field's channels: ``[examples, fields * 16, ...] -> [examples, fields, ...]``."""
 
     def forward(self, x: Tensor) -> Tensor:
         """One channel for each field."""
-        return x.reshape(*x.shape[:-3], -1, ORDER, *x.shape[-2:]).amax(-3)
+        return x.reshape(*x.shape[:-3], -1, ORDER, *x.shape[-2:]).mean(-3)
 
 
 def d8_net(
