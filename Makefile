@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
-SOURCES := src tests benchmarks
+SOURCES := src tests benchmarks studies
 
 .PHONY: help install demo test bench check format lint types clean
 

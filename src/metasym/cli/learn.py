@@ -123,7 +123,10 @@ def _summary(found: Learned) -> None:
     table.add_column("from so many support examples:")
     for count in counts:
         table.add_column(f"{count}{' (chosen)' if int(count) == support else ''}", justify="right")
-    for label, result in (("symmetry learned (MSR)", found.msr), ("same network, plain (MAML)", found.maml)):
+    rows = {"symmetry learned (MSR)": found.msr, "same network, plain (MAML)": found.maml}
+    for label, result in rows.items():
+        if result is None:
+            continue
         cells = [result["by_support"][count] for count in counts]
         table.add_row(label, *(f"{c['mean']:.4g} ± {c['ci95']:.2g}" for c in cells))
     out.print(table, highlight=False, markup=False)
@@ -133,20 +136,21 @@ def _summary(found: Learned) -> None:
         _line(out, f"Found in {layer.name or 'the layer'}: {layer.verdict}.")
         for note in layer.notes:
             _line(out, f"  note: {note}")
-    _line(out, _judgement(found))
-    seconds, folder = found.msr["seconds"] + found.maml["seconds"], found.folder
+    if found.maml is not None:
+        _line(out, _judgement(found.msr, found.maml))
+    folder = found.folder
+    seconds = found.msr["seconds"] + (0 if found.maml is None else found.maml["seconds"])
     _line(
-        out,
-        f"Saved in {folder}: result.json, checkpoint.safetensors, symmetry.safetensors ({seconds:.0f} s);",
+        out, f"Saved in {folder}: result.json, checkpoint.safetensors, symmetry.safetensors ({seconds:.0f} s)"
     )
-    _line(out, f"the baseline in {folder / 'maml'}. More: metasym inspect {folder}, metasym report {folder}")
+    baseline = "" if found.maml is None else f"; the baseline in {folder / 'maml'}"
+    _line(out, f"More: metasym inspect {folder}, metasym report {folder}{baseline}")
     _line(out, "Use it from Python:")
     _line(out, snippet(found.folder, found.choices))
 
 
-def _judgement(found: Learned) -> str:
-    """Whether learning the symmetry paid: by the intervals, not by the means alone."""
-    a, b = found.msr, found.maml
+def _judgement(a: dict[str, Any], b: dict[str, Any]) -> str:
+    """Whether learning the symmetry (a) paid, beside the plain network (b): by the intervals, not the means alone."""
     low, high = (a, b) if a["metric"] == "mse" else (b, a)
     if low["mean"] + low["ci95"] < high["mean"] - high["ci95"]:
         return "The symmetry pays: its score is better than the plain network's by more than both intervals."

@@ -46,6 +46,7 @@ class Options:
     tasks_per_step: int | None = _option(None, "tasks in one outer step", least=1)
     patience: int | None = _option(None, "validations without a better score before it stops", least=1)
     scale: str | None = _option(None, "none leaves x and y as they are", choices=("none",))
+    baseline: bool = _option(True, "also train MAML on the plain network, to compare with")
     seed: int = _option(0, "seed of the split, the start and the episodes", least=0)
     device: str = _option("cpu", "cpu or cuda")
     threads: int | None = _option(None, "threads of torch (default: torch's own choice)", least=1)

@@ -61,8 +61,8 @@ class Learned:
     folder: Path
     msr: dict[str, Any]
     """The result of MSR: ``result.json``."""
-    maml: dict[str, Any]
-    """The result of the baseline: ``maml/result.json``."""
+    maml: dict[str, Any] | None
+    """The result of the baseline: ``maml/result.json``; None for a run without."""
     report: SymmetryReport
     choices: Choices
 
@@ -120,7 +120,7 @@ def learn(
         explain(file, reasons)
         run = _prepare(file, choices, options, folder, resume, progress, note)
         symmetric = _msr(run)
-        plain = _maml(run)
+        plain = _maml(run) if options.baseline else None
         report = SymmetryReport.from_json(symmetric["symmetry"])
         return Learned(folder, symmetric, plain, report, choices)
 
@@ -151,7 +151,8 @@ def _prepare(
     )
     train, validation, test = parts
     run = _Run(file, choices, options, train, validation, test, folder, resume, progress, note)
-    for method, place in (("msr", folder), ("maml", folder / BASELINE)):
+    places = {"msr": folder, "maml": folder / BASELINE} if options.baseline else {"msr": folder}
+    for method, place in places.items():
         make_folder(place)
         wanted = config_of(file, choices, method)
         if (place / CONFIG).exists():
