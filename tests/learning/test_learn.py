@@ -262,3 +262,40 @@ def test_other_choices_run_too(tmp_path, capsys, flags):
     sgd = SGD[2:] if "mlp" in flags else [*QUICK[2:], "--outer-steps", "4"]
     assert learn(tmp_path, circular(tasks=12), *sgd, *flags) == 0
     assert ms.load_learned(tmp_path / "run").adapt(circular()["x"][0], circular()["y"][0]) is not None
+
+
+def test_training_stops_when_validation_no_longer_improves_also_after_a_resume(tmp_path, monkeypatch):
+    from metasym.experiments.learning import run as runs
+    from metasym.experiments.learning import stages
+
+    np.savez(tmp_path / "tasks.npz", **circular(tasks=20))
+    arguments = ["learn", str(tmp_path / "tasks.npz"), "--out", str(tmp_path / "run"), "--progress", "silent"]
+    # Nothing can be better than a score that only gets worse: it stops patience validations after the first.
+    arguments += [
+        "--find-steps",
+        "1",
+        "--outer-steps",
+        "400",
+        "--patience",
+        "1",
+        "--no-baseline",
+        "--outer-lr",
+        "1",
+    ]
+    crash = pytest.MonkeyPatch()
+    crash.setattr(runs, "inspect", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    assert main(arguments) == 130
+    crash.undo()
+    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    assert len(lines) < 400
+    assert len(lines) % 25 == 0
+    whole = stages.train
+
+    def only_the_first_stage(*args, **options):
+        assert options["outer_steps"] == 1
+        return whole(*args, **options)
+
+    monkeypatch.setattr(stages, "train", only_the_first_stage)
+    assert main([*arguments, "--resume"]) == 0
+    assert json.loads((tmp_path / "run" / "result.json").read_text())["outer_steps"] == 1 + len(lines)
+    assert not (tmp_path / "run" / "maml").exists()

@@ -9,6 +9,7 @@ from metasym.tasks.augment import (
     paper_transform,
 )
 from metasym.tasks.images import FewShotTasks, ImageClasses, from_arrays, from_folder, mini_imagenet, omniglot
+from metasym.tasks.planted import planted
 from metasym.tasks.sampling import mix, sample, seeded
 from metasym.tasks.subset import Subset, hold_out
 from metasym.tasks.synthetic import Problem, RotationTasks, rotation, translation
@@ -31,6 +32,7 @@ __all__ = [
     "mix",
     "omniglot",
     "paper_transform",
+    "planted",
     "rotation",
     "sample",
     "seeded",

@@ -98,10 +98,9 @@ def fit(choices: Choices, learner: GradientLearner, stage: Stage, metric: str) -
 
     Returns the number of outer steps and their rate.
     """
-    values = _validations(stage.folder) if stage.resume else []
-    checkpoint = stage.folder / CURRENT
-    steps, rate = len(values) * choices.validate_every, None
-    if not (_is_over(values, metric, choices.patience) and checkpoint.exists()):
+    steps, values = _so_far(stage.folder) if stage.resume else (0, [])
+    checkpoint, rate = stage.folder / CURRENT, None
+    if not _is_over(values, metric, choices.patience):
         records = train(
             learner,
             stage.train,
@@ -168,14 +167,10 @@ def _is_over(values: Sequence[float], metric: str, patience: int) -> bool:
     return len(values) - 1 - best >= patience
 
 
-def _validations(folder: Path) -> list[float]:
-    """The validation scores of a run up to its checkpoint; what came after is done again."""
+def _so_far(folder: Path) -> tuple[int, list[float]]:
+    """The step of a run's checkpoint and the validation scores up to it; what came after is done again."""
     if not (folder / CURRENT).exists() or not (folder / NAME).exists():
-        return []
-    step = unpack(read_bytes(folder / CURRENT), str(folder / CURRENT))["step"]
-    values = []
-    for line in (folder / NAME).read_text().splitlines()[:step]:
-        record = json.loads(line)
-        if record["step"] <= step and "validation" in record and record["validation"] is not None:
-            values.append(float(record["validation"]))
-    return values
+        return 0, []
+    step = int(unpack(read_bytes(folder / CURRENT), str(folder / CURRENT))["step"])
+    records = [json.loads(line) for line in (folder / NAME).read_text().splitlines()[:step]]
+    return step, [float(r["validation"]) for r in records if r.get("validation") is not None]
