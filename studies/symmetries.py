@@ -100,8 +100,7 @@ def plan(study: str, seeds: list[int]) -> list[Cell]:
             cells += [
                 Cell(study, family, seed, tasks, examples)
                 for family in GUIDANCE
-                for tasks in (50, 150, 500)
-                for examples in (5, 20)
+                for tasks, examples in ((50, 20), (150, 20), (500, 5))
             ]
         elif study == "noise":
             levels = (0.02, 0.05, 0.1, 0.2)
@@ -254,6 +253,8 @@ def tables(results: Path) -> str:
                 lines.append(_found_row(family, own))
     for study, key in (("tasks", "tasks"), ("noise", "noise"), ("training", "flags")):
         chosen = [c for c in cells if c["study"] == study]
+        if study == "tasks":
+            chosen += [c for c in cells if c["study"] == "found" and c["family"] in GUIDANCE]
         if study == "noise":
             chosen += [c for c in cells if c["study"] == "found" and c["family"] in SENSITIVE]
         if chosen:

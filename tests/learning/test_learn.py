@@ -299,3 +299,15 @@ def test_training_stops_when_validation_no_longer_improves_also_after_a_resume(t
     assert main([*arguments, "--resume"]) == 0
     assert json.loads((tmp_path / "run" / "result.json").read_text())["outer_steps"] == 1 + len(lines)
     assert not (tmp_path / "run" / "maml").exists()
+
+
+def test_a_wide_layer_has_a_baseline_too(tmp_path):
+    """Beyond 512 weights the baseline solves by conjugate gradients: as many iterations as support examples."""
+    data = circular(tasks=20, examples=6, points=24)
+    assert (
+        learn(tmp_path, data, *QUICK[2:], "--find-steps", "2", "--outer-steps", "3", "--filter-size", "30")
+        == 0
+    )
+    maml = json.loads((tmp_path / "run" / "maml" / "result.json").read_text())
+    one, five = (maml["by_support"][str(n)]["mean"] for n in (1, 5))
+    assert five < one < np.inf

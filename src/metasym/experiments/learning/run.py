@@ -40,7 +40,6 @@ from metasym.experiments.spent import peak_memory
 from metasym.inspection import SymmetryReport, inspect, save_symmetry
 from metasym.learners.gradient import GradientLearner
 from metasym.progress import ProgressChoice
-from metasym.pruning import compress
 from metasym.reparam import symmetries
 from metasym.tasks.npz import TaskFile, read_tasks
 from metasym.tasks.stored import StoredTasks
@@ -199,8 +198,7 @@ def _msr(run: _Run) -> dict[str, Any]:
     learner = msr(choices, symmetric_network(choices), loss)
     if choices.find_steps:
         run.note(f"MSR, first stage: {choices.find_steps} steps find how many filter entries the tasks need")
-        find(choices, learner, run.stage(run.folder / FIND))
-        left = compress(learner.model)
+        left = find(choices, learner, run.stage(run.folder / FIND))
         run.note("; ".join(f"{name or 'the layer'} needs {k} filter entries" for name, k in left.items()))
         learner = msr(choices, learner.model, loss)
     stage = run.stage(run.folder)

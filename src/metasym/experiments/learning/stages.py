@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 from collections.abc import Sequence
@@ -19,7 +20,8 @@ from metasym.experiments.learning.options import Choices
 from metasym.learners.gradient import MAML, MSR, GradientLearner
 from metasym.metrics import NAME
 from metasym.progress import ProgressChoice
-from metasym.pruning import NuclearAdam
+from metasym.pruning import NuclearAdam, compress
+from metasym.reparam import symmetries
 from metasym.serialization import unpack
 from metasym.tasks.sampling import mix
 from metasym.tasks.stored import StoredTasks
@@ -33,7 +35,11 @@ PENALTIES = (1e-6, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 """Penalties of an exact inner solve to choose from on the validation tasks: from no noise to much."""
 FIND_PENALTY = 0.1
 """Firm: a direction of U has to earn its place."""
-FIND_LR, NUCLEAR = 1e-2, 0.02
+FIND_LR, NUCLEAR, MOST_NUCLEAR = 1e-2, 0.02, 0.1
+"""The first stage's learning rate and nuclear norm for U of up to ``FIND_ROWS`` rows."""
+FIND_ROWS = 144
+PRUNED = (0.3, 0.1, 0.03, 0.01)
+"""Directions of U below so much of the largest are dropped, if the validation tasks do not miss them."""
 _LARGEST_RIDGE = 512
 """Weights of a plain network beyond which the exact solve goes by conjugate gradients, without a Jacobian."""
 
@@ -69,19 +75,40 @@ def maml(choices: Choices, model: nn.Module, loss: Loss, penalty: float = FIND_P
 def _options(choices: Choices, exact: str, penalty: float) -> dict[str, object]:
     if choices.solver == "sgd":
         return {"inner_steps": choices.inner_steps, "inner_lr": choices.inner_lr}
-    # A linear layer has as many distinct singular values as there are examples: a few iterations are exact.
-    steps = min(choices.train_support + 2, 20) if exact == "cg" else 1
+    steps = iterations(choices.support) if exact == "cg" else 1
     return {"solver": exact, "penalty": penalty, "inner_steps": steps}
 
 
-def find(choices: Choices, learner: MSR, stage: Stage) -> None:
-    """The first stage: learn U under a nuclear norm that sets to zero what the tasks do not need."""
+def iterations(support: int) -> int:
+    """Conjugate gradients that are exact for a linear layer: it has as many singular values as there are examples.
+
+    No more: beyond convergence nothing is left to divide by, and derivatives are not finite.
+    """
+    return min(support, 20)
+
+
+def find_rates(rows: int) -> tuple[float, float]:
+    """Learning rate and nuclear norm of the first stage for a U of so many rows.
+
+    Adam moves every entry by about the learning rate, whether it matters or not: what the entries that do not
+    matter add up to grows with their number, and so does what has to be taken off again.
+    """
+    more = math.sqrt(max(1.0, rows / FIND_ROWS))
+    return FIND_LR / more, min(NUCLEAR * more, MOST_NUCLEAR)
+
+
+def find(choices: Choices, learner: MSR, stage: Stage) -> dict[str, int]:
+    """The first stage: learn U under a nuclear norm that sets to zero what the tasks do not need, and drop it.
+
+    Returns the filter entries that are left, by layer. The learner is of no use afterwards, its model is.
+    """
+    lr, nuclear = find_rates(max(math.prod(s.weight_shape) for s in symmetries(learner.model).values()))
     records = train(
         learner,
         stage.train,
         outer_steps=choices.find_steps,
         tasks_per_step=choices.tasks_per_step,
-        optimizer=lambda parameters: NuclearAdam(parameters, lr=FIND_LR, nuclear=NUCLEAR),
+        optimizer=lambda parameters: NuclearAdam(parameters, lr=lr, nuclear=nuclear),
         seed=int(mix(choices.seed, _FIND)),
         out=stage.folder,
         checkpoint_every=50,
@@ -91,6 +118,20 @@ def find(choices: Choices, learner: MSR, stage: Stage) -> None:
     )
     for _ in records:
         pass
+    return compress(learner.model, tolerance=_tolerance(choices, learner, stage.validation))
+
+
+def _tolerance(choices: Choices, learner: MSR, validation: StoredTasks) -> float:
+    """The most that can be pruned without a score on the validation tasks that is worse by more than 1 %."""
+    least = 1e-3
+    whole = score(choices, learner, validation, "mse").mean
+    for tolerance in PRUNED:
+        model = copy.deepcopy(learner.model)
+        compress(model, tolerance=tolerance)
+        found = score(choices, msr(choices, model, learner.loss, learner.penalty), validation, "mse").mean
+        if found <= 1.01 * whole:
+            return tolerance
+    return least
 
 
 def fit(choices: Choices, learner: GradientLearner, stage: Stage, metric: str) -> tuple[int, float | None]:
@@ -153,6 +194,8 @@ def choose_penalty(
 
 def score(choices: Choices, learner: GradientLearner, tasks: StoredTasks, metric: str) -> Score:
     """The score on the tasks, always with the same episodes; a squared error in the data's own units."""
+    if learner.solver == "cg":
+        learner.test_inner_steps = iterations(tasks.support)
     seed = int(mix(choices.seed, _VALIDATION))
     return evaluate(learner, tasks, metric="accuracy" if metric == "accuracy" else "loss", seed=seed)
 
