@@ -8,15 +8,23 @@ import sys
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
 
-def keep_freed_memory() -> None:
-    """Have glibc keep freed blocks of up to 1 GiB for the next step; elsewhere, do nothing.
+SMALL, LARGE = 2**24, 2**30
+_kept = 0
 
-    By itself it maps every block above 32 MiB anew, and the kernel clears it page by page: for the outputs of
-    a rotation problem (55 MB a step and more) that takes three times as long as computing them.
+
+def keep_freed_memory(largest: int) -> None:
+    """Have glibc keep freed blocks of up to ``largest`` bytes for the next step; elsewhere, do nothing.
+
+    By itself it gives them back after every step, and maps every block above 32 MiB anew, which the kernel then
+    clears page by page. ``SMALL`` blocks are those of a linear layer, a tenth of whose step that takes. ``LARGE``
+    ones, such as the outputs of a rotation problem (55 MB a step and more), take three times as long to clear as to
+    compute, but kept in one heap they cost memory: a tenth more at the peak.
     """
-    if not sys.platform.startswith("linux"):
+    global _kept
+    if not sys.platform.startswith("linux") or largest <= _kept:
         return
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
-        mallopt(_M_MMAP_THRESHOLD, 2**30)
+        mallopt(_M_MMAP_THRESHOLD, largest)
         mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
+        _kept = largest

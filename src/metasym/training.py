@@ -18,7 +18,7 @@ from metasym.distributed import LostRankError, connect, pick_device
 from metasym.evaluation import MetricChoice, device_of, resolve_metric
 from metasym.guard import NonFiniteError
 from metasym.learners.base import Learner
-from metasym.memory import keep_freed_memory
+from metasym.memory import SMALL, keep_freed_memory
 from metasym.metrics import NAME, MetricsFile, cut_back
 from metasym.outer import (
     OptimizerFactory,
@@ -165,7 +165,7 @@ def _run(
     tensorboard: bool,
 ) -> Generator[Record, None, None]:
     """Drive the loop: files, progress and signals around its steps."""
-    keep_freed_memory()
+    keep_freed_memory(SMALL)
     ranks = loop.ranks
     files = None if folder is None else Checkpoints(folder)
     metrics: MetricsFile | None = None

@@ -37,6 +37,7 @@ from metasym.experiments.optimizers import outer_autocast, outer_optimizer, oute
 from metasym.experiments.scoring import inner_lrs, learning_curve, tested
 from metasym.experiments.spent import Spent
 from metasym.learners import Learner
+from metasym.memory import LARGE, keep_freed_memory
 from metasym.paths import Sizes, as_dict
 from metasym.progress import ProgressChoice
 from metasym.pruning import NuclearAdam, compress
@@ -71,6 +72,7 @@ def run(
     found = ranks.on_main(lambda: _finished(experiment, folder))
     if found is not None:
         return found
+    keep_freed_memory(LARGE)
     with one_line(folder), threads(experiment.recipe.threads):
         return _run(experiment, folder, ranks, resume, progress, note)
 

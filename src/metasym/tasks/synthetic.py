@@ -195,9 +195,10 @@ class RotationTasks:
         out, _, k, _ = self.basis.shape
         places = size - k + 1
         windows = images.unfold(2, k, 1).unfold(3, k, 1)  # [tasks, examples, places, places, k, k]
-        patches = windows.permute(0, 4, 5, 1, 2, 3).reshape(tasks, k * k, -1)
-        # One wide product a task: few rows, many places.
-        y = torch.bmm(banks.view(tasks, out, k * k), patches)
+        y = images.new_empty(tasks, out, examples * places * places)
+        # One wide product a task: few rows, many places. A task's patches stay in the cache, those of all do not.
+        for bank, own, into in zip(banks.view(tasks, out, k * k), windows, y, strict=True):
+            torch.mm(bank, own.permute(3, 4, 0, 1, 2).reshape(k * k, -1), out=into)
         return Batch(images.unsqueeze(2), y.view(tasks, out, examples, places, places).transpose(1, 2))
 
 
