@@ -136,7 +136,7 @@ the machine: at eleven sizes (k 3 to 400, 1 to 40 support examples, 1 to 3 steps
 """
 _MS_A_CALL = 0.006
 """Of a torch operation on small tensors, with what Python does around it."""
-_MS_AN_ENTRY = 3.5e-8
+_MS_AN_ENTRY = 1.4e-7
 """Of a pass over the contracted inputs A: 32 tasks of 68 x 70 entries, one row from the left, 0.02 ms, and the
 temporaries beside it."""
 _MS_A_MAPPED_CALL = 0.08
@@ -159,7 +159,7 @@ def linear_plan(
     closed = 2 * support * product + by_query[contract.way] + passes + calls * _MS_A_CALL
     mapped = min(by_query.values()) + (30 + 25 * steps) * _MS_A_MAPPED_CALL
     # Mapped, a step through W costs about ten products, there and back; contracted, passes without a closed form.
-    mapped += 2 * support * product + 20 * passes if 2 * support < 3 * steps else 10 * steps * product
+    mapped += 2 * support * product + 5 * passes if 2 * support < 3 * steps else 10 * steps * product
     engine = choose("engine", {"mapped": mapped, "closed": closed}, forced)
     if engine.way == "mapped":
         return engine, contract
