@@ -46,7 +46,7 @@ def _linear(
 
         def batch(examples: int) -> Batch:
             x = torch.randn(tasks, examples, inputs, generator=g)
-            return Batch(x, x[..., :outputs] if outputs <= inputs else F.pad(x, (0, outputs - inputs)))
+            return Batch(x, F.pad(x, (0, outputs - inputs)))
 
         learner = ms.MSR(model, F.mse_loss, inner_steps=steps, inner_lr=0.02)
         return learner, Episode(batch(1), batch(19), torch.arange(tasks))
