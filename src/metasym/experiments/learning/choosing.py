@@ -263,8 +263,8 @@ def _solver(file: TaskFile, options: Options, choices: Choices, model: nn.Module
         raise MetasymError("expected a dense U (--symmetry dense) with --find-steps, found a Kronecker one")
     return dataclasses.replace(
         exact,
-        find_steps=(200 if dense else 0) if options.find_steps is None else options.find_steps,
-        outer_steps=options.outer_steps or 200,
+        find_steps=(125 if dense else 0) if options.find_steps is None else options.find_steps,
+        outer_steps=options.outer_steps or 125,
         patience=options.patience or 4,
     )
 
