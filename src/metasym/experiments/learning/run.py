@@ -9,7 +9,7 @@ import platform
 import shlex
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -224,9 +224,14 @@ def _maml(run: _Run) -> dict[str, Any]:
     stage = run.stage(folder, few=True)
     choose_penalty(choices, learner, stage.validation)
     run.note("MAML on the plain network, as the baseline")
-    steps, rate = fit(choices, learner, stage, run.metric)
+    steps, rate = fit(_baseline(choices), learner, stage, run.metric)
     result = _score(run, learner, "maml", steps, rate)
     return _write(run, folder, result, began)
+
+
+def _baseline(choices: Choices) -> Choices:
+    """Where the start is all that MAML learns it can take, and needs, larger steps than U can."""
+    return choices if choices.solver == "sgd" else replace(choices, outer_lr=5 * choices.outer_lr)
 
 
 def _score(
