@@ -232,7 +232,7 @@ def _unroll(
     for s in range(len(rates) + 1):
         now = trail.v[s]
         if s == 0:
-            r = torch.addmv(target.view(-1), A.view(-1, k), v, beta=-1).view(tasks, 1, -1)
+            r = torch.addmv(target.reshape(-1), A.view(-1, k), v, beta=-1).view(tasks, 1, -1)
         else:
             r = torch.baddbmm(target, now, A.mT, beta=-1)
         if rates_U is not None:
