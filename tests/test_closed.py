@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch._inductor import config as inductor
 
 import metasym as ms
 from metasym import MetasymError, closed
@@ -177,13 +178,15 @@ def test_compiled_it_is_the_same_and_without_a_compiler_too(monkeypatch: pytest.
     compiled = MSR(layer(), paths="engine=closed,compile=yes", **options).outer_gradient(data)[1]
     closed._compiled.cache_clear()
     torch.compiler.reset()
-    monkeypatch.setattr("torch._inductor.config.cpp.cxx", (None, "/no/compiler"))
-    monkeypatch.setattr("torch._inductor.config.fx_graph_cache", False)
     closed._compiled()
     plainly, calls = closed._gradient, []
     monkeypatch.setattr(closed, "_gradient", lambda *a: calls.append(a) or plainly(*a))
     other = episodes(5, 1, 2)  # sizes that have not been compiled yet
-    without = MSR(layer(), paths="engine=closed,compile=yes", **options).outer_gradient(other)[1]
+    # torch's own patch: pytest's would delete these settings in the end, and no later test could compile.
+    with inductor.patch({"cpp.cxx": (None, "/no/compiler"), "fx_graph_cache": False}):
+        without = MSR(layer(), paths="engine=closed,compile=yes", **options).outer_gradient(other)[1]
+    closed._compiled.cache_clear()
+    torch.compiler.reset()
     assert len(calls) == 1  # torch could not compile, and nobody was told
     expected = MSR(layer(), paths="engine=closed", **options).outer_gradient(other)[1]
     for name, gradient in plain.items():

@@ -115,7 +115,9 @@ class ConvolutionPredictor(ModelPredictor):
         By a kernel for plain 3 x 3 convolutions, where it could be compiled. Not under vmap, nor for learned data.
         """
         layer, x = self.layer, data.x
-        check_shapes((*x.shape[:2], layer.out_channels, *self._places(x[0])), data.y)
+        check_shapes(
+            (x.shape[1], layer.out_channels, *self._places(x[0])), data.y[0]
+        )  # as one task's is told
         plain = (layer.stride, layer.padding, layer.dilation) == ((1, 1), (0, 0), (1, 1))
         if plain and layer.kernel_size == (KERNEL, KERNEL) and layer.bias is None:
             found = patch_moments(x, data.y)
