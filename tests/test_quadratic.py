@@ -64,6 +64,25 @@ def test_small_losses_keep_their_digits_in_float32() -> None:
     torch.testing.assert_close(losses.query, direct, rtol=1e-4, atol=0)
 
 
+@pytest.mark.parametrize("noise", [3e-4, 2e-3, 3e-2, 3.3e-2, 0.1, 1.0])
+def test_many_patches_keep_the_digits_of_the_loss_too(noise: float) -> None:
+    """On both sides of the share of ``|Y|^2`` below which moments have to be exact, gradients included."""
+    torch.manual_seed(0)
+    model = nn.Conv2d(1, 6, 3, bias=False)
+    with torch.no_grad():
+        x = torch.randn(3, 16, 1, 20, 20)
+        y = torch.stack([model(t) for t in x])
+        y = y + noise * y.std() * torch.randn_like(y)
+    data = Episode(Batch(x[:, :1], y[:, :1]), Batch(x, y), torch.arange(3))
+    double = Episode(*(Batch(b.x.double(), b.y.double()) for b in data[:2]), data.ids)
+    found, gradient = MAML(model, inner_steps=1, inner_lr=1e-3, paths="engine=closed").outer_gradient(data)
+    plain = MAML(Opaque(model.double()), inner_steps=1, inner_lr=1e-3)
+    direct, exact = plain.outer_gradient(double)
+    torch.testing.assert_close(found.query.double(), direct.query, rtol=3e-6, atol=0)
+    ours, theirs = gradient["model.weight"].double(), exact["model.model.weight"]
+    assert (ours - theirs).norm() <= 1e-4 * theirs.norm()
+
+
 def test_what_does_not_fit_is_mapped() -> None:
     data = episodes(layer("plain"))
     small = episodes(layer("plain"), size=4)

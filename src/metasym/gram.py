@@ -12,6 +12,7 @@ right to 1e-16 of ``|Y|^2``, better than a float32 prediction gives it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -30,7 +31,8 @@ from metasym.functional import (
     is_squared,
     unflatten,
 )
-from metasym.kernels.patch_moments import KERNEL, patch_moments
+from metasym.kernels.patch_moments import KERNEL, adds_blocks, patch_moments
+from metasym.symmetry import Symmetry
 from metasym.types import Batch, Loss, Params
 
 _LIST = "parametrizations.weight"
@@ -82,7 +84,13 @@ class ConvolutionPredictor(ModelPredictor):
         if x.ndim != 4:
             return False
         height, width = self._places(x)
-        return x.shape[0] * height * width >= self.layer.weight[0].numel()
+        return x.shape[0] * height * width >= self.weight_entries // self.layer.out_channels
+
+    @property
+    def weight_entries(self) -> int:
+        """Of the layer's weight, which a look at ``layer.weight`` would build from U and v."""
+        layer = self.layer
+        return layer.out_channels * layer.in_channels * math.prod(layer.kernel_size)
 
     def _places(self, x: Tensor) -> tuple[int, int]:
         """Height and width of the output."""
@@ -109,23 +117,57 @@ class ConvolutionPredictor(ModelPredictor):
         M = W.reshape(W.shape[0], -1)
         return M if "bias" not in params else torch.cat([M, params["bias"].unsqueeze(1)], dim=1)
 
-    def moments(self, data: Batch) -> tuple[Tensor, Tensor, Tensor]:
+    def basis(self, inner: Params) -> tuple[Tensor, Tensor]:
+        """``B [entries of inner, out p]`` and ``M_0 [out, p]``, float64, with the weight ``M_0 + theta B``.
+
+        Where v alone adapts B is U itself, built in one product; elsewhere the weights of the unit filters.
+        """
+        U = self._symmetry(inner)
+        if U is not None:
+            B = U.matrix().mT.double()
+            return B, B.new_zeros(self.layer.out_channels, B.shape[1] // self.layer.out_channels)
+        start = flatten(inner)
+        units = torch.eye(start.numel(), dtype=start.dtype, device=start.device)
+        zero = self.matrix(unflatten(inner, torch.zeros_like(start)))
+        made = vmap(lambda unit: self.matrix(unflatten(inner, unit)))(units)
+        return (made - zero).double().flatten(1), zero.double()
+
+    def _symmetry(self, inner: Params) -> Symmetry | None:
+        """The layer's U, if v is all that adapts, there is no bias, and the layer holds the parameters given."""
+        own = dict(self.layer.named_parameters())
+        if list(inner) != [f"{_LIST}.original"] or "bias" in own:
+            return None
+        lists = self.layer.parametrizations
+        assert isinstance(lists, nn.ModuleDict)
+        chain = lists["weight"]
+        assert isinstance(chain, nn.ModuleList)
+        live = all(self.params[name] is p for name, p in own.items())
+        return chain[0] if live and len(chain) == 1 and isinstance(chain[0], Symmetry) else None
+
+    def moments(self, data: Batch, *, exact: bool = True) -> tuple[Tensor, Tensor, Tensor]:
         """``S [tasks, p, p]``, ``C [tasks, out, p]`` and the targets' squares of many tasks, in float64.
 
         By a kernel for plain 3 x 3 convolutions, where it could be compiled. Not under vmap, nor for learned data.
         """
         layer, x = self.layer, data.x
-        check_shapes(
-            (x.shape[1], layer.out_channels, *self._places(x[0])), data.y[0]
-        )  # as one task's is told
-        plain = (layer.stride, layer.padding, layer.dilation) == ((1, 1), (0, 0), (1, 1))
-        if plain and layer.kernel_size == (KERNEL, KERNEL) and layer.bias is None:
-            found = patch_moments(x, data.y)
-            if found is not None:
-                return found
+        # As one task's is told.
+        check_shapes((x.shape[1], layer.out_channels, *self._places(x[0])), data.y[0])
+        found = patch_moments(*data, exact=exact) if self._plain else None
+        if found is not None:
+            return found
         parts = [_moments(x.double(), y.double(), layer) for x, y in zip(*data, strict=True)]
         S, C, square = (torch.stack(part) for part in zip(*parts, strict=True))
         return S, C, square
+
+    def rounds(self, data: Batch) -> bool:
+        """Whether moments that need not be exact are other ones, had faster."""
+        return self._plain and adds_blocks(*data)
+
+    @property
+    def _plain(self) -> bool:
+        layer = self.layer
+        settings = (layer.kernel_size, layer.stride, layer.padding, layer.dilation)
+        return settings == ((KERNEL, KERNEL), (1, 1), (0, 0), (1, 1)) and layer.bias is None
 
     def _moments(self, data: Batch) -> tuple[Tensor, Tensor, Tensor]:
         """The same, under vmap too."""

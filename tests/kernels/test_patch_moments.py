@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from metasym.kernels import compiled
-from metasym.kernels.patch_moments import patch_moments
+from metasym.kernels.patch_moments import adds_blocks, patch_moments
 
 
 def oracle(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -44,6 +44,36 @@ def test_moments_are_those_of_the_patches(
         assert found is not None
         for ours, theirs in zip(found, oracle(x, y), strict=True):
             torch.testing.assert_close(ours, theirs, atol=1e-10, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("n", "c", "h", "w", "out"), [(20, 1, 32, 32, 24), (30, 2, 17, 13, 5)])
+def test_sums_of_blocks_are_off_by_their_rounding(n: int, c: int, h: int, w: int, out: int) -> None:
+    g = torch.Generator().manual_seed(3)
+    x = torch.randn(2, n, c, h, w, generator=g)
+    y = torch.stack([F.conv2d(images, torch.randn(out, c, 3, 3, generator=g)) for images in x])
+    assert adds_blocks(x, y)
+    found = patch_moments(x, y, exact=False)
+    assert found is not None
+    S, C, square = oracle(x, y)
+    torch.testing.assert_close(found[0], S, atol=1e-10, rtol=1e-12)
+    torch.testing.assert_close(found[2], square, atol=1e-10, rtol=1e-12)
+    planes = y.double().square().sum((1, 3, 4)).sqrt()
+    error = (found[1] - C) / (S.diagonal(dim1=1, dim2=2).sqrt().unsqueeze(1) * planes.unsqueeze(2))
+    assert 0 < error.abs().max() < 16 * 2.0**-24  # 16 roundings, each of |x| |y| at most
+    assert error.square().mean().sqrt() < 1e-8  # but they go either way
+
+
+def test_few_patches_and_float64_are_always_exact() -> None:
+    g = torch.Generator().manual_seed(4)
+    x, y = torch.randn(2, 2, 1, 8, 8, generator=g), torch.randn(2, 2, 3, 6, 6, generator=g)
+    large = torch.zeros(1, 20, 1, 32, 32), torch.zeros(1, 20, 2, 30, 30)
+    assert adds_blocks(*large)
+    assert not adds_blocks(*(t.double() for t in large))
+    assert not adds_blocks(x, y)
+    exact, other = patch_moments(x, y), patch_moments(x, y, exact=False)
+    assert exact is not None
+    assert other is not None
+    assert all(torch.equal(a, b) for a, b in zip(exact, other, strict=True))
 
 
 def test_nothing_depends_on_the_threads_or_on_the_other_tasks() -> None:

@@ -1,11 +1,14 @@
-// Second moments of the 3 x 3 patches of images, and of patches with targets, in float64, straight from the images:
-// patches are never laid out, float32 data are widened as they are read.
+// Second moments of the 3 x 3 patches of images, and of patches with targets, straight from the images: patches are
+// never laid out, targets are read where they are.
 //
 // x [tasks, n, c, h, w], contiguous; y [tasks, n, out, h - 2, w - 2], each plane contiguous, with the strides given.
-// For every task, with p = 9 c entries of a patch: S [p, p], C [out, p] and the sum of y^2. A task's sums are taken
-// plane by plane in a fixed order: the result does not depend on the number of threads, which share the tasks.
+// For every task, with p = 9 c entries of a patch: S [p, p], C [out, p] and the sum of y^2, all in float64. S and the
+// squares are always multiplied and added in float64, C too but in `moments_blocks`: that adds the products of float32
+// data in float32, 16 in a lane, and only then in float64, in two thirds of the time. C is off by about 1e-9 of
+// |x| |y| then, as each of many short sums is rounded its own way.
+// A task's sums are taken in a fixed order: the result does not depend on the number of threads, which share the tasks.
 //
-// patch_moments.py says what it computes and holds the same in torch's operations, the oracle.
+// patch_moments.py says what it computes; the tests hold the same in torch's operations, the oracle.
 
 #include <cstdint>
 #include <cstring>
@@ -16,135 +19,258 @@
 
 namespace {
 
-constexpr int64_t LANES = 4;
-typedef double Vec __attribute__((vector_size(32)));
+template <typename T>
+struct Simd {
+  typedef T Vec __attribute__((vector_size(32)));
+  static constexpr int64_t LANES = 32 / sizeof(T);
+};
+typedef Simd<double>::Vec Wide;
+template <typename T>
+using VecOf = typename Simd<T>::Vec;
 
-inline Vec load(const double* p) {
-  Vec v;
+template <typename V, typename T>
+inline V load(const T* p) {
+  V v;
   std::memcpy(&v, p, sizeof v);
   return v;
 }
 
-inline Vec multiply_add(Vec a, Vec b, Vec c) {
+inline VecOf<float> multiply_add(VecOf<float> a, VecOf<float> b, VecOf<float> c) {
 #if defined(__AVX__) && defined(__FMA__)
-  return (Vec)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
+  return (VecOf<float>)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
 #else
   return a * b + c;
 #endif
 }
 
-inline double total(Vec v) { return (v[0] + v[1]) + (v[2] + v[3]); }
+inline Wide multiply_add(Wide a, Wide b, Wide c) {
+#if defined(__AVX__) && defined(__FMA__)
+  return (Wide)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
+#else
+  return a * b + c;
+#endif
+}
 
-constexpr int64_t GROUP = 3;   // planes at a time: nine sums, three shifts and a plane's numbers fill 16 registers
-constexpr int64_t CHUNK = 10;  // rows at a time: those of a group and of the image stay in the first cache
+// v in a register: left to itself the compiler loads a number anew for each product, and loads are what is scarce.
+template <typename V>
+inline V held(V v) {
+#if defined(__AVX__)
+  asm("" : "+x"(v));
+#endif
+  return v;
+}
 
-// out[g][9] += the products of GROUP planes' rows (padded with zeros to whole vectors) with the shifts of an image.
-void correlate(const double* rows, int64_t size, int64_t count, int64_t width, const double* image, int64_t stride,
-               double* const* out) {
+inline double total(Wide v) { return (v[0] + v[1]) + (v[2] + v[3]); }
+
+inline Wide widened(Wide v) { return v; }
+inline Wide widely(const double* p) { return load<Wide>(p); }
+#if defined(__AVX__)  // left to itself the compiler sends halves of vectors through memory
+inline Wide widened(VecOf<float> v) {
+  const __m256 all = (__m256)v;
+  return (Wide)(_mm256_cvtps_pd(_mm256_castps256_ps128(all)) + _mm256_cvtps_pd(_mm256_extractf128_ps(all, 1)));
+}
+inline Wide widely(const float* p) { return (Wide)_mm256_cvtps_pd(_mm_loadu_ps(p)); }
+#else
+inline Wide widely(const float* p) { return Wide{double(p[0]), double(p[1]), double(p[2]), double(p[3])}; }
+inline Wide widened(VecOf<float> v) {
+  return Wide{double(v[0]), double(v[1]), double(v[2]), double(v[3])} +
+         Wide{double(v[4]), double(v[5]), double(v[6]), double(v[7])};
+}
+#endif
+
+constexpr int64_t GROUP = 4;    // planes at a time: twelve sums, three shifts and a plane's numbers fill 16 registers
+constexpr int64_t CHUNK = 128;  // places at a time: 16 products in each lane of float32 before they are widened
+
+// sums[g][3 a + b] += the products of GROUP planes' numbers [count vectors] with the nine shifts of an image.
+// Shift (a, b) begins at shifts[b] + a row.
+template <typename T>
+inline void correlate(const T* const* y, int64_t count, const T* const* shifts, int64_t row, Wide (*sums)[9]) {
+  typedef VecOf<T> V;
   for (int64_t a = 0; a < 3; ++a) {
-    Vec s0[3] = {}, s1[3] = {}, s2[3] = {};
-    for (int64_t i = 0; i < count; ++i) {
-      const double *y = rows + i * width, *x = image + (i + a) * stride;
-      for (int64_t j = 0; j < width; j += LANES) {
-        const Vec x0 = load(x + j), x1 = load(x + j + 1), x2 = load(x + j + 2);
-        const Vec y0 = load(y + j);
-        s0[0] = multiply_add(y0, x0, s0[0]);
-        s0[1] = multiply_add(y0, x1, s0[1]);
-        s0[2] = multiply_add(y0, x2, s0[2]);
-        const Vec y1 = load(y + size + j);
-        s1[0] = multiply_add(y1, x0, s1[0]);
-        s1[1] = multiply_add(y1, x1, s1[1]);
-        s1[2] = multiply_add(y1, x2, s1[2]);
-        const Vec y2 = load(y + 2 * size + j);
-        s2[0] = multiply_add(y2, x0, s2[0]);
-        s2[1] = multiply_add(y2, x1, s2[1]);
-        s2[2] = multiply_add(y2, x2, s2[2]);
-      }
+    V s0[3] = {}, s1[3] = {}, s2[3] = {}, s3[3] = {};
+    const T *x0 = shifts[0] + a * row, *x1 = shifts[1] + a * row, *x2 = shifts[2] + a * row;
+    for (int64_t j = 0; j < count * Simd<T>::LANES; j += Simd<T>::LANES) {
+      const V u0 = held(load<V>(x0 + j)), u1 = held(load<V>(x1 + j)), u2 = held(load<V>(x2 + j));
+      const V y0 = held(load<V>(y[0] + j));
+      s0[0] = multiply_add(y0, u0, s0[0]);
+      s0[1] = multiply_add(y0, u1, s0[1]);
+      s0[2] = multiply_add(y0, u2, s0[2]);
+      const V y1 = held(load<V>(y[1] + j));
+      s1[0] = multiply_add(y1, u0, s1[0]);
+      s1[1] = multiply_add(y1, u1, s1[1]);
+      s1[2] = multiply_add(y1, u2, s1[2]);
+      const V y2 = held(load<V>(y[2] + j));
+      s2[0] = multiply_add(y2, u0, s2[0]);
+      s2[1] = multiply_add(y2, u1, s2[1]);
+      s2[2] = multiply_add(y2, u2, s2[2]);
+      const V y3 = held(load<V>(y[3] + j));
+      s3[0] = multiply_add(y3, u0, s3[0]);
+      s3[1] = multiply_add(y3, u1, s3[1]);
+      s3[2] = multiply_add(y3, u2, s3[2]);
     }
     for (int b = 0; b < 3; ++b) {
-      out[0][3 * a + b] += total(s0[b]);
-      out[1][3 * a + b] += total(s1[b]);
-      out[2][3 * a + b] += total(s2[b]);
+      sums[0][3 * a + b] += widened(s0[b]);
+      sums[1][3 * a + b] += widened(s1[b]);
+      sums[2][3 * a + b] += widened(s2[b]);
+      sums[3][3 * a + b] += widened(s3[b]);
     }
   }
 }
 
-// rows [count, width] from a plane whose rows hold `used` numbers, the rest zero; gives the sum of squares.
 template <typename T>
-double widen(const T* plane, int64_t stride, int64_t count, int64_t used, int64_t width, double* rows) {
-  Vec square = {};
-  for (int64_t i = 0; i < count; ++i) {
-    double* row = rows + i * width;
-    for (int64_t j = 0; j < used; ++j) row[j] = double(plane[i * stride + j]);
-    for (int64_t j = used; j < width; ++j) row[j] = 0;
-    for (int64_t j = 0; j < width; j += LANES) {
-      const Vec v = load(row + j);
-      square = multiply_add(v, v, square);
+inline double squares(const T* y, int64_t count) {  // count: a multiple of four
+  Wide s[4] = {};
+  int64_t j = 0;
+  for (; j + 16 <= count; j += 16)
+    for (int k = 0; k < 4; ++k) {
+      const Wide v = widely(y + j + 4 * k);
+      s[k] = multiply_add(v, v, s[k]);
     }
-  }
-  return total(square);
+  for (; j < count; j += 4) s[0] = multiply_add(widely(y + j), widely(y + j), s[0]);
+  return total((s[0] + s[1]) + (s[2] + s[3]));
 }
 
+template <typename T, typename A>
+inline void copy(const T* from, int64_t count, A* to) {
+  for (int64_t j = 0; j < count; ++j) to[j] = A(from[j]);
+}
 template <typename T>
+inline void copy(const T* from, int64_t count, T* to) {
+  std::memcpy(to, from, count * sizeof(T));
+}
+
+// products[3 b + d] = <A_b, B_d>, where A_b begins at a + b step and B_d likewise.
+void products(const double* a, const double* b, int64_t step, int64_t count, double* found) {
+  Wide s[9] = {};
+  int64_t j = 0;
+  for (; j + 4 <= count; j += 4) {
+    const Wide b0 = held(load<Wide>(b + j)), b1 = held(load<Wide>(b + step + j));
+    const Wide b2 = held(load<Wide>(b + 2 * step + j));
+    for (int k = 0; k < 3; ++k) {
+      const Wide v = held(load<Wide>(a + k * step + j));
+      s[3 * k] = multiply_add(v, b0, s[3 * k]);
+      s[3 * k + 1] = multiply_add(v, b1, s[3 * k + 1]);
+      s[3 * k + 2] = multiply_add(v, b2, s[3 * k + 2]);
+    }
+  }
+  for (int k = 0; k < 9; ++k) {
+    found[k] = total(s[k]);
+    for (int64_t i = j; i < count; ++i) found[k] += a[k / 3 * step + i] * b[k % 3 * step + i];
+  }
+}
+
+// S += the patches' own products. `shifts` holds for every channel the image less its last two columns, its first
+// and last, its first two, rows laid end to end: the products of rows u with rows u + d serve every pair of patch
+// rows that lie d apart, whose sums differ only in which of the first and last rows they leave out.
+void own(const double* shifts, int64_t step, int64_t c, int64_t count, int64_t used, double* S) {
+  const int64_t p = 9 * c;
+  for (int64_t ci = 0; ci < c; ++ci)
+    for (int64_t cj = 0; cj < c; ++cj)
+      for (int64_t d = 0; d < 3; ++d) {
+        if (d == 0 && ci > cj) continue;
+        const double *u = shifts + ci * 3 * step, *v = shifts + cj * 3 * step + d * used;
+        const int64_t last = 2 - d;  // the patch row `a` of u takes the rows a to a + count, a = 0 to last
+        const bool shared = count > last;
+        double middle[9] = {}, edge[9];
+        if (shared) products(u + last * used, v + last * used, step, (count - last) * used, middle);
+        for (int64_t a = 0; a <= last; ++a) {
+          double sum[9];
+          std::memcpy(sum, middle, sizeof sum);
+          const int64_t spans[2][2] = {{a, shared ? last : a + count}, {count, shared ? a + count : count}};
+          for (const auto& span : spans) {
+            if (span[0] >= span[1]) continue;
+            products(u + span[0] * used, v + span[0] * used, step, (span[1] - span[0]) * used, edge);
+            for (int k = 0; k < 9; ++k) sum[k] += edge[k];
+          }
+          for (int k = 0; k < 9; ++k)
+            S[(9 * ci + 3 * a + k / 3) * p + 9 * cj + 3 * (a + d) + k % 3] += sum[k];
+        }
+      }
+}
+
+// T the type of the data, A that of the products in C.
+template <typename T, typename A>
 void task(const int64_t* sizes, const T* x, const T* y, int64_t example, int64_t output, double* S, double* C,
           double* square) {
+  constexpr int64_t LANES = Simd<A>::LANES;
   const int64_t n = sizes[1], c = sizes[2], h = sizes[3], w = sizes[4], out = sizes[5];
-  const int64_t count = h - 2, used = w - 2, width = (used + LANES - 1) / LANES * LANES, stride = width + 2;
-  const int64_t p = 9 * c, plane = h * stride, size = CHUNK * width;
-  std::vector<double> images(c * plane + LANES, 0.0), rows(GROUP * size, 0.0), unused(p);
+  const int64_t count = h - 2, used = w - 2, places = count * used;
+  const int64_t p = 9 * c, groups = (out + GROUP - 1) / GROUP, step = h * used + LANES;
+  std::vector<A> shifts(3 * c * step, A(0));
+  std::vector<double> wide(sizeof(A) == sizeof(double) ? 0 : shifts.size());
+  std::vector<Wide> sums(groups * c * GROUP * 9, Wide{});
+  A rows[GROUP][CHUNK];
   for (int64_t k = 0; k < p * p; ++k) S[k] = 0;
-  for (int64_t k = 0; k < out * p; ++k) C[k] = 0;
   *square = 0;
   for (int64_t e = 0; e < n; ++e) {
     for (int64_t ci = 0; ci < c; ++ci)
-      widen(x + (e * c + ci) * h * w, w, h, w, stride, images.data() + ci * plane);
-    for (int64_t first = 0; first < count; first += CHUNK) {
-      const int64_t some = count - first < CHUNK ? count - first : CHUNK;
-      double* to[GROUP];
-      for (int64_t o = 0; o < out; o += GROUP) {
-        for (int64_t g = 0; g < GROUP; ++g)  // beyond the last plane an old one is worked off for nothing
-          if (o + g < out)
-            *square += widen(y + e * example + (o + g) * output + first * used, used, some, used, width,
-                             rows.data() + g * size);
-        for (int64_t ci = 0; ci < c; ++ci) {
-          for (int64_t g = 0; g < GROUP; ++g) to[g] = o + g < out ? C + (o + g) * p + ci * 9 : unused.data();
-          correlate(rows.data(), size, some, width, images.data() + ci * plane + first * stride, stride, to);
-        }
+      for (int64_t b = 0; b < 3; ++b)
+        for (int64_t i = 0; i < h; ++i)
+          copy(x + ((e * c + ci) * h + i) * w + b, used, shifts.data() + (3 * ci + b) * step + i * used);
+    copy(shifts.data(), wide.size(), wide.data());
+    own(wide.empty() ? (const double*)shifts.data() : wide.data(), step, c, count, used, S);
+    for (int64_t o = 0; o < groups; ++o) {
+      const T *planes[GROUP], *soon[GROUP];
+      const A *from[GROUP], *at[3];
+      for (int64_t g = 0; g < GROUP; ++g) {
+        const int64_t i = GROUP * o + g;
+        planes[g] = y + e * example + (i < out ? i : out - 1) * output;  // beyond the last plane: for nothing
+        soon[g] = o + 1 < groups ? planes[g] + GROUP * output : y + (e + 1) * example + g * output;
       }
-      for (int64_t q = 0; q < p; q += GROUP) {  // the patches' own products: shifted images in the place of y
-        const double* row = images.data() + q / 9 * plane + (q % 9 / 3 + first) * stride;
-        for (int64_t g = 0; g < GROUP; ++g) widen(row + g, stride, some, used, width, rows.data() + g * size);
-        for (int64_t ci = 0; ci <= q / 9; ++ci) {
-          for (int64_t g = 0; g < GROUP; ++g) to[g] = S + (q + g) * p + ci * 9;
-          correlate(rows.data(), size, some, width, images.data() + ci * plane + first * stride, stride, to);
+      for (int64_t first = 0; first < places; first += CHUNK) {
+        const int64_t some = places - first < CHUNK ? places - first : CHUNK, vectors = (some + LANES - 1) / LANES;
+        for (int64_t g = 0; g < GROUP; ++g) {
+          for (int64_t j = 0; j < some; j += 64 / sizeof(T)) __builtin_prefetch(soon[g] + first + j, 0, 2);
+          const bool direct = sizeof(T) == sizeof(A) && some == vectors * LANES;
+          from[g] = direct ? (const A*)(planes[g] + first) : rows[g];
+          if (!direct) {
+            copy(planes[g] + first, some, rows[g]);
+            for (int64_t j = some; j < vectors * LANES; ++j) rows[g][j] = 0;
+          }
+          if (GROUP * o + g < out) *square += squares(from[g], vectors * LANES);
+        }
+        for (int64_t ci = 0; ci < c; ++ci) {
+          for (int64_t b = 0; b < 3; ++b) at[b] = shifts.data() + (3 * ci + b) * step + first;
+          correlate<A>(from, vectors, at, used, (Wide(*)[9])(sums.data() + (o * c + ci) * GROUP * 9));
         }
       }
     }
   }
-  for (int64_t a = 0; a < p; ++a)
-    for (int64_t b = a + 1; b < p; ++b) S[a * p + b] = S[b * p + a];
+  for (int64_t i = 0; i < out; ++i)
+    for (int64_t q = 0; q < p; ++q)
+      C[i * p + q] = total(sums[((i / GROUP * c + q / 9) * GROUP + i % GROUP) * 9 + q % 9]);
+  // Of every pair of entries the one whose patch row (or, in the same row, whose channel) comes first was filled.
+  for (int64_t i = 0; i < p; ++i)
+    for (int64_t k = 0; k < p; ++k) {
+      const int64_t a = i % 9 / 3, d = k % 9 / 3;
+      if (a < d || (a == d && i / 9 < k / 9)) S[k * p + i] = S[i * p + k];
+    }
 }
 
-template <typename T>
+template <typename T, typename A>
 void all(const int64_t* sizes, const T* x, const T* y, const int64_t* strides, double* S, double* C, double* square,
          int threads) {
   const int64_t tasks = sizes[0], n = sizes[1], c = sizes[2], h = sizes[3], w = sizes[4], out = sizes[5];
   const int64_t p = 9 * c;
 #pragma omp parallel for schedule(static) if (threads > 1) num_threads(threads)
   for (int64_t t = 0; t < tasks; ++t)
-    task(sizes, x + t * n * c * h * w, y + t * strides[0], strides[1], strides[2], S + t * p * p, C + t * out * p,
-         square + t);
+    task<T, A>(sizes, x + t * n * c * h * w, y + t * strides[0], strides[1], strides[2], S + t * p * p,
+               C + t * out * p, square + t);
 }
 
 }  // namespace
 
 extern "C" {
+void moments_blocks(const int64_t* sizes, const float* x, const float* y, const int64_t* strides, double* S, double* C,
+                    double* square, int threads) {
+  all<float, float>(sizes, x, y, strides, S, C, square, threads);
+}
 void moments_float(const int64_t* sizes, const float* x, const float* y, const int64_t* strides, double* S, double* C,
                    double* square, int threads) {
-  all(sizes, x, y, strides, S, C, square, threads);
+  all<float, double>(sizes, x, y, strides, S, C, square, threads);
 }
 void moments_double(const int64_t* sizes, const double* x, const double* y, const int64_t* strides, double* S,
                     double* C, double* square, int threads) {
-  all(sizes, x, y, strides, S, C, square, threads);
+  all<double, double>(sizes, x, y, strides, S, C, square, threads);
 }
 }

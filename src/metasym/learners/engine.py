@@ -116,9 +116,7 @@ class ClosedEngine:
     ) -> Plan:
         if isinstance(layer, ConvolutionPredictor):
             entries = sum(layer.params[name].numel() for name in learner.inner_names)
-            return convolution_plan(
-                sizes, entries, layer.layer.weight.numel(), learner.inner_steps, learner.forced
-            )
+            return convolution_plan(sizes, entries, layer.weight_entries, learner.inner_steps, learner.forced)
         key = (sizes, layer.U.shape, learner.inner_steps)
         if key not in self._plans:
             joint = len(learner.inner_names) > 1
