@@ -100,10 +100,10 @@ def plan(study: str, seeds: list[int]) -> list[Cell]:
             cells += [
                 Cell(study, family, seed, tasks, examples)
                 for family in GUIDANCE
-                for tasks, examples in ((50, 20), (150, 20), (500, 5))
+                for tasks, examples in ((12, 20), (25, 20), (50, 20), (150, 20), (500, 5), (500, 10))
             ]
         elif study == "noise":
-            levels = (0.02, 0.05, 0.1, 0.2)
+            levels = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # the last two beyond what anyone should hope for
             cells += [Cell(study, family, seed, noise=level) for family in SENSITIVE for level in levels]
         elif study == "training":
             cells += [

@@ -38,7 +38,7 @@ FIND_PENALTY = 0.1
 FIND_LR, NUCLEAR, MOST_NUCLEAR = 1e-2, 0.02, 0.1
 """The first stage's learning rate and nuclear norm for U of up to ``FIND_ROWS`` rows."""
 FIND_ROWS = 144
-PRUNED = (0.3, 0.1, 0.03, 0.01)
+PRUNED = (0.5, 0.3, 0.1, 0.03, 0.01)
 """Directions of U below so much of the largest are dropped, if the validation tasks do not miss them."""
 _LARGEST_RIDGE = 512
 """Weights of a plain network beyond which the exact solve goes by conjugate gradients, without a Jacobian."""
