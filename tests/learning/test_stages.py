@@ -1,0 +1,92 @@
+"""The parts of training that decide something: what is pruned, which penalty, when to stop."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+import metasym as ms
+from metasym.experiments.learning.choosing import choose
+from metasym.experiments.learning.options import Options
+from metasym.experiments.learning.stages import (
+    FIND_LR,
+    NUCLEAR,
+    _is_over,
+    _tolerance,
+    choose_penalty,
+    find_rates,
+    iterations,
+    msr,
+)
+from metasym.tasks.npz import read_tasks
+from metasym.tasks.stored import StoredTasks
+from tests.learning.test_learn import circular
+
+
+def prepared(folder, U: torch.Tensor, noise: float = 0.0):
+    """Tasks of Z_4, the choices for them, and a learner with the given U."""
+    data = circular(tasks=40)
+    data["y"] = data["y"] + noise * np.random.default_rng(1).standard_normal(data["y"].shape)
+    np.savez(folder / "tasks.npz", **data)
+    file = read_tasks(folder / "tasks.npz")
+    choices, _ = choose(file, Options())
+    layer = torch.nn.Linear(4, 4, bias=False)
+    symmetry = ms.DenseSymmetry((4, 4), U=U.float())
+    ms.reparameterize(layer, lambda *_: symmetry, filter_std=0.0)
+    return (
+        choices,
+        msr(choices, layer, F.mse_loss),
+        StoredTasks(file, range(40), support=4, layout=choices.layout),
+    )
+
+
+def with_more(scale: float) -> torch.Tensor:
+    """The four directions that the tasks use, and three that they do not, ``scale`` times as long."""
+    used = ms.groups.equivariant_basis(ms.groups.cyclic(4), ms.groups.cyclic(4))
+    other = torch.linalg.svd(used).U[:, 4:7]
+    return 3 * torch.cat([used, scale * other], dim=1)
+
+
+@pytest.mark.parametrize(("scale", "tolerance"), [(0.4, 0.5), (0.2, 0.5), (0.002, 0.5)])
+def test_what_the_tasks_do_not_use_is_pruned(tmp_path, scale, tolerance):
+    choices, learner, tasks = prepared(tmp_path, with_more(scale))
+    assert _tolerance(choices, learner, tasks) == tolerance
+    assert ms.compress(learner.model, tolerance=tolerance) == {"": 4}
+
+
+def test_what_the_tasks_do_use_stays_however_weak(tmp_path):
+    U = with_more(0.0)[:, :4]
+    U[:, 3] *= 0.08
+    choices, learner, tasks = prepared(tmp_path, U)
+    assert _tolerance(choices, learner, tasks) < 0.08
+
+
+def test_the_penalty_follows_the_noise(tmp_path):
+    clean, noisy = (prepared(tmp_path, with_more(0.0)[:, :4] / 3, noise) for noise in (0.0, 1.0))
+    assert choose_penalty(*clean) < 1e-3
+    assert choose_penalty(*noisy) > 1e-2
+
+
+def test_training_stops_some_time_after_the_best():
+    assert not _is_over([], "mse", 2)
+    assert not _is_over([3.0, 1.0, 2.0], "mse", 2)
+    assert _is_over([3.0, 1.0, 2.0, 1.5], "mse", 2)
+    assert not _is_over([3.0, 1.0, 2.0, 0.5], "mse", 2)
+    assert _is_over([0.2, 0.9, 0.5, 0.6], "accuracy", 2)
+    assert _is_over([1.0, math.nan, math.nan], "mse", 2)
+
+
+def test_rates_of_the_first_stage_follow_the_size_of_U():
+    assert find_rates(64) == (FIND_LR, NUCLEAR)
+    rate, nuclear = find_rates(4760)
+    assert rate < FIND_LR / 5
+    assert nuclear == pytest.approx(0.1)
+
+
+def test_no_more_iterations_than_there_are_examples():
+    assert iterations(1) == 1
+    assert iterations(100) == 20
