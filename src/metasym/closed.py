@@ -28,6 +28,7 @@ from torch.autograd.function import once_differentiable
 
 from metasym.contraction import DenseLayer, dense_layer, last_dense_layer
 from metasym.joint import is_joint
+from metasym.kernels.filter_steps import can_step, filter_steps
 from metasym.types import Batch, Episode, OuterLoss
 
 
@@ -110,7 +111,39 @@ def closed_gradient(
             # Without a C++ compiler torch raises one of its own errors, another in every version.
             if isinstance(error, torch.OutOfMemoryError) or "torch._" not in type(error).__module__:
                 raise
+    if input_first and rates_U is None and can_step(U):
+        return _fused(bare, support, query, first_order, weight, learned)
     return _gradient(bare, support, query, first_order, input_first, weight, learned)
+
+
+def _fused(
+    layer: Layer, support: Batch, query: Batch, first_order: bool, weight: float, learned: bool
+) -> tuple[OuterLoss, Layer]:
+    """The same with all between the products with U in one kernel: for MSR, with the inputs contracted first."""
+    U, v, bias, _, rates = layer
+    (y, y_query), m, k = (support.y, query.y), support.y.shape[-1], len(v)
+    if bias is not None:
+        y, y_query = y - bias, y_query - bias
+    rows = torch.cat([support.x.flatten(0, 1), query.x.flatten(0, 1)])
+    contracted = _contract(rows, U, m)
+    found = filter_steps(
+        contracted, v, rates, y, y_query, weight=weight, first_order=first_order, bias=bias is not None
+    )
+    by_U = _by_contracted(rows, contracted, m, k) if learned else None
+    by_rates = found.rates if rates.ndim > 1 else found.rates.sum(1)
+    return OuterLoss(*found.losses.unbind()), Layer(by_U, found.v, found.bias, None, by_rates)  # type: ignore[arg-type]
+
+
+def _contract(rows: Tensor, U: Tensor, m: int) -> Tensor:
+    """``rows [rows, n]`` times ``U [m n, k]``: ``[rows, m k]``."""
+    n, k = rows.shape[1], U.shape[1]
+    # Input-major, so that one product serves all outputs; copying U costs a tenth of the product.
+    return rows @ U.reshape(m, n, k).transpose(0, 1).reshape(n, m * k)
+
+
+def _by_contracted(rows: Tensor, by: Tensor, m: int, k: int) -> Tensor:
+    """The gradient by U ``[m n, k]`` from that by what :func:`_contract` gave."""
+    return (rows.mT @ by).view(-1, m, k).transpose(0, 1).reshape(-1, k)
 
 
 def _gradient(
@@ -215,8 +248,7 @@ def _unroll(
     rows = x.reshape(-1, n)
     if input_first:
         rows = torch.cat([rows, query.x.reshape(-1, n)])
-    # Input-major, so that one product serves all outputs; copying U costs a tenth of the product.
-    contracted = rows @ U.reshape(m, n, k).transpose(0, 1).reshape(n, m * k)
+    contracted = _contract(rows, U, m)
     A = contracted[: tasks * e].view(tasks, e * m, k)
     B = contracted[tasks * e :].view(tasks, q * m, k) if input_first else None
     target = (y if bias is None else y - bias).reshape(tasks, 1, e * m)
@@ -318,8 +350,7 @@ def _by_U(
         torch.bmm(torch.cat(left, 1).mT, torch.cat(right, 1), out=by_contracted[:count].view(own))
     if trail.B is not None:
         torch.mul(by_residual.mT, trail.v[-1], out=by_contracted[count:].view(trail.B.shape))
-    by_input = (trail.rows.mT @ by_contracted).view(-1, m, k)
-    by_U = by_input.transpose(0, 1).reshape(-1, k)
+    by_U = _by_contracted(trail.rows, by_contracted, m, k)
     return by_U if by_W is None else by_U.addmm_(by_W.mT, trail.v[-1].view(tasks, k))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -53,10 +53,10 @@ def guarded_gradient(
     kept: Sequence[int] = range(len(ids))
     while True:
         losses, gradient = _sweep(learner, episodes, kept, len(ids), ranks)
-        means = losses.double().sum(1) / len(kept)
-        query, before, after, norm = torch.cat([means, _norm(gradient).view(1)]).tolist()
+        query, before, after = (total / len(kept) for total in losses.sum(1, dtype=torch.float64).tolist())
+        norm = _norm(gradient.values())
         if math.isfinite(query) and not math.isfinite(norm) and _finite(gradient):
-            norm = float(_norm({name: g.double() for name, g in gradient.items()}))
+            norm = _norm(g.double() for g in gradient.values())
         if math.isfinite(query) and math.isfinite(norm):
             return StepGradient(gradient, query, before, after, norm, len(ids) - len(kept))
         finite, what = torch.isfinite(losses[0]).tolist(), "loss"
@@ -123,8 +123,6 @@ def _finite(gradient: Params) -> bool:
     return all(bool(torch.isfinite(g).all()) for g in gradient.values())
 
 
-def _norm(gradient: Params) -> Tensor:
-    """The Euclidean norm over all entries, ``[]``, float64."""
-    norms = [torch.linalg.vector_norm(g).double() for g in gradient.values()]
-    norm: Tensor = torch.linalg.vector_norm(torch.stack(norms))
-    return norm
+def _norm(tensors: Iterable[Tensor]) -> float:
+    """The Euclidean norm over all entries of all tensors."""
+    return math.hypot(*torch.stack([torch.linalg.vector_norm(t) for t in tensors]).tolist())

@@ -20,7 +20,7 @@ from metasym.distributed import Ranks
 from metasym.evaluation import MetricChoice, evaluate
 from metasym.guard import NonFiniteError, guarded_gradient
 from metasym.learners.base import Learner
-from metasym.randomness import random_state, restore_random_state, step_seed, task_ids, validation_seed
+from metasym.randomness import Draws, random_state, restore_random_state, validation_seed
 from metasym.signals import SIGNALS
 from metasym.tasks.sampling import explained, sample
 from metasym.types import MetasymError, Params, Record, Tasks
@@ -129,16 +129,17 @@ class OuterLoop:
     best: Best | None = None
     _parameters: Params = field(init=False)
     _settings: dict[str, Any] = field(init=False)
+    _draws: Draws = field(init=False)
 
     def __post_init__(self) -> None:
         self._parameters = self.learner.outer_parameters()
         self._settings = self._describe_run()
+        self._draws = Draws(self.seed, self.tasks_per_step)
 
     def advance(self, began: float, first: int) -> Record:
         """Do one outer step; the rate in its Record counts from step ``first``, time ``began``."""
         step = self.step + 1
-        seed = step_seed(self.seed, step)
-        ids = task_ids(seed, len(self.tasks), self.tasks_per_step)
+        seed, ids = self._draws.at(step, len(self.tasks))
         mine = ids[self.ranks.share(len(ids))]
         episodes = sample(self.tasks, mine, seed).to(self.device)
         with self._precision(), explained(episodes, f"step {step}"):

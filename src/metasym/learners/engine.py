@@ -51,7 +51,7 @@ class ClosedEngine:
     ) -> tuple[OuterLoss, Params] | None:
         """The losses and the gradient of their sum over ``total_tasks``, likewise, without autograd.
 
-        By the names of ``learner.outer_parameters()``, and possibly more.
+        By the names of ``learner.outer_parameters()``, and in their order.
         """
         if isinstance(learner.model, nn.Conv2d):
             return None  # small, and left to autograd
@@ -68,10 +68,16 @@ class ClosedEngine:
             total_tasks=total_tasks,
             compiled=ways["compile"] == "yes",
         )
-        named = {V_NAME: by.v, U_NAME: by.U, "bias": by.bias}  # the model is the layer
+        # The model is the layer. Its parameters are not listed: walking through its modules takes longer than this.
+        named = (("bias", layer.bias, by.bias), (V_NAME, layer.v, by.v), (U_NAME, layer.U, by.U))
+        fixed = () if learner.learn_start else learner.inner_names
+        gradient = {
+            f"model.{name}": g
+            for name, p, g in named
+            if p is not None and g is not None and p.requires_grad and name not in fixed
+        }
         rates = {V_NAME: by.rates_v, U_NAME: by.rates_U}
-        gradient = {f"model.{name}": g for name, g in named.items() if g is not None}
-        by_rates = {name: g for name, g in rates.items() if g is not None}
+        by_rates = {name: rates[name] for name in learner.inner_names}
         gradient.update({f"rates.{name}": g for name, g in learner.rates.pull_back(by_rates).items()})
         return losses, gradient
 

@@ -141,8 +141,7 @@ class GradientLearner(Learner):
         if self.chunk_size is None or self.chunk_size >= episodes.count:
             found = self._closed.gradient(self, episodes, total_tasks or episodes.count)
             if found is not None:
-                losses, by_name = found
-                return losses, {name: by_name[name] for name in self.outer_parameters()}
+                return found
         return super().outer_gradient(episodes, total_tasks=total_tasks)
 
     def scores(self, episodes: Episode, metric: Metric, *, inner_steps: int | None = None) -> Tensor:

@@ -18,15 +18,22 @@ from torch import Tensor
 from metasym.types import Batch, Episode, MetasymError, Tasks
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_ROUNDS = (
+    (np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)),
+    (np.uint64(27), np.uint64(0x94D049BB133111EB)),
+)
+_LAST, _ONE = np.uint64(31), np.uint64(1)
 _BITS = 2**64 - 1
 
 
 def _splitmix(state: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     """One round of the SplitMix64 finaliser on uint64 values: a bijection that scatters all bits."""
     z = state + _GOLDEN
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
+    for shift, factor in _ROUNDS:
+        z ^= z >> shift
+        z *= factor
+    z ^= z >> _LAST
+    return z
 
 
 def _splitmix_one(state: int) -> int:
@@ -49,11 +56,10 @@ def mix(*parts: int | Tensor) -> Tensor:
                 state = _splitmix_one(state ^ (int(part) & _BITS))
                 continue
             array = np.asarray(part.numpy() if isinstance(part, Tensor) else part, dtype=np.int64)
-            before = np.asarray(state, dtype=np.uint64)
-            state = _splitmix(np.asarray(before ^ array.astype(np.uint64), dtype=np.uint64))
+            state = _splitmix(np.asarray(state, dtype=np.uint64) ^ array.view(np.uint64))
     if isinstance(state, int):
         return torch.tensor(state >> 1)
-    return torch.from_numpy(np.asarray(state >> np.uint64(1)).astype(np.int64))
+    return torch.from_numpy(np.asarray(state >> _ONE).view(np.int64))
 
 
 def seeded(seed: int) -> torch.Generator:
@@ -94,13 +100,13 @@ def sample(tasks: Tasks, ids: Tensor, seed: int) -> Episode:
     batched = getattr(tasks, "episodes", None)
     if batched is not None:
         found = _method(tasks, "episodes")(ids, seeds)
-        return check_episode(found, f"tasks {_some(ids)}", leading=tuple(ids.shape))
+        return check_episode(found, _Some(ids), leading=tuple(ids.shape))
     make, numbers = _method(tasks, "episode"), ids.tolist()
     return stack([make(i, seeded(s)) for i, s in zip(numbers, seeds.tolist(), strict=True)], numbers)
 
 
-def check_episode(found: Any, name: str, *, leading: tuple[int, ...]) -> Episode:
-    """Refuse what a task family must not return, by types and shapes alone; ``name`` is what errors call it.
+def check_episode(found: Any, name: object, *, leading: tuple[int, ...]) -> Episode:
+    """Refuse what a task family must not return, by types and shapes alone; ``str(name)`` is what errors call it.
 
     ``leading`` is ``()`` for the episode of one task, ``(tasks,)`` for those of many.
     """
@@ -129,7 +135,7 @@ def check_episode(found: Any, name: str, *, leading: tuple[int, ...]) -> Episode
     return found
 
 
-def _check_ids(ids: Any, name: str, leading: tuple[int, ...]) -> None:
+def _check_ids(ids: Any, name: object, leading: tuple[int, ...]) -> None:
     if isinstance(ids, int) and not leading:
         return
     if not isinstance(ids, Tensor) or ids.is_floating_point() or tuple(ids.shape) != leading:
@@ -173,6 +179,12 @@ def _method(tasks: Tasks, name: str) -> Any:
     return found
 
 
-def _some(ids: Tensor) -> str:
-    numbers = [str(i) for i in ids[:5].tolist()]
-    return ", ".join(numbers) + (", ..." if len(ids) > 5 else "")
+class _Some:
+    """What errors call the tasks ``ids``; made into text only when there is an error."""
+
+    def __init__(self, ids: Tensor) -> None:
+        self.ids = ids
+
+    def __str__(self) -> str:
+        numbers = [str(i) for i in self.ids[:5].tolist()]
+        return "tasks " + ", ".join(numbers) + (", ..." if len(self.ids) > 5 else "")
