@@ -26,6 +26,7 @@ ORDER = [
     "kernels",
     "gram",
     "joint",
+    "closed_layer",
     "closed",
     "quadratic",
     "nn",

@@ -20,51 +20,15 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from metasym.contraction import DenseLayer, dense_layer, last_dense_layer
-from metasym.joint import is_joint
+from metasym.closed_layer import Layer, contract, gradient_by_U
 from metasym.kernels.filter_steps import can_step, filter_steps
-from metasym.types import Batch, Episode, OuterLoss
-
-
-class Layer(NamedTuple):
-    """The layer ``y = x W^T + bias`` with ``vec(W) = U v`` at the start of adaptation."""
-
-    U: Tensor
-    """``[m n, k]``."""
-    v: Tensor
-    """``[k]``."""
-    bias: Tensor | None
-    """``[m]``; not adapted."""
-    rates_U: Tensor | None
-    """``[steps]``, or None where U does not adapt."""
-    rates_v: Tensor
-    """``[steps]`` or ``[steps, k]``."""
-
-
-def find_layer(model: nn.Module, inner: list[str]) -> DenseLayer | None:
-    """The layer, if ``model`` is one dense reparameterized Linear whose v, or U and v, are what adapts."""
-    if is_joint(model, inner):
-        return dense_layer(model, "", None)
-    layer = last_dense_layer(model, inner)
-    return None if layer is None or layer.head is not None else layer
-
-
-def flat_rows(episodes: Episode, layer: DenseLayer) -> tuple[Batch, Batch] | None:
-    """Support and query as ``x [tasks, rows, n]`` and ``y [tasks, rows, m]``; None for data that do not fit."""
-    found = []
-    for x, y in episodes[:2]:
-        fits = x.shape[:-1] == y.shape[:-1] and (x.shape[-1], y.shape[-1]) == (layer.inputs, layer.outputs)
-        if not fits or not x.dtype == y.dtype == layer.U.dtype or x.requires_grad or y.requires_grad:
-            return None
-        tasks = len(x)
-        found.append(Batch(x.reshape(tasks, -1, layer.inputs), y.reshape(tasks, -1, layer.outputs)))
-    return found[0], found[1]
+from metasym.types import Batch, OuterLoss
 
 
 def closed_loss(
@@ -125,25 +89,13 @@ def _fused(
     if bias is not None:
         y, y_query = y - bias, y_query - bias
     rows = torch.cat([support.x.flatten(0, 1), query.x.flatten(0, 1)])
-    contracted = _contract(rows, U, m)
+    contracted = contract(rows, U, m)
     found = filter_steps(
         contracted, v, rates, y, y_query, weight=weight, first_order=first_order, bias=bias is not None
     )
-    by_U = _by_contracted(rows, contracted, m, k) if learned else None
+    by_U = gradient_by_U(rows, contracted, m, k) if learned else None
     by_rates = found.rates if rates.ndim > 1 else found.rates.sum(1)
     return OuterLoss(*found.losses.unbind()), Layer(by_U, found.v, found.bias, None, by_rates)  # type: ignore[arg-type]
-
-
-def _contract(rows: Tensor, U: Tensor, m: int) -> Tensor:
-    """``rows [rows, n]`` times ``U [m n, k]``: ``[rows, m k]``."""
-    n, k = rows.shape[1], U.shape[1]
-    # Input-major, so that one product serves all outputs; copying U costs a tenth of the product.
-    return rows @ U.reshape(m, n, k).transpose(0, 1).reshape(n, m * k)
-
-
-def _by_contracted(rows: Tensor, by: Tensor, m: int, k: int) -> Tensor:
-    """The gradient by U ``[m n, k]`` from that by what :func:`_contract` gave."""
-    return (rows.mT @ by).view(-1, m, k).transpose(0, 1).reshape(-1, k)
 
 
 def _gradient(
@@ -248,7 +200,7 @@ def _unroll(
     rows = x.reshape(-1, n)
     if input_first:
         rows = torch.cat([rows, query.x.reshape(-1, n)])
-    contracted = _contract(rows, U, m)
+    contracted = contract(rows, U, m)
     A = contracted[: tasks * e].view(tasks, e * m, k)
     B = contracted[tasks * e :].view(tasks, q * m, k) if input_first else None
     target = (y if bias is None else y - bias).reshape(tasks, 1, e * m)
@@ -350,7 +302,7 @@ def _by_U(
         torch.bmm(torch.cat(left, 1).mT, torch.cat(right, 1), out=by_contracted[:count].view(own))
     if trail.B is not None:
         torch.mul(by_residual.mT, trail.v[-1], out=by_contracted[count:].view(trail.B.shape))
-    by_U = _by_contracted(trail.rows, by_contracted, m, k)
+    by_U = gradient_by_U(trail.rows, by_contracted, m, k)
     return by_U if by_W is None else by_U.addmm_(by_W.mT, trail.v[-1].view(tasks, k))
 
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
-from metasym.closed import Layer, closed_gradient, closed_loss, find_layer, flat_rows
+from metasym.closed import closed_gradient, closed_loss
+from metasym.closed_layer import Layer, find_layer, flat_rows
 from metasym.contraction import DenseLayer
 from metasym.functional import is_squared, parameters_of
 from metasym.gram import ConvolutionPredictor, convolution_predictor
@@ -77,7 +78,7 @@ class ClosedEngine:
             if p is not None and g is not None and p.requires_grad and name not in fixed
         }
         rates = {V_NAME: by.rates_v, U_NAME: by.rates_U}
-        by_rates = {name: rates[name] for name in learner.inner_names}
+        by_rates = {name: g for name, g in rates.items() if g is not None}
         gradient.update({f"rates.{name}": g for name, g in learner.rates.pull_back(by_rates).items()})
         return losses, gradient
 
