@@ -46,6 +46,7 @@ ORDER = [
     "metrics",
     "progress",
     "randomness",
+    "supply",
     "checkpoint",
     "evaluation",
     "guard",

@@ -20,9 +20,10 @@ from metasym.distributed import Ranks
 from metasym.evaluation import MetricChoice, evaluate
 from metasym.guard import NonFiniteError, guarded_gradient
 from metasym.learners.base import Learner
-from metasym.randomness import Draws, random_state, restore_random_state, validation_seed
+from metasym.randomness import random_state, restore_random_state, validation_seed
 from metasym.signals import SIGNALS
-from metasym.tasks.sampling import explained, sample
+from metasym.supply import Supply
+from metasym.tasks.sampling import explained
 from metasym.types import MetasymError, Params, Record, Tasks
 
 OptimizerFactory = Callable[[Iterable[nn.Parameter]], Optimizer]
@@ -129,19 +130,18 @@ class OuterLoop:
     best: Best | None = None
     _parameters: Params = field(init=False)
     _settings: dict[str, Any] = field(init=False)
-    _draws: Draws = field(init=False)
+    _supply: Supply = field(init=False)
 
     def __post_init__(self) -> None:
         self._parameters = self.learner.outer_parameters()
         self._settings = self._describe_run()
-        self._draws = Draws(self.seed, self.tasks_per_step)
+        self._supply = Supply(self.tasks, seed=self.seed, wanted=self.tasks_per_step, ranks=self.ranks)
 
     def advance(self, began: float, first: int) -> Record:
         """Do one outer step; the rate in its Record counts from step ``first``, time ``began``."""
         step = self.step + 1
-        seed, ids = self._draws.at(step, len(self.tasks))
-        mine = ids[self.ranks.share(len(ids))]
-        episodes = sample(self.tasks, mine, seed).to(self.device)
+        ids, found = self._supply.at(step)
+        episodes = found.to(self.device)
         with self._precision(), explained(episodes, f"step {step}"):
             result = guarded_gradient(self.learner, episodes, ids, self.ranks, step=step, skip=self.skip)
         self._descend(result.gradient, result.norm)

@@ -8,7 +8,10 @@ from torch import nn
 from torch.optim.lr_scheduler import StepLR
 from toy_learner import Lines, ToyMAML, bits, flat, learner, msr, reproducible
 
+from metasym.distributed import Ranks
 from metasym.randomness import step_seed, task_ids
+from metasym.supply import Supply
+from metasym.tasks.arrays import ArrayTasks
 from metasym.tasks.sampling import sample
 from metasym.training import train
 from metasym.types import MetasymError
@@ -224,3 +227,23 @@ def test_optimizers_and_schedulers_of_something_else_are_refused():
 def test_a_learner_on_no_real_device_is_refused():
     with pytest.raises(MetasymError, match="'meta'"):
         train(learner().to("meta"), Lines(), outer_steps=1)
+
+
+@pytest.mark.parametrize("examples", [2, 5000])
+def test_episodes_made_ahead_are_those_of_their_step(examples: int) -> None:
+    """Those of eight steps at once, and of one where they are large, from any step on, and on two ranks."""
+    x = torch.arange(10.0 * examples).view(10, examples, 1)
+    tasks = ArrayTasks(x, x + 0.5, support=1)
+    ranks = [Supply(tasks, seed=3, wanted=4, ranks=r) for r in (Ranks(), Ranks(0, 2), Ranks(1, 2))]
+    for step in [*range(1, 70), 7, 100, 101]:
+        seed = step_seed(3, step)
+        wanted = task_ids(seed, 10, 4)
+        expected = sample(tasks, wanted, seed)
+        (ids, whole), *halves = (supply.at(step) for supply in ranks)
+        assert torch.equal(ids, wanted)
+        assert torch.equal(whole.ids, wanted)
+        for side in (0, 1):
+            for part in (0, 1):
+                assert torch.equal(whole[part][side], expected[part][side])
+                joined = torch.cat([half[part][side] for _, half in halves])
+                assert torch.equal(joined, expected[part][side])
