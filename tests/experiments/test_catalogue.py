@@ -45,6 +45,8 @@ def test_every_cell_of_the_paper_has_a_name():
     assert set(TABLE3) == set(table3) == set(names("aug-*"))
     assert len(names()) == 42 + 9 + 36
     assert names("translation/*/msr-fc") == [n for n in names() if n.endswith("/msr-fc")]
+    assert names("aug-omniglot/20way-1shot/maml") == ["aug-omniglot/20way-1shot/maml"]  # not maml-big too
+    assert len(names("20way-1shot/maml")) == 3
 
 
 @pytest.mark.paper

@@ -27,10 +27,15 @@ def printed(name: str) -> Printed | None:
 
 
 def names(pattern: str | None = None) -> list[str]:
-    """The names of all experiments; of those that match ``pattern``, or contain it, where one is given."""
+    """The names of all experiments; of those that match ``pattern``, or contain it, where one is given.
+
+    A whole name is that experiment alone, also where others begin with it (``.../maml``, ``.../maml-big``).
+    """
     found = list(_cells())
     if pattern is None:
         return found
+    if pattern in found:
+        return [pattern]
     return [name for name in found if fnmatch.fnmatchcase(name, pattern) or pattern in name]
 
 
