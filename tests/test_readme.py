@@ -26,6 +26,6 @@ def test_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_users_own_example_is_short() -> None:
-    section = README.read_text().split("## Your own network, your own tasks")[1]
+    section = README.read_text().split("## From Python")[1]
     code = BLOCK.findall(section)[0][0]
     assert len([line for line in code.splitlines() if line.strip()]) <= 20
