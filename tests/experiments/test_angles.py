@@ -66,8 +66,15 @@ def test_the_command_line(runs, tmp_path, capsys):
     assert measured[0]["degrees"] == list(range(0, 181, 15))
     assert len(measured[0]["scores"]["flipped 45"]["per_task"]) == 3
     assert {p.name for p in out.iterdir()} >= {f"angles-aug-omniglot-5way-1shot.{k}" for k in ("png", "svg")}
-    rows = [line for line in page.read_text().splitlines() if line.startswith("| aug-")]
-    assert [row.split(" | ")[1] for row in rows] == ["msr", "msr", "maml", "maml", "msr - maml", "msr - maml"]
+    rows = [line for line in page.read_text().splitlines() if line.startswith("| m")][1:]
+    assert [row.split(" | ")[0][2:] for row in rows] == [
+        "msr",
+        "msr",
+        "maml",
+        "maml",
+        "msr - maml",
+        "msr - maml",
+    ]
     assert "Accuracy on turned query images" in capsys.readouterr().out
     assert main(["angles", str(tmp_path / "nothing"), "--out", str(out)]) == 2
     assert "expected the config of a run" in capsys.readouterr().err
@@ -87,15 +94,15 @@ def test_differences_are_paired_and_figures_the_same_every_time(tmp_path):
     table = angles_table(both)
     assert table.header[-2:] == ("0°", "90°")
     # The tasks differ by much, the methods by the same 10 points on each of them.
-    assert table.rows[4] == (
+    assert table.rows[4] == ("msr - maml", "+10.0 ± 0.0", "+10.0 ± 0.0", "no", "+10.0 ± 0.0", "+10.0 ± 0.0")
+    assert PROBLEM in table.title
+    other = {**both[1], "experiment": "aug-omniglot/20way-1shot/maml"}
+    assert [row[0] for row in angles_table([*both, other]).rows][::2] == [
         PROBLEM,
-        "msr - maml",
-        "+10.0 ± 0.0",
-        "+10.0 ± 0.0",
-        "no",
-        "+10.0 ± 0.0",
-        "+10.0 ± 0.0",
-    )
+        PROBLEM,
+        other["experiment"][:-5],
+        PROBLEM,
+    ]
     first = [f.read_bytes() for f in angles_figures(both, tmp_path)]
     assert [f.read_bytes() for f in angles_figures(both, tmp_path)] == first
     angles_file(both[0], tmp_path / "angles")

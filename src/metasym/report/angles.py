@@ -42,7 +42,10 @@ def angles_table(measured: Sequence[dict[str, Any]]) -> Table:
         "interval; support images are never changed.",
         "Flips: both at random, before turning. Differences are of the same tasks, task by task.",
     )
-    return Table("Accuracy on turned query images", header, tuple(rows), remarks)
+    title = "Accuracy on turned query images"
+    if len({row[0] for row in rows}) == 1:  # a column for it would push the numbers off the terminal
+        title, header, rows = f"{title}, {rows[0][0]}", header[1:], [row[1:] for row in rows]
+    return Table(title, header, tuple(rows), remarks)
 
 
 def angles_figures(measured: Sequence[dict[str, Any]], out: Path) -> list[Path]:
