@@ -10,7 +10,7 @@ from torch import nn
 
 import metasym as ms
 from metasym import MetasymError
-from metasym.pruning import NuclearAdam, compress, shrink_singular_values
+from metasym.pruning import NuclearAdam, complete, compress, shrink_singular_values
 
 
 @given(rows=st.integers(1, 12), k=st.integers(1, 8), by=st.floats(0, 4), seed=st.integers(0, 1000))
@@ -95,3 +95,29 @@ def test_bad_input_is_one_line() -> None:
         ms.symmetries(layer)[""].U.zero_()
     with pytest.raises(MetasymError, match="not all zero in layer ''"):
         compress(layer)
+
+
+def test_completing_adds_what_is_missing_and_changes_no_weight() -> None:
+    g = torch.Generator().manual_seed(0)
+    U = torch.randn(12, 2, generator=g, dtype=torch.float64) @ torch.randn(
+        2, 5, generator=g, dtype=torch.float64
+    )
+    layer = nn.Linear(4, 3, bias=False, dtype=torch.float64)
+    ms.reparameterize(layer, lambda *_: ms.DenseSymmetry((3, 4), U=U))
+    weight = layer.weight.detach().clone()
+    assert complete(layer, 0.1) == {"": 12}
+    torch.testing.assert_close(layer.weight.detach(), weight)
+    values, before = (torch.linalg.svdvals(M) for M in (layer.parametrizations.weight[0].U.detach(), U))
+    torch.testing.assert_close(values[:2], before[:2])
+    torch.testing.assert_close(values[2:], 0.1 * before[0].expand(10))
+    complete(layer, 1.0)
+    whole = layer.parametrizations.weight[0].U.detach()
+    torch.testing.assert_close(whole @ whole.T, before[0] ** 2 * torch.eye(12, dtype=torch.float64))
+    torch.testing.assert_close(layer.weight.detach(), weight)
+
+
+def test_completing_refuses_what_it_cannot_do() -> None:
+    with pytest.raises(MetasymError, match="strength above 0 and up to 1, found 0"):
+        complete(nn.Linear(2, 2), 0)
+    with pytest.raises(MetasymError, match="dense symmetries, found none in Linear"):
+        complete(nn.Linear(2, 2), 0.5)

@@ -1,4 +1,4 @@
-"""Finding how few filter entries a family of tasks needs: an optimizer that prunes U, and dropping what it pruned.
+"""How few filter entries a family of tasks needs: an optimizer that prunes U, dropping what it pruned, undoing it.
 
 The inner problem only sees U up to a rotation of the filter, ``(U R, R^T v)``, so sparsity of U's columns
 means nothing by itself. What does is the rank of U. The nuclear norm, the sum of U's singular values, does not
@@ -101,3 +101,36 @@ def compress(model: nn.Module, *, tolerance: float = 1e-3, equal: bool = False) 
     if not left:
         raise MetasymError(f"expected a model with dense symmetries, found none in {type(model).__name__}")
     return left
+
+
+@torch.no_grad()
+def complete(model: nn.Module, strength: float) -> dict[str, int]:
+    """Give every dense symmetry of ``model``, in place, the directions that its U lacks: the inverse of pruning.
+
+    U ``[rows, k]`` with principal directions p_i and singular values s_i becomes the square matrix
+    ``t I + sum_i max(s_i - t, 0) p_i p_i^T`` with ``t = strength * max_i s_i``: directions that are missing or weaker
+    get the strength t, those above it, and the weight, stay as they were. As a prior of an exact solve no weight is
+    ruled out any more; at 1 all directions are alike, which is the plain layer. Returns the filter sizes by layer.
+    Make a new learner and optimizer afterwards: the parameters' shapes have changed.
+    """
+    if not 0 < strength <= 1:
+        raise MetasymError(f"expected a strength above 0 and up to 1, found {strength}")
+    sizes: dict[str, int] = {}
+    for name, plist in symmetric_lists(model):
+        symmetry = plist[0]
+        if not isinstance(symmetry, DenseSymmetry) or plist.original.numel() != symmetry.filter_shape[0]:
+            continue
+        principal, values, V = torch.linalg.svd(symmetry.U.double(), full_matrices=False)
+        rows, least = len(principal), strength * float(values[0])
+        # Symmetric, of all square roots of U U^T: no basis of what is missing has to be chosen.
+        U = (principal * (values - least).clamp_min(0)) @ principal.mT
+        U.diagonal().add_(least)
+        v = principal @ (values / values.clamp_min(least) * (V @ plist.original.double()))
+        plist[0] = DenseSymmetry(
+            symmetry.weight_shape, U=U.to(symmetry.U.dtype), learnable=symmetry.learnable
+        )
+        plist.original = nn.Parameter(v.to(plist.original.dtype), requires_grad=plist.original.requires_grad)
+        sizes[name] = rows
+    if not sizes:
+        raise MetasymError(f"expected a model with dense symmetries, found none in {type(model).__name__}")
+    return sizes

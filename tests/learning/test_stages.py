@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -11,6 +12,7 @@ import torch.nn.functional as F
 
 import metasym as ms
 from metasym.experiments.learning.choosing import choose
+from metasym.experiments.learning.completing import choose_strength, missing
 from metasym.experiments.learning.options import Options
 from metasym.experiments.learning.stages import (
     FIND_LR,
@@ -63,6 +65,39 @@ def test_what_the_tasks_do_use_stays_however_weak(tmp_path):
     U[:, 3] *= 0.08
     choices, learner, tasks = prepared(tmp_path, U)
     assert _tolerance(choices, learner, tasks) < 0.08
+
+
+def test_what_was_never_seen_is_given_back(tmp_path):
+    """The defect of few tasks: a U that lacks a direction is no worse pruned than whole, so nothing was noticed."""
+    choices, learner, tasks = prepared(tmp_path, with_more(0.0)[:, :3])
+    square = float(np.square(circular(tasks=40)["y"]).mean())
+    found, given = missing(choices, learner, tasks, square)
+    assert given is not None
+    assert given.before_train > 0.1 * square
+    assert given.after_train < 0.01 * square
+    assert found.model.weight.shape == (4, 4)
+    assert found.penalty == learner.penalty
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.5])
+def test_a_U_with_all_directions_is_left_alone(tmp_path, noise):
+    choices, learner, tasks = prepared(tmp_path, with_more(0.0)[:, :4], noise)
+    assert missing(choices, learner, tasks, 1.0) == (learner, None)
+
+
+def test_a_filter_size_that_was_asked_for_is_kept(tmp_path):
+    choices, learner, tasks = prepared(tmp_path, with_more(0.0)[:, :3])
+    asked = dataclasses.replace(choices, filter_size=3)
+    assert missing(asked, learner, tasks, 1.0) == (learner, None)
+
+
+def test_a_symmetry_stays_readable_unless_that_costs_too_much():
+    errors = {0.0: (0.6, 0.4), 0.01: (0.6, 0.01), 0.1: (0.58, 0.0), 0.3: (0.5, 0.0), 1.0: (0.55, 0.0)}
+    assert choose_strength(errors, [], 1.0) == 0.3  # the best from few examples
+    assert choose_strength(errors, [0.0, 0.01, 0.1], 1.0) == 0.1
+    assert choose_strength({**errors, 1.0: (0.1, 0.0)}, [0.0, 0.01, 0.1], 1.0) == 1.0
+    assert choose_strength({0.0: (0.01, 0.02), 0.01: (0.02, 0.0), 1.0: (0.9, 0.0)}, [0.0, 0.01], 1.0) == 0.0
+    assert choose_strength({0.0: (0.5, 0.5), 0.01: (0.51, 0.2), 1.0: (0.9, 0.0)}, [], 1.0) == 0.01
 
 
 def test_the_penalty_follows_the_noise(tmp_path):

@@ -136,6 +136,8 @@ def _summary(found: Learned) -> None:
         _line(out, f"Found in {layer.name or 'the layer'}: {layer.verdict}.")
         for note in layer.notes:
             _line(out, f"  note: {note}")
+    if found.msr.get("completed"):
+        _line(out, _given_back(found.msr["completed"]))
     if found.maml is not None:
         _line(out, _judgement(found.msr, found.maml))
     folder = found.folder
@@ -147,6 +149,19 @@ def _summary(found: Learned) -> None:
     _line(out, f"More: metasym inspect {folder}, metasym report {folder}{baseline}")
     _line(out, "Use it from Python:")
     _line(out, snippet(found.folder, found.choices))
+
+
+def _given_back(given: dict[str, Any]) -> str:
+    """That U had too few directions for the validation tasks, and what giving them back brought."""
+    how = "as plain weights" if given["strength"] == 1 else f"at {given['strength']:g} of the strongest"
+    few, many = (
+        f"from {given[f'before{which}']:.4g} to {given[f'after{which}']:.4g}" for which in ("", "_train")
+    )
+    return (
+        "U lacked directions that the tasks need, pruned or never seen in training; they were given back "
+        f"{how}. The validation error goes {few} (from {given['support']} support examples), "
+        f"{many} (from {given['train_support']})."
+    )
 
 
 def _judgement(a: dict[str, Any], b: dict[str, Any]) -> str:

@@ -21,6 +21,7 @@ import metasym
 from metasym.checkpoint import CURRENT, load
 from metasym.experiments.files import CONFIG, RESULT, make_folder, read_json, read_result, write_json
 from metasym.experiments.learning.choosing import choose, split
+from metasym.experiments.learning.completing import completed, missing
 from metasym.experiments.learning.networks import load_function, plain_network, symmetric_network
 from metasym.experiments.learning.options import Choices, Options, Reason
 from metasym.experiments.learning.stages import (
@@ -189,7 +190,7 @@ def _finished(folder: Path) -> dict[str, Any] | None:
 
 
 def _msr(run: _Run) -> dict[str, Any]:
-    """Find, prune, refine; then score and inspect."""
+    """Find, prune, refine, give back what was pruned too much; then score and inspect."""
     found = _finished(run.folder)
     if found is not None:
         return found
@@ -205,11 +206,18 @@ def _msr(run: _Run) -> dict[str, Any]:
     choose_penalty(choices, learner, stage.validation)
     run.note("MSR: U is learned")
     steps, rate = fit(choices, learner, stage, run.metric)
+    sizes = {name: list(s.filter_shape) for name, s in symmetries(learner.model).items()}  # the checkpoint's
+    learner, given = missing(choices, learner, run.validation, run.file.y_rms**2)
     result = _score(run, learner, "msr", choices.find_steps + steps, rate)
     report = inspect(learner.model)
     save_symmetry(learner.model, run.folder / SYMMETRY, report)
-    sizes = {name: list(s.filter_shape) for name, s in symmetries(learner.model).items()}
-    return _write(run, run.folder, {**result, "filter_sizes": sizes, "symmetry": report.to_json()}, began)
+    found = {
+        **result,
+        "filter_sizes": sizes,
+        "completed": None if given is None else given.as_dict(),
+        "symmetry": report.to_json(),
+    }
+    return _write(run, run.folder, found, began)
 
 
 def _maml(run: _Run) -> dict[str, Any]:
@@ -330,14 +338,17 @@ def open_learned(
         )
     loss = loss_of(config["data"]["classes"])
     penalty = result["penalty"] if result.get("penalty") is not None else 0.0
-    learner: GradientLearner
     if config["method"] == "msr":
         sizes = {name: math.prod(shape) for name, shape in result["filter_sizes"].items()}
-        learner = msr(choices, symmetric_network(choices, sizes, function), loss, penalty)
-    else:
-        learner = maml(choices, plain_network(choices, function), loss, penalty)
-    load(path / CURRENT, learner)
-    return config, choices, learner
+        found = load(path / CURRENT, msr(choices, symmetric_network(choices, sizes, function), loss, penalty))
+        given = result.get("completed")
+        return (
+            config,
+            choices,
+            found if given is None else completed(choices, found, float(given["strength"])),
+        )
+    learner = maml(choices, plain_network(choices, function), loss, penalty)
+    return config, choices, load(path / CURRENT, learner)
 
 
 __all__ = ["Learned", "command", "learn", "load_function", "open_learned"]
