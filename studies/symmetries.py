@@ -153,6 +153,7 @@ def run(cell: Cell, work: Path, results: Path) -> dict[str, Any]:
         **judged(cell.family, report),
         "filter_size": report.filter_size,
         "effective_filter_size": report.effective_filter_size,
+        "given_back": None if learned["completed"] is None else learned["completed"]["strength"],
         "free_weights": int(planted_basis(cell.family).shape[1]),
         "residual": report.residual,
         "margin": report.margin,
