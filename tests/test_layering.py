@@ -31,6 +31,7 @@ ORDER = [
     "quadratic",
     "nn",
     "stages",
+    "convolutions",
     "layer_order",
     "chain",
     "chain_estimates",

@@ -6,6 +6,7 @@ layers in a row. Layers that :mod:`metasym.stages` knows get their own stage, al
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,10 +16,11 @@ from torch.func import functional_call
 from torch.nn.utils import parametrize
 
 from metasym import kernels
+from metasym.convolutions import Convolution, first_pair
 from metasym.functional import measure
 from metasym.layer_order import Part, hooked, layers_in_order, plain_type
 from metasym.nn import TaskBatchNorm2d
-from metasym.stages import Anything, Convolution, Linear, NormPool, Stage, Step, first_pair
+from metasym.stages import Anything, Linear, NormPool, Stage, Step
 from metasym.symmetry import KroneckerSymmetry
 from metasym.types import Batch, Episode, Loss, Params
 
@@ -53,6 +55,15 @@ class Chain:
             start = self.effective(dict(model.named_parameters()))
         self.shapes = [p.shape for p in start.values()]
         self._seen: dict[tuple[int, ...], list[torch.Size]] = {}
+        self._ways: dict[str, Chain] = {}
+
+    def by(self, convolve: str) -> Chain:
+        """The same chain whose convolutions go the way ``convolve`` (see ``metasym.paths``)."""
+        if convolve not in self._ways:
+            found = copy.copy(self)
+            found.stages = [s.by(convolve) if isinstance(s, Convolution) else s for s in self.stages]
+            self._ways[convolve] = found
+        return self._ways[convolve]
 
     def effective(self, params: Params) -> Params:
         """The effective parameters from the model's own, differentiably."""
@@ -144,14 +155,18 @@ class Chain:
 
     def multiply_adds(self, inputs: tuple[int, ...]) -> int:
         """Of the convolutions and linear layers, for one example of shape ``inputs``."""
-        total = 0
         sizes = dict(zip(self.names, self.shapes, strict=True))
-        for stage, shape in zip(self.stages, self._shapes(inputs), strict=True):
-            if isinstance(stage, Convolution):
-                total += sizes[stage.weight].numel() * shape[1] * shape[2]
-            elif isinstance(stage, Linear):
-                total += sizes[stage.weight].numel()
-        return total
+        linear = sum(sizes[stage.weight].numel() for stage in self.stages if isinstance(stage, Linear))
+        return linear + sum(W.numel() * places.numel() for _, W, places in self.convolutions(inputs))
+
+    def convolutions(self, inputs: tuple[int, ...]) -> list[tuple[Convolution, torch.Size, torch.Size]]:
+        """Each with its weight's shape and its output's height and width."""
+        sizes = dict(zip(self.names, self.shapes, strict=True))
+        return [
+            (stage, sizes[stage.weight], shape[1:3])
+            for stage, shape in zip(self.stages, self._shapes(inputs), strict=True)
+            if isinstance(stage, Convolution)
+        ]
 
     def _shapes(self, inputs: tuple[int, ...]) -> list[torch.Size]:
         """Of each stage's output, from a run with two examples of zeros; remembered."""

@@ -20,6 +20,7 @@ WAYS: dict[str, tuple[str, ...]] = {
     "contract": ("filter", "input"),
     "compile": ("no", "yes"),
     "map": ("vmap", "loop"),
+    "convolve": ("direct", "winograd"),
 }
 """The decisions and their ways; where estimates are equal the first way is taken.
 
@@ -29,6 +30,8 @@ WAYS: dict[str, tuple[str, ...]] = {
 decides for the query set (its support set is always contracted first), the mapped one for each set by itself.
 ``compile``: whether torch.compile is used.
 ``map``: how torch.func goes over tasks, all at once or one after the other (an argument of its own, too).
+``convolve``: how the chain convolves with 3 x 3 kernels: torch's convolution, or Winograd's algorithm, which
+needs four times fewer multiplications and is compiled on first use (``kernels/winograd.cpp``).
 """
 
 Forced = Mapping[str, str]

@@ -11,7 +11,7 @@ where nothing before has a direction; ``dx`` is None where nothing before has pa
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -21,9 +21,6 @@ from torch.func import functional_call
 
 from metasym import kernels
 from metasym.types import Params
-
-_FEW_INPUTS = 32
-"""Up to so many entries of a patch, a product with the patches beats torch's convolution (measured: 9, 27)."""
 
 
 class Step(NamedTuple):
@@ -57,128 +54,6 @@ class Stage(ABC):
         self, step: Step, p: Params, tp: Params, back: Any, along: Any, tdy: Tensor, *, inputs: bool
     ) -> tuple[Tensor | None, Params]:
         """``tdx`` (where ``inputs``) and the tangents of the parameters' gradients."""
-
-
-class Convolution(Stage):
-    """A Conv2d with zero padding. A bias before a batch norm changes nothing and has no gradient."""
-
-    def __init__(self, layer: nn.Conv2d, weight: str, bias: str | None, *, before_norm: bool) -> None:
-        assert not isinstance(layer.padding, str)
-        self.names = (weight,) if bias is None else (weight, bias)
-        self.weight, self.bias, self.before_norm = weight, bias, before_norm
-        self.stride, self.padding, self.dilation = layer.stride, layer.padding, layer.dilation
-        self.kernel = layer.kernel_size
-        entries = layer.in_channels * self.kernel[0] * self.kernel[1]
-        self.by_patches = entries <= _FEW_INPUTS
-
-    def forward(self, x: Tensor, p: Params, *, graph: bool) -> Step:
-        """By a product with the patches where a patch is small."""
-        patches = self._patches(x) if self.by_patches else None
-        y = self._apply(x, patches, p[self.weight])
-        if self.bias is not None and not self.before_norm:
-            y = y + p[self.bias]
-        return Step(y, (x, patches))
-
-    def backward(
-        self, step: Step, p: Params, dy: Tensor, *, inputs: bool, keep: bool
-    ) -> tuple[Tensor | None, Params, Any]:
-        """The two halves of torch's own derivative, or a product with the patches."""
-        dp = {self.weight: self._by_weight(step, p[self.weight], dy)}
-        if self.bias is not None:
-            dp[self.bias] = self._by_bias(dy)
-        dx = self._by_input(step.kept[0], p[self.weight], dy) if inputs else None
-        return dx, dp, dy
-
-    def tangent(self, step: Step, p: Params, tx: Tensor | None, tp: Params) -> tuple[Tensor | None, Any]:
-        """``conv(x, tW) + conv(tx, W) + tb``."""
-        x, patches = step.kept
-        ty = None
-        if self.weight in tp:
-            ty = self._apply(x, patches, tp[self.weight])
-        tpatches = None
-        if tx is not None:
-            tpatches = self._patches(tx) if self.by_patches else None
-            moved = self._apply(tx, tpatches, p[self.weight])
-            ty = moved if ty is None else ty.add_(moved)
-        if self.bias in tp and not self.before_norm:
-            ty = tp[self.bias].expand_as(step.y) if ty is None else ty + tp[self.bias]
-        return ty, Step(step.y, (tx, tpatches))
-
-    def tangent_backward(
-        self, step: Step, p: Params, tp: Params, back: Any, along: Any, tdy: Tensor, *, inputs: bool
-    ) -> tuple[Tensor | None, Params]:
-        """The product rule on both halves of ``backward``."""
-        W, dy = p[self.weight], back
-        tdW = self._by_weight(step, W, tdy)
-        if along.kept[0] is not None:
-            tdW = tdW + self._by_weight(along, W, dy)
-        tdp = {self.weight: tdW}
-        if self.bias is not None:
-            tdp[self.bias] = self._by_bias(tdy)
-        tdx = None
-        if inputs:
-            tdx = self._by_input(step.kept[0], W, tdy)
-            if self.weight in tp:
-                tdx = tdx + self._by_input(step.kept[0], tp[self.weight], dy)
-        return tdx, tdp
-
-    def _apply(self, x: Tensor, patches: Tensor | None, W: Tensor) -> Tensor:
-        if patches is None:
-            y = F.conv2d(x.permute(0, 3, 1, 2), W, None, self.stride, self.padding, self.dilation)
-            return y.permute(0, 2, 3, 1).contiguous()
-        height, width = self._places(x)
-        return (patches.T @ W.flatten(1).T).view(x.shape[0], height, width, W.shape[0])
-
-    def _by_weight(self, step: Step, W: Tensor, dy: Tensor) -> Tensor:
-        x, patches = step.kept
-        if patches is not None:
-            product: Tensor = patches @ dy.flatten(0, 2)
-            return product.T.reshape(W.shape)
-        found: Tensor = self._derivative(x, W, dy, (False, True, False))[1]
-        return found
-
-    def _by_input(self, x: Tensor, W: Tensor, dy: Tensor) -> Tensor:
-        found: Tensor = self._derivative(x, W, dy, (True, False, False))[0]
-        return found.permute(0, 2, 3, 1).contiguous()
-
-    def _by_bias(self, dy: Tensor) -> Tensor:
-        return dy.new_zeros(dy.shape[-1]) if self.before_norm else dy.sum((0, 1, 2))
-
-    def _derivative(self, x: Tensor, W: Tensor, dy: Tensor, wanted: tuple[bool, bool, bool]) -> Any:
-        return torch.ops.aten.convolution_backward(
-            dy.permute(0, 3, 1, 2), x.permute(0, 3, 1, 2), W, None, self.stride, self.padding, self.dilation,
-            False, (0, 0), 1, wanted,
-        )  # fmt: skip
-
-    def _places(self, x: Tensor) -> tuple[int, int]:
-        found = [
-            (x.shape[1 + i] + 2 * self.padding[i] - self.dilation[i] * (self.kernel[i] - 1) - 1)
-            // self.stride[i]
-            + 1
-            for i in range(2)
-        ]
-        return found[0], found[1]
-
-    def _patches(self, x: Tensor) -> Tensor:
-        """``[entries of a patch, examples * places]``, entries in the order of the weight's."""
-        height, width = self._places(x)
-        vertical, horizontal = self.padding
-        x = F.pad(x.permute(3, 0, 1, 2), (horizontal, horizontal, vertical, vertical))
-        views = [
-            x[
-                :,
-                :,
-                i * self.dilation[0] : i * self.dilation[0] + (height - 1) * self.stride[0] + 1 : self.stride[
-                    0
-                ],
-                j * self.dilation[1] : j * self.dilation[1] + (width - 1) * self.stride[1] + 1 : self.stride[
-                    1
-                ],
-            ]
-            for i in range(self.kernel[0])
-            for j in range(self.kernel[1])
-        ]
-        return torch.stack(views, dim=1).flatten(0, 1).flatten(1)
 
 
 class NormPool(Stage):
@@ -224,25 +99,6 @@ class NormPool(Stage):
     def _directions(self, p: Params, tp: Params) -> tuple[Tensor, Tensor]:
         zero = torch.zeros_like(p[self.scale])
         return tp.get(self.scale, zero).contiguous(), tp.get(self.shift, zero).contiguous()
-
-
-def first_pair(stages: Sequence[Stage], steps: Sequence[Step | None], p: Params, dy: Tensor) -> Params | None:
-    """The gradients of a first convolution by patches and the norm after it, all at once; None for other pairs."""
-    conv, norm = stages
-    before, after = steps
-    if not isinstance(conv, Convolution) or not isinstance(norm, NormPool) or before is None or after is None:
-        return None
-    patches = before.kept[1]
-    if patches is None:
-        return None
-    W = p[conv.weight]
-    found = kernels.first_layer(after.kept, p[norm.scale], W.flatten(1), patches, dy)
-    if found is None:
-        return None
-    gradients = {conv.weight: found[0].reshape(W.shape), norm.scale: found[1], norm.shift: found[2]}
-    if conv.bias is not None:
-        gradients[conv.bias] = dy.new_zeros(len(W))  # a norm follows
-    return gradients
 
 
 class Linear(Stage):

@@ -11,9 +11,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import metasym as ms
+from metasym import chain_estimates
 from metasym.chain import Chain, chain_of
 from metasym.kernels import norm_pool
+from metasym.kernels.winograd import can_filter
 from metasym.learners import ANIL, MAML, MSR, GradientLearner, MSRJoint
+from metasym.models import few_shot_network
 from metasym.nn import TaskBatchNorm2d
 from metasym.paths import Sizes
 from metasym.types import Batch, Episode
@@ -47,7 +50,16 @@ class Written(nn.Module):
         return self.head(torch.tanh(self.hidden(self.extra(self.features(x)).flatten(1))))
 
 
-MODELS = {"plain": plain, "written": Written}
+def filtered() -> nn.Module:
+    """Convolutions that Winograd's algorithm knows: padded and not, before a norm and not, channels of any number."""
+    return nn.Sequential(
+        nn.Conv2d(2, 6, 3, padding=1), TaskBatchNorm2d(6), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(6, 9, 3, padding=1), TaskBatchNorm2d(9), nn.ReLU(),
+        nn.Conv2d(9, 8, 3), nn.Softplus(), nn.Flatten(), nn.Linear(72, 3),
+    )  # fmt: skip
+
+
+MODELS = {"plain": plain, "written": Written, "filtered": filtered}
 
 
 def network(name: str, reparam: str | None) -> nn.Module:
@@ -123,6 +135,46 @@ def test_the_same_as_the_plain_loop(
     method: type[GradientLearner], model: str, reparam: str | None, options: dict[str, Any]
 ) -> None:
     assert_same(*pair(method, model, reparam, **options), episodes())
+
+
+@pytest.mark.parametrize("convolve", ["direct", "winograd"])
+@pytest.mark.parametrize(
+    ("method", "reparam", "options"),
+    [
+        (MSR, "kronecker", {"inner_steps": 2}),
+        (MAML, None, {}),
+        (MAML, None, {"adapt_only": ["4.*", "10.*"]}),
+        (ANIL, None, {}),
+    ],
+)
+def test_either_way_of_convolving_is_the_plain_loop(
+    method: type[GradientLearner], reparam: str | None, options: dict[str, Any], convolve: str
+) -> None:
+    if convolve == "winograd" and not can_filter():
+        pytest.skip("no compiler on this machine")
+    fast, slow = pair(method, "filtered", reparam, **options)
+    fast.forced["convolve"] = convolve
+    data = episodes()
+    assert [str(c).split(" (")[0] for c in fast.plan(Sizes.of(data))] == [
+        "engine: chain",
+        f"convolve: {convolve}",
+    ]
+    assert_same(fast, slow, data)
+
+
+def test_wide_layers_are_convolved_by_winograds_algorithm_where_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    learner = MAML(few_shot_network("omniglot", 1, 5, "conv4"), F.cross_entropy)
+    sizes = Sizes(16, 5, 75, (1, 28, 28), ())
+    engine, convolve = learner.plan(sizes)
+    assert engine.way == "chain"
+    assert convolve.way == ("winograd" if can_filter() else "direct")
+    monkeypatch.setattr(chain_estimates, "can_filter", lambda: False)
+    assert learner.plan(sizes)[1].way == "direct"
+    learner.forced["convolve"] = "winograd"
+    with pytest.raises(ms.MetasymError, match="expected convolve=direct here .no compiled kernels."):
+        learner.plan(sizes)
 
 
 def test_the_same_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from metasym.chain import Chain, Chains
-from metasym.chain_estimates import chain_estimates
+from metasym.chain_estimates import chain_estimates, convolution_choice
 from metasym.chained import CHAIN_TYPES, ChainTask, chained_losses, chained_scores
 from metasym.contraction import layer_predictor
 from metasym.functional import (
@@ -216,7 +216,8 @@ class GradientLearner(Learner):
         else:
             engine = choose("engine", chain_estimates(chain, sizes, self.inner_steps), self.forced)
         if engine.way == "chain":
-            return (engine,)
+            assert not isinstance(chain, str)
+            return (engine, convolution_choice(chain, sizes, self.inner_steps, self.forced))
         return (engine, Choice("map", self.map, "rule on the model, or forced"))
 
     def _chain_or_why(self) -> Chain | str:
@@ -233,9 +234,10 @@ class GradientLearner(Learner):
         if x.device.type != "cpu" or torch.is_autocast_enabled("cpu") or x.dtype not in CHAIN_TYPES:
             return None
         chain = self._chain_or_why()
-        if isinstance(chain, str) or self.plan(Sizes.of(episodes))[0].way != "chain":
+        if isinstance(chain, str):
             return None
-        return chain
+        ways = {choice.name: choice.way for choice in self.plan(Sizes.of(episodes))}
+        return chain.by(ways["convolve"]) if ways["engine"] == "chain" else None
 
     def _chain_task(self) -> ChainTask:
         return ChainTask(self.loss, parameters_of(self.model), self._inner, self.rates.at)
