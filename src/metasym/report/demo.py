@@ -53,7 +53,8 @@ def demo(out: str | os.PathLike[str], *, seed: int = 0, outer_steps: int = 1000)
     with tempfile.TemporaryDirectory() as runs:
         for label in _METHODS:
             yield f"training {label}, {outer_steps} outer steps ..."
-            experiment = find(f"{_PROBLEM}/{label}", seed=seed, outer_steps=outer_steps)
+            # One thread: the layers are small, and two threads that wait for each other stall on a busy machine.
+            experiment = find(f"{_PROBLEM}/{label}", seed=seed, outer_steps=outer_steps, threads=1)
             place = Path(runs) / label
             result = run(experiment, place, progress="auto")
             scores[label] = {key: result[key] for key in ("mean", "ci95", "median")}
