@@ -101,10 +101,22 @@ class _Move:
         """``G [tasks, ...]`` to the same shape."""
         if not self.squares:
             return G
+        if (
+            len(self.squares) == 3
+        ):  # a convolution's: input channels last, for one product instead of thousands
+            outputs, inputs, kernel = self.squares
+            moved = _each(outputs, G.flatten(2)).view(-1, len(inputs), len(kernel))
+            moved = _each(kernel, moved.mT.contiguous()) @ inputs
+            return moved.mT.reshape(G.shape)
         moved = G.reshape(G.shape[0], *(len(M) for M in self.squares))
         for mode, M in enumerate(self.squares):
             moved = mode_product(moved, M, mode + 1)
         return moved.reshape(G.shape)
+
+
+def _each(M: Tensor, G: Tensor) -> Tensor:
+    """M times each matrix of ``G [count, rows, columns]``; ``M @ G`` reorders all of G where M has a gradient."""
+    return torch.bmm(M.expand(len(G), *M.shape), G)
 
 
 def _moves_of_weights(chain: Chain, task: ChainTask) -> list[_Move | None] | None:

@@ -33,16 +33,19 @@ constexpr int GROUP = 8;        // rows of a weight reordered at once: its entri
 constexpr int ROWS = 6;         // of a product kept in registers, by two vectors
 constexpr double ROOT = 1.41421356237309504880;
 
+// A short loop, unrolled.
+#define EACH(i, n) _Pragma("GCC unroll 9") for (int i = 0; i < n; ++i)
+
 template <typename T>
 struct Vector;
-template <>
-struct Vector<float> {
-  typedef float type __attribute__((vector_size(32)));
-};
-template <>
-struct Vector<double> {
-  typedef double type __attribute__((vector_size(32)));
-};
+#define VECTOR(T)                                                                                                   \
+  template <>                                                                                                       \
+  struct Vector<T> {                                                                                                \
+    typedef T type __attribute__((vector_size(32)));                                                                \
+    typedef T anywhere __attribute__((vector_size(32), aligned(sizeof(T)), may_alias)); /* in memory */             \
+  };
+VECTOR(float)
+VECTOR(double)
 template <typename T>
 using Vec = typename Vector<T>::type;
 template <typename T>
@@ -50,13 +53,11 @@ constexpr int LANES = 32 / sizeof(T);
 
 template <typename T>
 inline Vec<T> load(const T* p) {
-  Vec<T> v;
-  std::memcpy(&v, p, sizeof v);
-  return v;
+  return *reinterpret_cast<const typename Vector<T>::anywhere*>(p);
 }
 template <typename T>
 inline void store(T* p, Vec<T> v) {
-  std::memcpy(p, &v, sizeof v);
+  *reinterpret_cast<typename Vector<T>::anywhere*>(p) = v;
 }
 // A whole vector of channels, or the last ones where they do not fill it.
 struct Whole {
@@ -127,8 +128,6 @@ struct Shape {
 };
 
 // The transforms of one row or column: get(i) reads its entry i, put(i, v) takes that of the result.
-#define EACH(i, n) _Pragma("GCC unroll 9") for (int i = 0; i < n; ++i)
-
 template <typename T, typename Get, typename Put>
 inline void to_input(Get get, Put put) {  // B^T
   const T a = T(ROOT / 2), b = T(ROOT);
@@ -303,18 +302,13 @@ template <typename T, int R, int V, bool ADD>
 inline void registers(const T* a, int64_t by_row, int64_t by_depth, const T* b, int64_t ldb, int64_t depth, T* c,
                       int64_t ldc) {
   Vec<T> sum[R][V];
-  for (int r = 0; r < R; ++r)
-    for (int v = 0; v < V; ++v) sum[r][v] = ADD ? load(c + r * ldc + v * LANES<T>) : Vec<T>{};
+  EACH(r, R) EACH(v, V) sum[r][v] = ADD ? load(c + r * ldc + v * LANES<T>) : Vec<T>{};
   for (int64_t k = 0; k < depth; ++k, a += by_depth, b += ldb) {
     Vec<T> row[V];
-    for (int v = 0; v < V; ++v) row[v] = load(b + v * LANES<T>);
-    for (int r = 0; r < R; ++r) {
-      const T one = a[r * by_row];
-      for (int v = 0; v < V; ++v) sum[r][v] += row[v] * one;
-    }
+    EACH(v, V) row[v] = load(b + v * LANES<T>);
+    EACH(r, R) EACH(v, V) sum[r][v] += row[v] * a[r * by_row];
   }
-  for (int r = 0; r < R; ++r)
-    for (int v = 0; v < V; ++v) store(c + r * ldc + v * LANES<T>, sum[r][v]);
+  EACH(r, R) EACH(v, V) store(c + r * ldc + v * LANES<T>, sum[r][v]);
 }
 template <typename T, int V, bool TRANSPOSED>
 void column(const T* a, int64_t lda, const T* b, int64_t ldb, int64_t rows, int64_t depth, T* c, int64_t ldc) {
@@ -348,6 +342,21 @@ struct Place {
       : image(t / s.tiles()), row(t % s.tiles() / s.tx() * OUT), col(t % s.tx() * OUT) {}
 };
 
+// The part of images that the tiles from `first` on lie in, fetched into the cache while products run, a bit with each
+// plane: the transforms would wait for most of their time otherwise.
+template <typename T>
+struct Ahead {
+  const T *at, *end;
+  Ahead(const Shape& s, const T* images, int64_t image, int64_t first, int64_t last) {
+    at = images + first * image / s.tiles();
+    end = images + std::max(first, last) * image / s.tiles();
+  }
+  void part(int q) const {
+    const int64_t step = 64 / sizeof(T), lines = (end - at) / step;
+    for (int64_t k = lines * q / PLANES; k < lines * (q + 1) / PLANES; ++k) __builtin_prefetch(at + k * step, 0, 2);
+  }
+};
+
 template <typename T>
 void forward(const Shape& s, const T* x, const T* W, int add, T* y, int threads) {
   const int64_t total = s.n * s.tiles(), wi = padded<T>(s.ci), wo = padded<T>(s.co);
@@ -366,8 +375,14 @@ void forward(const Shape& s, const T* x, const T* W, int add, T* y, int threads)
                       zeros.data(), at);
       input_tile(at, s.ci, V + t * wi, apart_v);
     }
-    for (int q = 0; q < PLANES; ++q)
+    const int64_t next = first + count;
+    const Ahead<T> in(s, x, s.h * s.w * s.ci, next, std::min(total, next + BLOCK));
+    const Ahead<T> out(s, y, s.oh() * s.ow() * s.co, first, next);
+    for (int q = 0; q < PLANES; ++q) {
+      in.part(q);
+      out.part(q);
       product<T, false>(V + q * apart_v, wi, U + q * apart_u, count, s.ci, wo, M + q * apart_m);
+    }
     for (int64_t t = 0; t < count; ++t) {
       const Place p(s, first + t);
       T* at[OUT * OUT];
@@ -414,7 +429,11 @@ void backward(const Shape& s, const T* x, const T* W, const T* dy, int add, T* d
                         zeros.data(), at);
         input_tile(at, s.ci, V + t * wi, apart_v);
       }
+      const int64_t next = first + count, last = std::min(end * s.tiles(), next + BLOCK);
+      const Ahead<T> in(s, x, s.h * s.w * s.ci, next, last), out(s, dy, s.oh() * s.ow() * s.co, next, last);
       for (int q = 0; q < PLANES; ++q) {
+        if (dW) in.part(q);
+        out.part(q);
         if (dW) product<T, true>(V + q * apart_v, wi, M + q * apart_m, s.ci, count, wo, sum + q * apart_u);
         if (dx) product<T, false>(M + q * apart_m, wo, U + q * apart_t, count, s.co, wi, V + q * apart_v);
       }
