@@ -24,6 +24,7 @@ def layer(kind: str) -> nn.Module:
         "odd": {"stride": 2, "padding": (1, 2), "dilation": (1, 2)},
         "dense": {"bias": False},
         "kronecker": {},
+        "factors": {"bias": False},
         "frozen": {"bias": False},
     }[kind]
     model = nn.Conv2d(2, 4, 3, **options).double()
@@ -31,6 +32,10 @@ def layer(kind: str) -> nn.Module:
         ms.reparameterize(model, "dense", filter_size=5, std=0.3, filter_std=0.5)
     elif kind == "kronecker":
         ms.reparameterize(model)
+    elif kind == "factors":
+        shapes = ((4, 3), (2, 2), (9, 5))
+        factors = [torch.randn(shape, dtype=torch.float64) / 2 for shape in shapes]
+        ms.reparameterize(model, lambda n, m: ms.KroneckerSymmetry(m.weight.shape, factors=factors))
     elif kind == "frozen":
         U = torch.linalg.qr(torch.randn(72, 6, dtype=torch.float64)).Q
         ms.reparameterize(model, lambda n, m: ms.DenseSymmetry(m.weight.shape, U=U, learnable=False))
@@ -56,6 +61,7 @@ METHODS: list[tuple[type[GradientLearner], str]] = [
     (MAML, "frozen"),
     (MSR, "dense"),
     (MSR, "kronecker"),
+    (MSR, "factors"),
     (MSRJoint, "dense"),
     (MSRJoint, "kronecker"),
 ]

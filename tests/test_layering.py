@@ -25,6 +25,7 @@ ORDER = [
     "contraction",
     "kernels",
     "gram",
+    "spread",
     "joint",
     "closed_layer",
     "closed",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -11,6 +13,7 @@ import metasym as ms
 from metasym.gram import ConvolutionPredictor
 from metasym.learners import MAML, MSR, GradientLearner, MSRJoint
 from metasym.paths import Sizes
+from metasym.spread import spread_of
 from metasym.types import Batch, Episode
 
 from .plain_path import Opaque, assert_same_learning
@@ -23,6 +26,7 @@ METHODS: list[tuple[type[GradientLearner], str]] = [
     (MAML, "frozen"),
     (MSR, "dense"),
     (MSR, "kronecker"),
+    (MSR, "factors"),
 ]
 
 
@@ -39,13 +43,65 @@ def test_all_tasks_at_once_are_the_plain_path(
     plain = method(Opaque(layer(kind)), F.mse_loss, **options)
     data = episodes(layer(kind), size=11)
     assert fast._closed.losses(fast, data) is not None
+    assert fast._closed.gradient(fast, data, 3) is not None
     assert plain._closed.losses(plain, data) is None
     assert_same_learning(fast, plain, data, ConvolutionPredictor)
 
 
-@pytest.mark.parametrize("kind", ["bias", "kronecker"])
+@pytest.mark.parametrize("kind", ["plain", "bias", "frozen", "dense", "kronecker", "factors"])
+@pytest.mark.parametrize(
+    "options", [{"learn_start": False}, {"step_sizes": "fixed"}, {"chunk_size": 2}], ids=str
+)
+def test_without_autograd_is_what_autograd_gives(kind: str, options: dict[str, Any]) -> None:
+    method = MAML if kind in ("plain", "bias", "frozen") else MSR
+    learner = method(layer(kind), inner_steps=2, inner_lr=0.1, paths="engine=closed", **options)
+    data = episodes(layer(kind), size=11)
+    by_hand, gradient = learner.outer_gradient(data, total_tasks=5)
+    losses = learner.outer_loss(data)
+    named = learner.outer_parameters()
+    assert list(gradient) == list(named)
+    parts = torch.autograd.grad(losses.query.sum() / 5, list(named.values()))
+    for name, part in zip(named, parts, strict=True):
+        assert gradient[name].dtype == named[name].dtype
+        torch.testing.assert_close(gradient[name], part, atol=1e-12, rtol=1e-12, msg=name)
+    for ours, theirs in zip(by_hand, losses, strict=True):
+        assert not ours.requires_grad
+        torch.testing.assert_close(ours, theirs.detach(), atol=1e-12, rtol=1e-12)
+
+
+def test_only_the_bias_adapting() -> None:
+    options = {"inner_steps": 2, "adapt_only": "bias"}
+    fast = MSR(layer("kronecker"), paths="engine=closed", **options)
+    plain = MSR(Opaque(layer("kronecker")), **{**options, "adapt_only": "*bias"})
+    assert_same_learning(fast, plain, episodes(layer("kronecker")), ConvolutionPredictor)
+
+
+@pytest.mark.parametrize("how", ["apart", "frozen", "one tensor"])
+def test_kronecker_factors_that_are_learned_apart_frozen_or_one_tensor(how: str) -> None:
+    def model() -> nn.Module:
+        torch.manual_seed(0)
+        factors = [torch.randn(size, size, dtype=torch.float64) / 2 for size in (3, 3, 9)]
+        if how == "one tensor":
+            factors[1] = factors[0]
+        U = ms.KroneckerSymmetry((3, 3, 3, 3), factors=factors, learnable=how != "frozen")
+        if how == "one tensor":
+            U.U2 = U.U1
+        return ms.reparameterize(nn.Conv2d(3, 3, 3, bias=False).double(), lambda n, m: U)
+
+    method = MAML if how == "frozen" else MSR
+    g = torch.Generator().manual_seed(1)
+    x, y = (torch.randn(2, 2, 3, size, size, generator=g, dtype=torch.float64) for size in (11, 9))
+    data = Episode(Batch(x[:, :1], y[:, :1]), Batch(x, y), torch.arange(2))
+    fast, plain = method(model(), paths="engine=closed"), method(Opaque(model()))
+    assert_same_learning(fast, plain, data, ConvolutionPredictor)
+    predict, inner = fast._bind()
+    assert isinstance(predict, ConvolutionPredictor)
+    assert ("Kronecker" in type(spread_of(predict, inner)).__name__) == (how != "one tensor")
+
+
+@pytest.mark.parametrize("kind", ["bias", "kronecker", "factors"])
 def test_against_finite_differences(kind: str) -> None:
-    method = MSR if kind == "kronecker" else MAML
+    method = MAML if kind == "bias" else MSR
     learner = method(layer(kind), inner_steps=2, inner_lr=0.1, paths="engine=closed")
     ms.testing.assert_meta_gradient(learner, episodes(layer(kind)), directions=1)
 

@@ -36,6 +36,8 @@ from metasym.symmetry import Symmetry
 from metasym.types import Batch, Loss, Params
 
 _LIST = "parametrizations.weight"
+FIRST_SYMMETRY = f"{_LIST}.0"
+"""What a reparameterized convolution calls its U."""
 
 
 class ConvolutionPredictor(ModelPredictor):
@@ -122,7 +124,7 @@ class ConvolutionPredictor(ModelPredictor):
 
         Where v alone adapts B is U itself, built in one product; elsewhere the weights of the unit filters.
         """
-        U = self._symmetry(inner)
+        U = self.symmetry(inner)
         if U is not None:
             B = U.matrix().mT.double()
             return B, B.new_zeros(self.layer.out_channels, B.shape[1] // self.layer.out_channels)
@@ -132,7 +134,7 @@ class ConvolutionPredictor(ModelPredictor):
         made = vmap(lambda unit: self.matrix(unflatten(inner, unit)))(units)
         return (made - zero).double().flatten(1), zero.double()
 
-    def _symmetry(self, inner: Params) -> Symmetry | None:
+    def symmetry(self, inner: Params) -> Symmetry | None:
         """The layer's U, if v is all that adapts, there is no bias, and the layer holds the parameters given."""
         own = dict(self.layer.named_parameters())
         if list(inner) != [f"{_LIST}.original"] or "bias" in own:

@@ -9,12 +9,14 @@ from which that of U follows once for all tasks instead of once for each. In flo
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from metasym.functional import flatten
+from metasym.functional import flatten, unflatten
 from metasym.gram import ConvolutionPredictor
+from metasym.spread import Pair, Spread, spread_of
 from metasym.types import Batch, Episode, OuterLoss, Params
 
 LARGEST_BASIS = 2**18
@@ -50,12 +52,7 @@ def quadratic_losses(
     """What ``functional.query_loss`` gives for every task, ``[tasks]``, differentiable by the outer parameters."""
     start = flatten(inner).double()
     B, offset = predict.basis(inner)
-    by_step = []
-    for step in range(steps):
-        rate = rates(step)
-        by_step.append(
-            torch.cat([rate[name].expand(p.shape).reshape(-1) for name, p in inner.items()]).double()
-        )
+    by_step = [_joined_rates(inner, rates(step)) for step in range(steps)]
 
     def losses(support: _Quadratic, query: _Quadratic) -> OuterLoss:
         theta = start.unsqueeze(0)  # the same for all tasks, until the first step
@@ -75,6 +72,102 @@ def quadratic_losses(
     return OuterLoss(*(loss.to(next(iter(inner.values())).dtype) for loss in found))
 
 
+@torch.no_grad()
+def quadratic_gradient(
+    predict: ConvolutionPredictor,
+    inner: Params,
+    episodes: Episode,
+    *,
+    steps: int,
+    rates: Callable[[int], Params],
+    first_order: bool,
+    total_tasks: int,
+) -> QuadraticGradient:
+    """The same losses and the gradient of ``sum(query losses) / total_tasks``, without autograd.
+
+    With ``N_s = dL/dM`` of the support loss at step s, ``theta_{s+1} = theta_s - r_s (N_s B^T)``; the way back runs
+    through these steps in reverse. What reaches B is a sum of outer products, a pair of rows for each use of B.
+    """
+    spread = spread_of(predict, inner)
+    start = flatten(inner).double().unsqueeze(0)
+    by_step = [_joined_rates(inner, rates(step)) for step in range(steps)]
+    support, query = (_Quadratic(predict, batch, exact=False) for batch in episodes[:2])
+    trail = _descend(spread, start, by_step, support)
+    losses = trail.losses(support, query)
+    if support.rounded(losses.before, losses.after) or query.rounded(losses.query):
+        support, query = (_Quadratic(predict, batch, exact=True) for batch in episodes[:2])
+        trail = _descend(spread, start, by_step, support)
+        losses = trail.losses(support, query)
+
+    by_rates: list[Tensor] = []
+    pairs: list[Pair] = []
+    by_M = query.gradient(trail.M[steps]) / total_tasks
+    by_theta = torch.zeros_like(start)
+    by_offset = torch.zeros_like(by_M[0])
+    for s in reversed(range(steps)):
+        pairs.append((trail.theta[s + 1], by_M))
+        by_offset += by_M.sum(0)
+        by_theta = by_theta + spread.gather(by_M)
+        by_rates.insert(0, -(by_theta * trail.moves[s]).sum(0))
+        if first_order:
+            by_M = torch.zeros_like(by_M)
+            continue
+        back = by_theta * -by_step[s]
+        pairs.append((back, trail.gradients[s]))
+        by_M = support.curvature(spread.directions(back))
+    shared = by_M.sum(0, keepdim=True)
+    pairs.append((start, shared))
+    by_start = by_theta.sum(0) + spread.gather(shared)[0]
+    found = spread.pull_back(pairs, by_offset + shared[0])
+    found.update(unflatten(inner, by_start))
+    dtype = next(iter(inner.values())).dtype
+    return QuadraticGradient(
+        OuterLoss(*(loss.to(dtype) for loss in losses)),
+        {name: g.to(dtype) for name, g in found.items()},
+        [unflatten(inner, by.to(dtype)) for by in by_rates],
+    )
+
+
+class QuadraticGradient(NamedTuple):
+    """What a step gives: losses ``[tasks]``, gradients by the model's names, and by each step's step sizes."""
+
+    losses: OuterLoss
+    by_model: Params
+    by_rates: list[Params]
+    """An entry an inner step: for every entry of what adapts, as if each had a step size of its own."""
+
+
+class _Trail(NamedTuple):
+    """The inner steps of all tasks; M and theta have one entry more than there are steps."""
+
+    theta: list[Tensor]
+    """``[tasks, entries]``, the first ``[1, entries]``: the same for all tasks."""
+    M: list[Tensor]
+    """``[tasks, out, p]``, likewise."""
+    gradients: list[Tensor]
+    """Of the support loss by M, ``[tasks, out, p]``."""
+    moves: list[Tensor]
+    """Of the support loss by theta, ``[tasks, entries]``."""
+
+    def losses(self, support: _Quadratic, query: _Quadratic) -> OuterLoss:
+        return OuterLoss(query(self.M[-1]), support(self.M[0]), support(self.M[-1]))
+
+
+def _descend(spread: Spread, start: Tensor, by_step: list[Tensor], support: _Quadratic) -> _Trail:
+    trail = _Trail([start], [spread.weights(start)], [], [])
+    for rate in by_step:
+        trail.gradients.append(support.gradient(trail.M[-1]))
+        trail.moves.append(spread.gather(trail.gradients[-1]))
+        trail.theta.append(trail.theta[-1] - rate * trail.moves[-1])
+        trail.M.append(spread.weights(trail.theta[-1]))
+    return trail
+
+
+def _joined_rates(inner: Params, rate: Params) -> Tensor:
+    """The step size of every entry of what adapts, ``[entries]``, float64."""
+    return torch.cat([rate[name].expand(p.shape).reshape(-1) for name, p in inner.items()]).double()
+
+
 class _Quadratic:
     """The mean squared error of every task's data as a function of the weights ``M [tasks or 1, out, p]``."""
 
@@ -91,6 +184,10 @@ class _Quadratic:
     def gradient(self, M: Tensor) -> Tensor:
         """By M, ``[tasks, out, p]``."""
         return (M @ self.S - self.C) * (2.0 / self.entries)
+
+    def curvature(self, D: Tensor) -> Tensor:
+        """The Hessian by M applied to ``D [tasks, out, p]``."""
+        return D @ (self.S * (2.0 / self.entries))
 
     def rounded(self, *losses: Tensor) -> bool:
         """Whether one of these losses is so small that rounding of the moments shows in it."""

@@ -14,7 +14,7 @@ from metasym.functional import is_squared, parameters_of
 from metasym.gram import ConvolutionPredictor, convolution_predictor
 from metasym.joint import U_NAME, V_NAME
 from metasym.paths import Plan, Sizes, convolution_plan, linear_plan
-from metasym.quadratic import fits, quadratic_losses
+from metasym.quadratic import fits, quadratic_gradient, quadratic_losses
 from metasym.types import Batch, Episode, OuterLoss, Params
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class ClosedEngine:
         By the names of ``learner.outer_parameters()``, and in their order.
         """
         if isinstance(learner.model, nn.Conv2d):
-            return None  # small, and left to autograd
+            return self._convolution_gradient(learner, episodes, total_tasks)
         with torch.no_grad():
             found = self._bind(learner, episodes)
         if found is None:
@@ -101,6 +101,47 @@ class ClosedEngine:
         return Layer(layer.U, layer.v, layer.bias, U, v), data, ways
 
     def _convolution_losses(self, learner: GradientLearner, episodes: Episode) -> OuterLoss | None:
+        found = self._bind_convolution(learner, episodes)
+        if found is None:
+            return None
+        return quadratic_losses(
+            *found,
+            episodes,
+            steps=learner.inner_steps,
+            rates=learner.rates.at,
+            first_order=learner.first_order,
+        )
+
+    def _convolution_gradient(
+        self, learner: GradientLearner, episodes: Episode, total_tasks: int
+    ) -> tuple[OuterLoss, Params] | None:
+        found = self._bind_convolution(learner, episodes)
+        if found is None:
+            return None
+        predict, inner = found
+        losses, by_model, by_rates = quadratic_gradient(
+            predict,
+            inner,
+            episodes,
+            steps=learner.inner_steps,
+            rates=learner.rates.at,
+            first_order=learner.first_order,
+            total_tasks=total_tasks,
+        )
+        fixed = () if learner.learn_start else learner.inner_names
+        gradient = {
+            f"model.{name}": by_model[name] if name in by_model else torch.zeros_like(p)
+            for name, p in predict.params.items()
+            if p.requires_grad and name not in fixed
+        }
+        by_name = learner.rates.pull_back_entries(by_rates)
+        gradient.update({f"rates.{name}": g for name, g in by_name.items()})
+        return losses, gradient
+
+    def _bind_convolution(
+        self, learner: GradientLearner, episodes: Episode
+    ) -> tuple[ConvolutionPredictor, Params] | None:
+        """The convolution of a step and what of it adapts; None for mapping."""
         found = self._find(learner)
         if isinstance(found, str | DenseLayer) or torch.is_autocast_enabled(episodes.support.x.device.type):
             return None
@@ -109,14 +150,7 @@ class ClosedEngine:
             return None
         if self._planned(learner, found, Sizes.of(episodes))[0].way != "closed":
             return None
-        return quadratic_losses(
-            found,
-            inner,
-            episodes,
-            steps=learner.inner_steps,
-            rates=learner.rates.at,
-            first_order=learner.first_order,
-        )
+        return found, inner
 
     def _planned(
         self, learner: GradientLearner, layer: DenseLayer | ConvolutionPredictor, sizes: Sizes

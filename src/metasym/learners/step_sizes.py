@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
@@ -57,6 +59,18 @@ class StepSizes(nn.Module):
             elif self.mode != "fixed":
                 found[key] = by.sum(0)
         return found
+
+    def pull_back_entries(self, by_step: Sequence[Params]) -> Params:
+        """The same from the gradients of each step, by name, for every entry as if it had a step size of its own."""
+        found: Params = {}
+        for name, key in self._names.items():
+            rate: Tensor = getattr(self, key)
+            if self.mode == "fixed":
+                continue
+            whole = self.mode == "parameter"
+            parts = [by[name] if whole else by[name].sum() for by in by_step]
+            found[name] = torch.stack(parts) if parts else rate.new_zeros(0, *(rate.shape if whole else ()))
+        return self.pull_back(found)
 
     def summary(self) -> dict[str, float]:
         """One number for each adapted tensor, the mean where it has many."""
