@@ -11,6 +11,8 @@ from torch import nn
 
 import metasym as ms
 from metasym.gram import ConvolutionPredictor
+from metasym.kernels.compiled import library
+from metasym.kernels.patch_moments import adds_blocks
 from metasym.learners import MAML, MSR, GradientLearner, MSRJoint
 from metasym.paths import Sizes
 from metasym.spread import spread_of
@@ -126,10 +128,11 @@ def test_many_patches_keep_the_digits_of_the_loss_too(noise: float) -> None:
     torch.manual_seed(0)
     model = nn.Conv2d(1, 6, 3, bias=False)
     with torch.no_grad():
-        x = torch.randn(3, 16, 1, 20, 20)
+        x = torch.randn(3, 32, 1, 20, 20)
         y = torch.stack([model(t) for t in x])
         y = y + noise * y.std() * torch.randn_like(y)
     data = Episode(Batch(x[:, :1], y[:, :1]), Batch(x, y), torch.arange(3))
+    assert adds_blocks(x, y) or library("patch_moments") is None
     double = Episode(*(Batch(b.x.double(), b.y.double()) for b in data[:2]), data.ids)
     found, gradient = MAML(model, inner_steps=1, inner_lr=1e-3, paths="engine=closed").outer_gradient(data)
     plain = MAML(Opaque(model.double()), inner_steps=1, inner_lr=1e-3)

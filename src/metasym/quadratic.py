@@ -24,7 +24,7 @@ LARGEST_BASIS = 2**18
 
 CANCELS = 1e-3
 """Losses below this share of the targets' mean square are computed from exact moments. Moments that are not are off
-by 1e-9 of that square: the losses above keep six digits."""
+by 1 to 3e-9 of that square: the losses above keep six digits."""
 
 
 def fits(predict: ConvolutionPredictor, inner: Params, episodes: Episode) -> bool:

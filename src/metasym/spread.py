@@ -1,4 +1,4 @@
-"""How a convolution's weight follows from what adapts, ``M = M_0 + theta B``, and the way back, for all tasks at once.
+"""How a convolution's weight follows from what adapts, ``M = M_0 + theta B``, and the way back, for all tasks.
 
 B ``[entries, out p]`` holds the weights of the unit filters, the same for all tasks. Where v alone adapts and U is a
 Kronecker product, B is never formed: ``M = U_out V R^T`` with R the product of U_in and U_space, a tenth of the

@@ -2,10 +2,10 @@
 // never laid out, targets are read where they are.
 //
 // x [tasks, n, c, h, w], contiguous; y [tasks, n, out, h - 2, w - 2], each plane contiguous, with the strides given.
-// For every task, with p = 9 c entries of a patch: S [p, p], C [out, p] and the sum of y^2, all in float64. S and the
-// squares are always multiplied and added in float64, C too but in `moments_blocks`: that adds the products of float32
-// data in float32, 16 in a lane, and only then in float64, in two thirds of the time. C is off by about 1e-9 of
-// |x| |y| then, as each of many short sums is rounded its own way.
+// For every task, with p = 9 c entries of a patch: S [p, p], C [out, p] and the sum of y^2, all in float64. Products are
+// multiplied and added in float64, but in `moments_blocks`: that adds those of y in float32, up to 30 of y x, 15 of y^2
+// in a lane, and only then in float64, in half the time. C is off by about 1e-9 of |x| |y| then, as each of many short
+// sums is rounded its own way. S is not: its entries are rounded alike, and large, so that losses would show it.
 // A task's sums are taken in a fixed order: the result does not depend on the number of threads, which share the tasks.
 //
 // patch_moments.py says what it computes; the tests hold the same in torch's operations, the oracle.
@@ -79,34 +79,56 @@ inline Wide widened(VecOf<float> v) {
 #endif
 
 constexpr int64_t GROUP = 4;    // planes at a time: twelve sums, three shifts and a plane's numbers fill 16 registers
-constexpr int64_t CHUNK = 128;  // places at a time: 16 products in each lane of float32 before they are widened
+constexpr int64_t CHUNK = 240;  // places at a time: up to 30 products in each lane of float32 before they are widened
 
-// sums[g][3 a + b] += the products of GROUP planes' numbers [count vectors] with the nine shifts of an image.
+// Places of GROUP planes: whole vectors at y, and the rest, filled up with zeros, at `rest`, 0 or 1 vector.
+template <typename T>
+struct Planes {
+  const T *y[GROUP], *rest[GROUP];
+  const char* soon[GROUP];  // where the same places of the next planes are
+  int64_t count, rests;
+};
+
+// sums[g][3 a + b] += the products of the planes' numbers with the nine shifts of an image.
 // Shift (a, b) begins at shifts[b] + a row.
 template <typename T>
-inline void correlate(const T* const* y, int64_t count, const T* const* shifts, int64_t row, Wide (*sums)[9]) {
+inline void correlate(const Planes<T>& planes, const T* const* shifts, int64_t row, Wide (*sums)[9]) {
   typedef VecOf<T> V;
+  constexpr int64_t LANES = Simd<T>::LANES;
   for (int64_t a = 0; a < 3; ++a) {
     V s0[3] = {}, s1[3] = {}, s2[3] = {}, s3[3] = {};
     const T *x0 = shifts[0] + a * row, *x1 = shifts[1] + a * row, *x2 = shifts[2] + a * row;
-    for (int64_t j = 0; j < count * Simd<T>::LANES; j += Simd<T>::LANES) {
-      const V u0 = held(load<V>(x0 + j)), u1 = held(load<V>(x1 + j)), u2 = held(load<V>(x2 + j));
-      const V y0 = held(load<V>(y[0] + j));
-      s0[0] = multiply_add(y0, u0, s0[0]);
-      s0[1] = multiply_add(y0, u1, s0[1]);
-      s0[2] = multiply_add(y0, u2, s0[2]);
-      const V y1 = held(load<V>(y[1] + j));
-      s1[0] = multiply_add(y1, u0, s1[0]);
-      s1[1] = multiply_add(y1, u1, s1[1]);
-      s1[2] = multiply_add(y1, u2, s1[2]);
-      const V y2 = held(load<V>(y[2] + j));
-      s2[0] = multiply_add(y2, u0, s2[0]);
-      s2[1] = multiply_add(y2, u1, s2[1]);
-      s2[2] = multiply_add(y2, u2, s2[2]);
-      const V y3 = held(load<V>(y[3] + j));
-      s3[0] = multiply_add(y3, u0, s3[0]);
-      s3[1] = multiply_add(y3, u1, s3[1]);
-      s3[2] = multiply_add(y3, u2, s3[2]);
+    // What comes next is asked for bit by bit: many requests at once would hold up the loads. Two planes a pass.
+    const int64_t half = planes.count / 2 * LANES;
+    const char *early = planes.soon[a < 2 ? 2 * a : 3];
+    const char *late = planes.soon[a < 2 ? 2 * a + 1 : 3] - 2 * sizeof(T) * half;
+    for (int part = 0; part < 2; ++part) {
+      const T* const* from = part ? planes.rest : planes.y;
+      const T *p0 = from[0], *p1 = from[1], *p2 = from[2], *p3 = from[3];
+      const int64_t end = (part ? planes.rests : planes.count) * LANES;
+      for (int64_t j = 0; j < end; j += LANES) {
+        __builtin_prefetch((j < half ? early : late) + 2 * sizeof(T) * j, 0, 2);
+        const V u0 = held(load<V>(x0 + j)), u1 = held(load<V>(x1 + j)), u2 = held(load<V>(x2 + j));
+        const V y0 = held(load<V>(p0 + j));
+        s0[0] = multiply_add(y0, u0, s0[0]);
+        s0[1] = multiply_add(y0, u1, s0[1]);
+        s0[2] = multiply_add(y0, u2, s0[2]);
+        const V y1 = held(load<V>(p1 + j));
+        s1[0] = multiply_add(y1, u0, s1[0]);
+        s1[1] = multiply_add(y1, u1, s1[1]);
+        s1[2] = multiply_add(y1, u2, s1[2]);
+        const V y2 = held(load<V>(p2 + j));
+        s2[0] = multiply_add(y2, u0, s2[0]);
+        s2[1] = multiply_add(y2, u1, s2[1]);
+        s2[2] = multiply_add(y2, u2, s2[2]);
+        const V y3 = held(load<V>(p3 + j));
+        s3[0] = multiply_add(y3, u0, s3[0]);
+        s3[1] = multiply_add(y3, u1, s3[1]);
+        s3[2] = multiply_add(y3, u2, s3[2]);
+      }
+      x0 += end;
+      x1 += end;
+      x2 += end;
     }
     for (int b = 0; b < 3; ++b) {
       sums[0][3 * a + b] += widened(s0[b]);
@@ -117,17 +139,25 @@ inline void correlate(const T* const* y, int64_t count, const T* const* shifts, 
   }
 }
 
+// sums[g] += the squares of a plane's numbers, multiplied and added as in `correlate`, but half as many in a lane: they
+// are all positive, and rounding takes a share of each sum.
 template <typename T>
-inline double squares(const T* y, int64_t count) {  // count: a multiple of four
-  Wide s[4] = {};
+inline void squares(const Planes<T>& planes, Wide* sums) {
+  typedef VecOf<T> V;
+  constexpr int64_t LANES = Simd<T>::LANES;
+  V even[GROUP] = {}, odd[GROUP] = {};
   int64_t j = 0;
-  for (; j + 16 <= count; j += 16)
-    for (int k = 0; k < 4; ++k) {
-      const Wide v = widely(y + j + 4 * k);
-      s[k] = multiply_add(v, v, s[k]);
+  for (; j + 2 <= planes.count; j += 2)
+    for (int64_t g = 0; g < GROUP; ++g) {
+      const V v = held(load<V>(planes.y[g] + j * LANES)), w = held(load<V>(planes.y[g] + (j + 1) * LANES));
+      even[g] = multiply_add(v, v, even[g]);
+      odd[g] = multiply_add(w, w, odd[g]);
     }
-  for (; j < count; j += 4) s[0] = multiply_add(widely(y + j), widely(y + j), s[0]);
-  return total((s[0] + s[1]) + (s[2] + s[3]));
+  for (int64_t g = 0; g < GROUP; ++g) {
+    const V v = j < planes.count ? load<V>(planes.y[g] + j * LANES) : V{};
+    const V w = planes.rests ? load<V>(planes.rest[g]) : V{};
+    sums[g] += widened(multiply_add(v, v, even[g])) + widened(multiply_add(w, w, odd[g]));
+  }
 }
 
 template <typename T, typename A>
@@ -139,8 +169,9 @@ inline void copy(const T* from, int64_t count, T* to) {
   std::memcpy(to, from, count * sizeof(T));
 }
 
-// products[3 b + d] = <A_b, B_d>, where A_b begins at a + b step and B_d likewise.
-void products(const double* a, const double* b, int64_t step, int64_t count, double* found) {
+// sums[3 b + d] += <A_b, B_d>, where A_b begins at a + b step and B_d likewise; a vector beyond both may be read.
+void products(const double* a, const double* b, int64_t step, int64_t count, Wide* sums) {
+  static const double ones[8] = {1, 1, 1, 1};
   Wide s[9] = {};
   int64_t j = 0;
   for (; j + 4 <= count; j += 4) {
@@ -153,17 +184,25 @@ void products(const double* a, const double* b, int64_t step, int64_t count, dou
       s[3 * k + 2] = multiply_add(v, b2, s[3 * k + 2]);
     }
   }
-  for (int k = 0; k < 9; ++k) {
-    found[k] = total(s[k]);
-    for (int64_t i = j; i < count; ++i) found[k] += a[k / 3 * step + i] * b[k % 3 * step + i];
+  if (j < count) {  // what is beyond the last number, times zero
+    const Wide some = load<Wide>(ones + 4 - (count - j));
+    for (int k = 0; k < 9; ++k)
+      s[k] = multiply_add(load<Wide>(a + k / 3 * step + j) * some, load<Wide>(b + k % 3 * step + j), s[k]);
   }
+  for (int k = 0; k < 9; ++k) sums[k] += s[k];
 }
 
-// S += the patches' own products. `shifts` holds for every channel the image less its last two columns, its first
-// and last, its first two, rows laid end to end: the products of rows u with rows u + d serve every pair of patch
-// rows that lie d apart, whose sums differ only in which of the first and last rows they leave out.
-void own(const double* shifts, int64_t step, int64_t c, int64_t count, int64_t used, double* S) {
-  const int64_t p = 9 * c;
+// The patches' own products, for two channels and each distance d of two patch rows: what patch row a of the first has
+// before and after the image rows that all patch rows share, at 2 a and 2 a + 1, and those rows' sums, last.
+constexpr int64_t SPANS = 7;
+struct Own {
+  Wide sums[3][SPANS][9];
+};
+
+// `shifts` holds for every channel the image less its last two columns, its first and last, its first two, rows laid
+// end to end: the products of rows u with rows u + d serve every pair of patch rows that lie d apart, whose sums differ
+// only in which of the first and last rows they leave out.
+void own(const double* shifts, int64_t step, int64_t c, int64_t count, int64_t used, Own* sums) {
   for (int64_t ci = 0; ci < c; ++ci)
     for (int64_t cj = 0; cj < c; ++cj)
       for (int64_t d = 0; d < 3; ++d) {
@@ -171,20 +210,32 @@ void own(const double* shifts, int64_t step, int64_t c, int64_t count, int64_t u
         const double *u = shifts + ci * 3 * step, *v = shifts + cj * 3 * step + d * used;
         const int64_t last = 2 - d;  // the patch row `a` of u takes the rows a to a + count, a = 0 to last
         const bool shared = count > last;
-        double middle[9] = {}, edge[9];
-        if (shared) products(u + last * used, v + last * used, step, (count - last) * used, middle);
+        auto& mine = sums[ci * c + cj].sums[d];
+        if (shared) products(u + last * used, v + last * used, step, (count - last) * used, mine[SPANS - 1]);
         for (int64_t a = 0; a <= last; ++a) {
-          double sum[9];
-          std::memcpy(sum, middle, sizeof sum);
           const int64_t spans[2][2] = {{a, shared ? last : a + count}, {count, shared ? a + count : count}};
-          for (const auto& span : spans) {
-            if (span[0] >= span[1]) continue;
-            products(u + span[0] * used, v + span[0] * used, step, (span[1] - span[0]) * used, edge);
-            for (int k = 0; k < 9; ++k) sum[k] += edge[k];
-          }
-          for (int k = 0; k < 9; ++k)
-            S[(9 * ci + 3 * a + k / 3) * p + 9 * cj + 3 * (a + d) + k % 3] += sum[k];
+          for (int64_t k = 0; k < 2; ++k)
+            if (spans[k][0] < spans[k][1])
+              products(u + spans[k][0] * used, v + spans[k][0] * used, step, (spans[k][1] - spans[k][0]) * used,
+                       mine[2 * a + k]);
         }
+      }
+}
+
+// S from the sums over all images.
+void gather(const Own* sums, int64_t c, double* S) {
+  const int64_t p = 9 * c;
+  for (int64_t ci = 0; ci < c; ++ci)
+    for (int64_t cj = 0; cj < c; ++cj)
+      for (int64_t d = 0; d < 3; ++d) {
+        if (d == 0 && ci > cj) continue;
+        const auto& mine = sums[ci * c + cj].sums[d];
+        for (int64_t a = 0; a + d < 3; ++a)
+          for (int64_t k = 0; k < 9; ++k) {
+            const int64_t row = 9 * ci + 3 * a + k / 3, column = 9 * cj + 3 * (a + d) + k % 3;
+            const double sum = total((mine[2 * a][k] + mine[2 * a + 1][k]) + mine[SPANS - 1][k]);
+            S[row * p + column] = S[column * p + row] = sum;
+          }
       }
 }
 
@@ -197,54 +248,57 @@ void task(const int64_t* sizes, const T* x, const T* y, int64_t example, int64_t
   const int64_t count = h - 2, used = w - 2, places = count * used;
   const int64_t p = 9 * c, groups = (out + GROUP - 1) / GROUP, step = h * used + LANES;
   std::vector<A> shifts(3 * c * step, A(0));
-  std::vector<double> wide(sizeof(A) == sizeof(double) ? 0 : shifts.size());
   std::vector<Wide> sums(groups * c * GROUP * 9, Wide{});
   A rows[GROUP][CHUNK];
-  for (int64_t k = 0; k < p * p; ++k) S[k] = 0;
-  *square = 0;
+  std::vector<double> wide(sizeof(A) == sizeof(double) ? 0 : shifts.size());
+  std::vector<Own> own_sums(c * c, Own{});
+  std::vector<Wide> square_sums(groups * GROUP, Wide{});
   for (int64_t e = 0; e < n; ++e) {
     for (int64_t ci = 0; ci < c; ++ci)
       for (int64_t b = 0; b < 3; ++b)
         for (int64_t i = 0; i < h; ++i)
           copy(x + ((e * c + ci) * h + i) * w + b, used, shifts.data() + (3 * ci + b) * step + i * used);
     copy(shifts.data(), wide.size(), wide.data());
-    own(wide.empty() ? (const double*)shifts.data() : wide.data(), step, c, count, used, S);
+    own(wide.empty() ? (const double*)shifts.data() : wide.data(), step, c, count, used, own_sums.data());
     for (int64_t o = 0; o < groups; ++o) {
-      const T *planes[GROUP], *soon[GROUP];
-      const A *from[GROUP], *at[3];
+      const T *from[GROUP], *soon[GROUP];
       for (int64_t g = 0; g < GROUP; ++g) {
         const int64_t i = GROUP * o + g;
-        planes[g] = y + e * example + (i < out ? i : out - 1) * output;  // beyond the last plane: for nothing
-        soon[g] = o + 1 < groups ? planes[g] + GROUP * output : y + (e + 1) * example + g * output;
+        from[g] = y + e * example + (i < out ? i : out - 1) * output;  // beyond the last plane: for nothing
+        soon[g] = o + 1 < groups ? from[g] + GROUP * output : y + (e + 1) * example + g * output;
       }
       for (int64_t first = 0; first < places; first += CHUNK) {
-        const int64_t some = places - first < CHUNK ? places - first : CHUNK, vectors = (some + LANES - 1) / LANES;
+        const int64_t some = places - first < CHUNK ? places - first : CHUNK;
+        Planes<A> planes;
+        planes.count = some / LANES;
+        planes.rests = some % LANES > 0;
         for (int64_t g = 0; g < GROUP; ++g) {
-          for (int64_t j = 0; j < some; j += 64 / sizeof(T)) __builtin_prefetch(soon[g] + first + j, 0, 2);
-          const bool direct = sizeof(T) == sizeof(A) && some == vectors * LANES;
-          from[g] = direct ? (const A*)(planes[g] + first) : rows[g];
-          if (!direct) {
-            copy(planes[g] + first, some, rows[g]);
-            for (int64_t j = some; j < vectors * LANES; ++j) rows[g][j] = 0;
+          planes.soon[g] = (const char*)(soon[g] + first);
+          const bool direct = sizeof(T) == sizeof(A);
+          const int64_t whole = planes.count * LANES, kept = direct ? whole : 0;
+          if (kept < some) {
+            copy(from[g] + first + kept, some - kept, rows[g] + kept);
+            for (int64_t j = some; j < whole + planes.rests * LANES; ++j) rows[g][j] = 0;
           }
-          if (GROUP * o + g < out) *square += squares(from[g], vectors * LANES);
+          planes.y[g] = direct ? (const A*)(from[g] + first) : rows[g];
+          planes.rest[g] = rows[g] + whole;
         }
+        squares(planes, square_sums.data() + o * GROUP);
+        const A* at[3];
         for (int64_t ci = 0; ci < c; ++ci) {
           for (int64_t b = 0; b < 3; ++b) at[b] = shifts.data() + (3 * ci + b) * step + first;
-          correlate<A>(from, vectors, at, used, (Wide(*)[9])(sums.data() + (o * c + ci) * GROUP * 9));
+          correlate<A>(planes, at, used, (Wide(*)[9])(sums.data() + (o * c + ci) * GROUP * 9));
         }
       }
     }
   }
-  for (int64_t i = 0; i < out; ++i)
+  *square = 0;
+  for (int64_t i = 0; i < out; ++i) {
+    *square += total(square_sums[i]);
     for (int64_t q = 0; q < p; ++q)
       C[i * p + q] = total(sums[((i / GROUP * c + q / 9) * GROUP + i % GROUP) * 9 + q % 9]);
-  // Of every pair of entries the one whose patch row (or, in the same row, whose channel) comes first was filled.
-  for (int64_t i = 0; i < p; ++i)
-    for (int64_t k = 0; k < p; ++k) {
-      const int64_t a = i % 9 / 3, d = k % 9 / 3;
-      if (a < d || (a == d && i / 9 < k / 9)) S[k * p + i] = S[i * p + k];
-    }
+  }
+  gather(own_sums.data(), c, S);
 }
 
 template <typename T, typename A>

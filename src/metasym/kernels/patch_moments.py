@@ -14,7 +14,7 @@ from torch import Tensor
 from metasym.kernels.compiled import library
 
 _KINDS = {torch.float32: "float", torch.float64: "double"}
-BLOCKS_FROM = 2**12
+BLOCKS_FROM = 2**13
 """Patches a task from which on sums of float32 products are offered: of fewer the rounding does not average out."""
 KERNEL = 3
 """Height and width of the patches that the kernel knows."""
@@ -35,8 +35,8 @@ def patch_moments(x: Tensor, y: Tensor, *, exact: bool = True) -> tuple[Tensor, 
     """``x [tasks, n, c, h, w]`` and ``y [tasks, n, out, h - 2, w - 2]`` to the moments of every task.
 
     These are ``S [tasks, p, p]`` and ``C [tasks, out, p]`` with p = 9 c, channels first, and ``|Y|^2 [tasks]``. None
-    where the kernel cannot be had or does not know these data. Unless ``exact``, C may be off by some 1e-9 of
-    ``|P| |Y|``: see :func:`adds_blocks`.
+    where the kernel cannot be had or does not know these data. Unless ``exact``, C and the squares may be off
+    by some 1e-9 of ``|P| |Y|`` and ``|Y|^2``: see :func:`adds_blocks`.
     """
     kernels = _kernels(x, y)
     if kernels is None:
