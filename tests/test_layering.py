@@ -37,6 +37,7 @@ ORDER = [
     "chain",
     "chain_estimates",
     "chained",
+    "chain_embeddings",
     "models",
     "tasks",
     "learners",

@@ -78,29 +78,45 @@ class Chain:
         h = _enter(x)
         for stage in self.stages:
             h = stage.forward(h, params, graph=False).y
-        return _leave(h)
+        return leave(h)
 
     def gradient(
         self, params: Params, data: Batch, loss: Loss, *, keep: bool
     ) -> tuple[Tensor, Params, Tape | None]:
         """The loss on ``data``, its gradient by all effective parameters, and (``keep``) the tape of them."""
-        steps: list[Step | None] = []
-        h = _enter(data.x)
+        steps = self.run(params, data.x)
+        with torch.enable_grad():
+            output = leave(steps[-1].y).detach().requires_grad_()
+            value = measure(loss, output, data.y)
+            (slope,) = torch.autograd.grad(value, output, create_graph=keep)
+        kept = list(steps) if keep else []
+        gradients, back = self.pull(params, steps, slope.detach(), keep=keep)
+        tape = Tape(params, kept, back, output, slope) if keep else None
+        return value.detach(), gradients, tape
+
+    def run(self, params: Params, x: Tensor) -> list[Step]:
+        """What every stage does to ``x [examples, ...]``, for gradients; the last one's y is the output."""
+        steps: list[Step] = []
+        h = _enter(x)
         for stage in self.stages:
             steps.append(done := stage.forward(h, params, graph=True))
             h = done.y
-        with torch.enable_grad():
-            output = _leave(h).detach().requires_grad_()
-            value = measure(loss, output, data.y)
-            (slope,) = torch.autograd.grad(value, output, create_graph=keep)
-        dy: Tensor | None = _enter(slope.detach())
+        return steps
+
+    def pull(
+        self, params: Params, steps: list[Step], slope: Tensor, *, keep: bool
+    ) -> tuple[Params, list[Any]]:
+        """The gradient by all effective parameters from that by the output, and (``keep``) what tangents need of it.
+
+        Takes ``steps`` apart: the memory of a stage serves those before it.
+        """
+        dy: Tensor | None = _enter(slope)
         gradients: Params = {}
         first = self._first
         back: list[Any] = [None] * len(self.stages)
         for i in range(len(self.stages) - 1, first - 1, -1):
-            step, inputs = steps[i], i > first
+            step, inputs = steps.pop(), i > first
             assert dy is not None
-            assert step is not None
             if i == first + 1 and not keep:
                 found = first_pair(self.stages[first : i + 1], (steps[first], step), params, dy)
                 if found is not None:
@@ -110,10 +126,7 @@ class Chain:
             gradients.update(dp)
             if keep:
                 back[i] = kept
-            else:
-                steps[i] = None  # its memory serves the stages before
-        tape = Tape(params, [s for s in steps if s is not None], back, output, slope) if keep else None
-        return value.detach(), gradients, tape
+        return gradients, back
 
     def hessian(self, tape: Tape, direction: Params) -> Params:
         """The Hessian of the loss, at the place and data of ``tape``, times ``direction``."""
@@ -127,7 +140,7 @@ class Chain:
         tdy = torch.zeros_like(tape.output)
         if tx is not None and tape.slope.requires_grad:
             (curved,) = torch.autograd.grad(
-                tape.slope, tape.output, _leave(tx), retain_graph=True, allow_unused=True
+                tape.slope, tape.output, leave(tx), retain_graph=True, allow_unused=True
             )
             tdy = tdy if curved is None else curved
         up: Tensor | None = _enter(tdy)
@@ -352,5 +365,6 @@ def _enter(x: Tensor) -> Tensor:
     return x.permute(0, 2, 3, 1).contiguous() if x.ndim == 4 else x
 
 
-def _leave(h: Tensor) -> Tensor:
+def leave(h: Tensor) -> Tensor:
+    """A stage's output as the model gives it."""
     return h.permute(0, 3, 1, 2) if h.ndim == 4 else h

@@ -56,6 +56,11 @@ class Episode(NamedTuple):
         """The number of tasks (of a batch of episodes)."""
         return int(self.ids.shape[0])
 
+    def task(self, i: int) -> Episode:
+        """Task ``i`` of a batch of episodes, by itself."""
+        s, q = self.support, self.query
+        return Episode(Batch(s.x[i], s.y[i]), Batch(q.x[i], q.y[i]), self.ids[i])
+
     def tasks(self, start: int, stop: int) -> Episode:
         """The tasks ``start .. stop-1`` of a batch of episodes."""
         s, q = self.support, self.query

@@ -15,7 +15,7 @@ from metasym import chain_estimates
 from metasym.chain import Chain, chain_of
 from metasym.kernels import norm_pool
 from metasym.kernels.winograd import can_filter
-from metasym.learners import ANIL, MAML, MSR, GradientLearner, MSRJoint
+from metasym.learners import ANIL, MAML, MSR, GradientLearner, MSRJoint, ProtoNet
 from metasym.models import few_shot_network
 from metasym.nn import TaskBatchNorm2d
 from metasym.paths import Sizes
@@ -175,6 +175,29 @@ def test_wide_layers_are_convolved_by_winograds_algorithm_where_it_is(
     learner.forced["convolve"] = "winograd"
     with pytest.raises(ms.MetasymError, match="expected convolve=direct here .no compiled kernels."):
         learner.plan(sizes)
+
+
+@pytest.mark.parametrize("reparam", [None, "kronecker"])
+def test_prototypes_of_a_chain_are_those_of_the_plain_loop(reparam: str | None) -> None:
+    """Support and query are normalised each by itself; a task's gradient is that of both."""
+    data = episodes()
+    data = data._replace(support=data.support._replace(y=torch.arange(3).repeat(3, 1)))
+    fast, slow = (
+        ProtoNet(network("filtered", reparam), **way) for way in ({"paths": "engine=chain"}, {"map": "loop"})
+    )
+    assert [choice.name for choice in fast.plan(Sizes.of(data))] == ["engine", "convolve"]
+    (losses, gradients), (losses2, gradients2) = fast.outer_gradient(data), slow.outer_gradient(data)
+    close = {"atol": 1e-9, "rtol": 1e-9}
+    for found, expected in zip(losses, losses2, strict=True):
+        torch.testing.assert_close(found, expected, **close)
+    assert list(gradients) == list(gradients2)
+    for name, found in gradients.items():
+        torch.testing.assert_close(found, gradients2[name], **close, msg=name)
+    scores = [learner.scores(data, F.cross_entropy) for learner in (fast, slow)]
+    torch.testing.assert_close(*scores, **close)
+    assert [c.name for c in slow.plan(Sizes.of(data))] == ["engine", "map"]
+    with pytest.raises(ms.MetasymError, match="no closed form with prototypes"):
+        ProtoNet(network("filtered", reparam), paths="engine=closed").plan(Sizes.of(data))
 
 
 def test_the_same_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -119,7 +119,7 @@ def learner_of(experiment: Experiment, model: nn.Module, train_tasks: int) -> Le
         )
     loss = F.cross_entropy if experiment.has_classes else F.mse_loss
     if experiment.method == "protonet":
-        return ProtoNet(model, loss, map=recipe.map, chunk_size=recipe.chunk_size)
+        return ProtoNet(model, loss, map=recipe.map, chunk_size=recipe.chunk_size, paths=recipe.paths)
     kinds: dict[str, type[MAML | ANIL | MSR | MSRJoint]] = {
         "maml": MAML,
         "anil": ANIL,
