@@ -8,6 +8,7 @@ from which that of U follows once for all tasks instead of once for each. In flo
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ from torch import Tensor
 
 from metasym.functional import flatten, unflatten
 from metasym.gram import ConvolutionPredictor
-from metasym.spread import Pair, Spread, spread_of
+from metasym.spread import Back, Forth, Spread, spread_of
 from metasym.types import Batch, Episode, OuterLoss, Params
 
 LARGEST_BASIS = 2**18
@@ -92,37 +93,36 @@ def quadratic_gradient(
     start = flatten(inner).double().unsqueeze(0)
     by_step = [_joined_rates(inner, rates(step)) for step in range(steps)]
     support, query = (_Quadratic(predict, batch, exact=False) for batch in episodes[:2])
-    trail = _descend(spread, start, by_step, support)
-    losses = trail.losses(support, query)
-    if support.rounded(losses.before, losses.after) or query.rounded(losses.query):
+    trail = _descend(spread, start, by_step, support, query)
+    if support.rounded(trail.losses.before, trail.losses.after) or query.rounded(trail.losses.query):
         support, query = (_Quadratic(predict, batch, exact=True) for batch in episodes[:2])
-        trail = _descend(spread, start, by_step, support)
-        losses = trail.losses(support, query)
+        trail = _descend(spread, start, by_step, support, query)
 
     by_rates: list[Tensor] = []
-    pairs: list[Pair] = []
-    by_M = query.gradient(trail.M[steps]) / total_tasks
+    uses: list[tuple[Forth, Back]] = []
+    by_M = trail.by_query / total_tasks
     by_theta = torch.zeros_like(start)
     by_offset = torch.zeros_like(by_M[0])
     for s in reversed(range(steps)):
-        pairs.append((trail.theta[s + 1], by_M))
+        back = spread.gather(by_M)
+        uses.append((trail.forth[s + 1], back))
         by_offset += by_M.sum(0)
-        by_theta = by_theta + spread.gather(by_M)
-        by_rates.insert(0, -(by_theta * trail.moves[s]).sum(0))
+        by_theta = by_theta + back.by_theta
+        by_rates.insert(0, -(by_theta * trail.back[s].by_theta).sum(0))
         if first_order:
             by_M = torch.zeros_like(by_M)
             continue
-        back = by_theta * -by_step[s]
-        pairs.append((back, trail.gradients[s]))
-        by_M = support.curvature(spread.directions(back))
-    shared = by_M.sum(0, keepdim=True)
-    pairs.append((start, shared))
-    by_start = by_theta.sum(0) + spread.gather(shared)[0]
-    found = spread.pull_back(pairs, by_offset + shared[0])
+        change = spread.directions(by_theta * -by_step[s])
+        uses.append((change, trail.back[s]))
+        by_M = support.curvature(change.Mt)
+    shared = spread.gather(by_M.sum(0, keepdim=True))
+    uses.append((trail.forth[0], shared))
+    by_start = by_theta.sum(0) + shared.by_theta[0]
+    found = spread.pull_back(uses, by_offset + shared.Gt[0])
     found.update(unflatten(inner, by_start))
     dtype = next(iter(inner.values())).dtype
     return QuadraticGradient(
-        OuterLoss(*(loss.to(dtype) for loss in losses)),
+        OuterLoss(*(loss.to(dtype) for loss in trail.losses)),
         {name: g.to(dtype) for name, g in found.items()},
         [unflatten(inner, by.to(dtype)) for by in by_rates],
     )
@@ -138,29 +138,32 @@ class QuadraticGradient(NamedTuple):
 
 
 class _Trail(NamedTuple):
-    """The inner steps of all tasks; M and theta have one entry more than there are steps."""
+    """The inner steps of all tasks, and where they end."""
 
-    theta: list[Tensor]
-    """``[tasks, entries]``, the first ``[1, entries]``: the same for all tasks."""
-    M: list[Tensor]
-    """``[tasks, out, p]``, likewise."""
-    gradients: list[Tensor]
-    """Of the support loss by M, ``[tasks, out, p]``."""
-    moves: list[Tensor]
-    """Of the support loss by theta, ``[tasks, entries]``."""
-
-    def losses(self, support: _Quadratic, query: _Quadratic) -> OuterLoss:
-        return OuterLoss(query(self.M[-1]), support(self.M[0]), support(self.M[-1]))
+    forth: list[Forth]
+    """One more than there are steps; the first of one row, the same for all tasks."""
+    back: list[Back]
+    """Of the support loss's gradients, an entry a step."""
+    losses: OuterLoss
+    by_query: Tensor
+    """The query losses' gradients by the adapted weights, ``[tasks, p, out]``."""
 
 
-def _descend(spread: Spread, start: Tensor, by_step: list[Tensor], support: _Quadratic) -> _Trail:
-    trail = _Trail([start], [spread.weights(start)], [], [])
-    for rate in by_step:
-        trail.gradients.append(support.gradient(trail.M[-1]))
-        trail.moves.append(spread.gather(trail.gradients[-1]))
-        trail.theta.append(trail.theta[-1] - rate * trail.moves[-1])
-        trail.M.append(spread.weights(trail.theta[-1]))
-    return trail
+def _descend(
+    spread: Spread, start: Tensor, by_step: list[Tensor], support: _Quadratic, query: _Quadratic
+) -> _Trail:
+    forth, back = [spread.directions(start)], []
+    Mt = forth[0].Mt if spread.offset is None else forth[0].Mt + spread.offset
+    before, gradient = support.at(Mt)
+    for i, rate in enumerate(by_step):
+        if i > 0:
+            gradient = support.at(Mt)[1]
+        back.append(spread.gather(gradient))
+        forth.append(spread.directions(forth[-1].theta - rate * back[-1].by_theta))
+        Mt = forth[-1].Mt if spread.offset is None else forth[-1].Mt + spread.offset
+    after = support.at(Mt)[0] if by_step else before
+    loss, by_query = query.at(Mt)
+    return _Trail(forth, back, OuterLoss(loss, before, after), by_query)
 
 
 def _joined_rates(inner: Params, rate: Params) -> Tensor:
@@ -185,9 +188,19 @@ class _Quadratic:
         """By M, ``[tasks, out, p]``."""
         return (M @ self.S - self.C) * (2.0 / self.entries)
 
-    def curvature(self, D: Tensor) -> Tensor:
-        """The Hessian by M applied to ``D [tasks, out, p]``."""
-        return D @ (self.S * (2.0 / self.entries))
+    def at(self, Mt: Tensor) -> tuple[Tensor, Tensor]:
+        """The losses ``[tasks]`` at ``Mt [tasks or 1, p, out]`` and their gradients ``[tasks, p, out]``."""
+        error = self.S @ Mt - self._Ct
+        value = (((error - self._Ct) * Mt).sum((1, 2)) + self.square) / self.entries
+        return value.clamp_min(0), error * (2.0 / self.entries)
+
+    def curvature(self, Dt: Tensor) -> Tensor:
+        """The Hessian by M applied to ``Dt [tasks, p, out]``."""
+        return (self.S * (2.0 / self.entries)) @ Dt
+
+    @functools.cached_property
+    def _Ct(self) -> Tensor:
+        return self.C.mT.contiguous()
 
     def rounded(self, *losses: Tensor) -> bool:
         """Whether one of these losses is so small that rounding of the moments shows in it."""

@@ -9,6 +9,8 @@ other ways.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,45 +19,60 @@ from metasym.gram import FIRST_SYMMETRY, ConvolutionPredictor
 from metasym.symmetry import KroneckerSymmetry
 from metasym.types import Params
 
-Pair = tuple[Tensor, Tensor]
-"""``theta [tasks, entries]`` and a gradient by the weight that it makes, ``[tasks, out, p]``."""
+
+class Forth(NamedTuple):
+    """What :meth:`Spread.directions` makes of theta, and what of it the way back needs."""
+
+    theta: Tensor
+    """``[tasks, entries]``."""
+    half: Tensor | None
+    """``R V^T [tasks, p, k]``, where U is a Kronecker product."""
+    Mt: Tensor
+    """``(theta B)^T [tasks, p, out]``: outputs last, so that tasks and p together are the rows of one product."""
+
+
+class Back(NamedTuple):
+    """What :meth:`Spread.gather` makes of a gradient by the weights, likewise."""
+
+    Gt: Tensor
+    """``[tasks, p, out]``."""
+    half: Tensor | None
+    """``U_out^T G [tasks, k, p]``, where U is a Kronecker product."""
+    by_theta: Tensor
+    """``G B^T [tasks, entries]``."""
 
 
 class Spread(ABC):
     """The affine map from ``theta [tasks, entries]`` to weights ``M [tasks, out, p]``, of which p may hold a bias."""
 
-    @abstractmethod
-    def weights(self, theta: Tensor) -> Tensor:
-        """``M_0 + theta B``."""
+    offset: Tensor | None
+    """``M_0^T [p, out]``, where it is not zero."""
 
     @abstractmethod
-    def directions(self, theta: Tensor) -> Tensor:
+    def directions(self, theta: Tensor) -> Forth:
         """``theta B``."""
 
     @abstractmethod
-    def gather(self, G: Tensor) -> Tensor:
-        """A gradient by the weights as one by theta: ``G B^T [tasks, entries]``."""
+    def gather(self, Gt: Tensor) -> Back:
+        """A gradient by the weights as one by theta."""
 
     @abstractmethod
-    def pull_back(self, pairs: list[Pair], by_offset: Tensor) -> Params:
+    def pull_back(self, uses: list[tuple[Forth, Back]], by_offset: Tensor) -> Params:
         """The gradient by what B and M_0 are made of, by the model's names of it.
 
-        B's gradient is the sum of all outer products of a pair's rows, ``by_offset [out, p]`` that of M_0.
+        B's gradient is the sum of all outer products ``theta^T G`` of the uses, ``by_offset [p, out]`` that of M_0^T.
         """
 
 
 def spread_of(predict: ConvolutionPredictor, inner: Params) -> Spread:
     """The map of a convolution that is linear in ``inner``; U is read here, and not again."""
     U = predict.symmetry(inner)
-    if not isinstance(U, KroneckerSymmetry):
-        return _Dense(predict, inner)
-    names = [f"{FIRST_SYMMETRY}.{name}" for name, _ in U.named_parameters()]
-    # Factors that are one tensor have one name; what they are made of sums up by itself in autograd alone.
-    return (
-        _Kronecker(U)
-        if len(names) in (0, 3) and all(n in predict.params for n in names)
-        else _Dense(predict, inner)
-    )
+    if isinstance(U, KroneckerSymmetry):
+        names = [f"{FIRST_SYMMETRY}.{name}" for name, _ in U.named_parameters()]
+        # Factors that are one tensor have one name: their gradients are left to autograd, which adds them up.
+        if len(names) in (0, 3) and all(name in predict.params for name in names):
+            return _Kronecker(U)
+    return _Dense(predict, inner)
 
 
 class _Dense(Spread):
@@ -65,20 +82,20 @@ class _Dense(Spread):
         self._others = {n: p for n, p in predict.params.items() if n not in inner and p.requires_grad}
         with torch.set_grad_enabled(bool(self._others)):
             self._made = predict.basis(inner)
-        self._B, self._offset = (t.detach() for t in self._made)
+        self._B, offset = (t.detach() for t in self._made)
+        self._shape = offset.shape
+        self.offset = offset.mT
 
-    def weights(self, theta: Tensor) -> Tensor:
-        return self.directions(theta) + self._offset
+    def directions(self, theta: Tensor) -> Forth:
+        return Forth(theta, None, (theta @ self._B).view(-1, *self._shape).mT)
 
-    def directions(self, theta: Tensor) -> Tensor:
-        return (theta @ self._B).view(-1, *self._offset.shape)
+    def gather(self, Gt: Tensor) -> Back:
+        return Back(Gt, None, Gt.mT.flatten(1) @ self._B.mT)
 
-    def gather(self, G: Tensor) -> Tensor:
-        return G.flatten(1) @ self._B.mT
-
-    def pull_back(self, pairs: list[Pair], by_offset: Tensor) -> Params:
-        thetas, gradients = (torch.cat(parts) for parts in zip(*pairs, strict=True))
-        by_made = (thetas.mT @ gradients.flatten(1), by_offset)
+    def pull_back(self, uses: list[tuple[Forth, Back]], by_offset: Tensor) -> Params:
+        theta = torch.cat([forth.theta for forth, _ in uses])
+        G = torch.cat([back.Gt.mT.flatten(1) for _, back in uses])
+        by_made = (theta.mT @ G, by_offset.mT)
         made = [(t, by) for t, by in zip(self._made, by_made, strict=True) if t.requires_grad]
         if not made:
             return {}
@@ -91,37 +108,39 @@ class _Dense(Spread):
 class _Kronecker(Spread):
     """``M = U_out V R^T`` with ``R = U_in (x) U_space [p, r]``, V ``[k, r]``."""
 
+    offset = None
+
     def __init__(self, U: KroneckerSymmetry) -> None:
         self._learned = U.learnable
-        out, self._in, self._space = (factor.detach().double() for factor in U.factors)
-        self._out, self._R = out, torch.kron(self._in, self._space)
+        self._out, self._in, self._space = (factor.detach().double() for factor in U.factors)
+        self._R = torch.kron(self._in, self._space)
 
-    def weights(self, theta: Tensor) -> Tensor:
-        return self.directions(theta)
+    def directions(self, theta: Tensor) -> Forth:
+        k, (p, r) = self._out.shape[1], self._R.shape
+        half = (theta.view(-1, r) @ self._R.mT).view(-1, k, p).mT.contiguous()
+        return Forth(theta, half, (half.view(-1, k) @ self._out.mT).view(-1, p, self._out.shape[0]))
 
-    def directions(self, theta: Tensor) -> Tensor:
-        return self._out @ (self._filters(theta) @ self._R.mT)
+    def gather(self, Gt: Tensor) -> Back:
+        (m, k), p = self._out.shape, len(self._R)
+        half = (Gt.reshape(-1, m) @ self._out).view(-1, p, k).mT.contiguous()
+        return Back(Gt, half, (half.view(-1, p) @ self._R).view(len(Gt), -1))
 
-    def gather(self, G: Tensor) -> Tensor:
-        return ((self._out.mT @ G) @ self._R).flatten(1)
-
-    def pull_back(self, pairs: list[Pair], by_offset: Tensor) -> Params:
+    def pull_back(self, uses: list[tuple[Forth, Back]], by_offset: Tensor) -> Params:
         if not self._learned:
             return {}
-        theta, G = (torch.cat(parts) for parts in zip(*pairs, strict=True))
-        V = self._filters(theta)
-        by_out = _joined(G) @ _joined(V @ self._R.mT).mT
-        by_R = (self._out.mT @ G).flatten(0, 1).mT @ V.flatten(0, 1)
+        (m, k), (p, r) = self._out.shape, self._R.shape
+        G, forth_half = (
+            _rows(parts, n) for parts, n in (([b.Gt for _, b in uses], m), ([f.half for f, _ in uses], k))
+        )
+        V, back_half = (
+            _rows(parts, n) for parts, n in (([f.theta for f, _ in uses], r), ([b.half for _, b in uses], p))
+        )
         (a, b), (s, t) = self._in.shape, self._space.shape
-        by_R = by_R.view(a, s, b, t).transpose(1, 2).reshape(a * b, s * t)
+        by_R = (back_half.mT @ V).view(a, s, b, t).transpose(1, 2).reshape(a * b, s * t)
         by_in, by_space = by_R @ self._space.reshape(-1), self._in.reshape(-1) @ by_R
-        found = (by_out, by_in.view(a, b), by_space.view(s, t))
+        found = (G.mT @ forth_half, by_in.view(a, b), by_space.view(s, t))
         return {f"{FIRST_SYMMETRY}.U{i + 1}": g for i, g in enumerate(found)}
 
-    def _filters(self, theta: Tensor) -> Tensor:
-        return theta.view(len(theta), self._out.shape[1], self._R.shape[1])
 
-
-def _joined(T: Tensor) -> Tensor:
-    """``[tasks, rows, n]`` as ``[rows, tasks n]``."""
-    return T.transpose(0, 1).flatten(1)
+def _rows(parts: Sequence[Tensor | None], columns: int) -> Tensor:
+    return torch.cat([part.reshape(-1, columns) for part in parts if part is not None])
