@@ -3,9 +3,9 @@
 //
 // x [tasks, n, c, h, w], contiguous; y [tasks, n, out, h - 2, w - 2], each plane contiguous, with the strides given.
 // For every task, with p = 9 c entries of a patch: S [p, p], C [out, p] and the sum of y^2, all in float64. Products are
-// multiplied and added in float64, but in `moments_blocks`: that adds those of y in float32, up to 30 of y x, 15 of y^2
-// in a lane, and only then in float64, in half the time. C is off by about 1e-9 of |x| |y| then, as each of many short
-// sums is rounded its own way. S is not: its entries are rounded alike, and large, so that losses would show it.
+// multiplied and added in float64, but in `moments_blocks`: that adds those of float32 data in float32, up to 30 of y x,
+// 15 of y^2 and 8 of x x in a lane, and only then in float64, in half the time. Sums are off by about 1e-9 of |x| |y|
+// then, as each of many short sums is rounded its own way.
 // A task's sums are taken in a fixed order: the result does not depend on the number of threads, which share the tasks.
 //
 // patch_moments.py says what it computes; the tests hold the same in torch's operations, the oracle.
@@ -169,27 +169,35 @@ inline void copy(const T* from, int64_t count, T* to) {
   std::memcpy(to, from, count * sizeof(T));
 }
 
+constexpr int64_t FEW = 8;  // products of x with itself in a lane of float32: large, and rounded alike in many entries
+
 // sums[3 b + d] += <A_b, B_d>, where A_b begins at a + b step and B_d likewise; a vector beyond both may be read.
-void products(const double* a, const double* b, int64_t step, int64_t count, Wide* sums) {
-  static const double ones[8] = {1, 1, 1, 1};
-  Wide s[9] = {};
-  int64_t j = 0;
-  for (; j + 4 <= count; j += 4) {
-    const Wide b0 = held(load<Wide>(b + j)), b1 = held(load<Wide>(b + step + j));
-    const Wide b2 = held(load<Wide>(b + 2 * step + j));
-    for (int k = 0; k < 3; ++k) {
-      const Wide v = held(load<Wide>(a + k * step + j));
-      s[3 * k] = multiply_add(v, b0, s[3 * k]);
-      s[3 * k + 1] = multiply_add(v, b1, s[3 * k + 1]);
-      s[3 * k + 2] = multiply_add(v, b2, s[3 * k + 2]);
+template <typename T>
+void products(const T* a, const T* b, int64_t step, int64_t count, Wide* sums) {
+  typedef VecOf<T> V;
+  constexpr int64_t LANES = Simd<T>::LANES;
+  static const T ones[2 * LANES] = {1, 1, 1, 1, LANES > 4, LANES > 4, LANES > 4, LANES > 4};
+  const int64_t most = sizeof(T) == sizeof(double) ? count : FEW * LANES;
+  for (int64_t j = 0; j < count;) {
+    const int64_t end = j + most < count ? j + most : count;
+    V s[9] = {};
+    for (; j + LANES <= end; j += LANES) {
+      const V b0 = held(load<V>(b + j)), b1 = held(load<V>(b + step + j)), b2 = held(load<V>(b + 2 * step + j));
+      for (int k = 0; k < 3; ++k) {
+        const V v = held(load<V>(a + k * step + j));
+        s[3 * k] = multiply_add(v, b0, s[3 * k]);
+        s[3 * k + 1] = multiply_add(v, b1, s[3 * k + 1]);
+        s[3 * k + 2] = multiply_add(v, b2, s[3 * k + 2]);
+      }
     }
+    if (j < end) {  // what is beyond the last number, times zero
+      const V some = load<V>(ones + LANES - (end - j));
+      for (int k = 0; k < 9; ++k)
+        s[k] = multiply_add(load<V>(a + k / 3 * step + j) * some, load<V>(b + k % 3 * step + j), s[k]);
+      j = end;
+    }
+    for (int k = 0; k < 9; ++k) sums[k] += widened(s[k]);
   }
-  if (j < count) {  // what is beyond the last number, times zero
-    const Wide some = load<Wide>(ones + 4 - (count - j));
-    for (int k = 0; k < 9; ++k)
-      s[k] = multiply_add(load<Wide>(a + k / 3 * step + j) * some, load<Wide>(b + k % 3 * step + j), s[k]);
-  }
-  for (int k = 0; k < 9; ++k) sums[k] += s[k];
 }
 
 // The patches' own products, for two channels and each distance d of two patch rows: what patch row a of the first has
@@ -202,12 +210,13 @@ struct Own {
 // `shifts` holds for every channel the image less its last two columns, its first and last, its first two, rows laid
 // end to end: the products of rows u with rows u + d serve every pair of patch rows that lie d apart, whose sums differ
 // only in which of the first and last rows they leave out.
-void own(const double* shifts, int64_t step, int64_t c, int64_t count, int64_t used, Own* sums) {
+template <typename T>
+void own(const T* shifts, int64_t step, int64_t c, int64_t count, int64_t used, Own* sums) {
   for (int64_t ci = 0; ci < c; ++ci)
     for (int64_t cj = 0; cj < c; ++cj)
       for (int64_t d = 0; d < 3; ++d) {
         if (d == 0 && ci > cj) continue;
-        const double *u = shifts + ci * 3 * step, *v = shifts + cj * 3 * step + d * used;
+        const T *u = shifts + ci * 3 * step, *v = shifts + cj * 3 * step + d * used;
         const int64_t last = 2 - d;  // the patch row `a` of u takes the rows a to a + count, a = 0 to last
         const bool shared = count > last;
         auto& mine = sums[ci * c + cj].sums[d];
@@ -250,7 +259,6 @@ void task(const int64_t* sizes, const T* x, const T* y, int64_t example, int64_t
   std::vector<A> shifts(3 * c * step, A(0));
   std::vector<Wide> sums(groups * c * GROUP * 9, Wide{});
   A rows[GROUP][CHUNK];
-  std::vector<double> wide(sizeof(A) == sizeof(double) ? 0 : shifts.size());
   std::vector<Own> own_sums(c * c, Own{});
   std::vector<Wide> square_sums(groups * GROUP, Wide{});
   for (int64_t e = 0; e < n; ++e) {
@@ -258,8 +266,7 @@ void task(const int64_t* sizes, const T* x, const T* y, int64_t example, int64_t
       for (int64_t b = 0; b < 3; ++b)
         for (int64_t i = 0; i < h; ++i)
           copy(x + ((e * c + ci) * h + i) * w + b, used, shifts.data() + (3 * ci + b) * step + i * used);
-    copy(shifts.data(), wide.size(), wide.data());
-    own(wide.empty() ? (const double*)shifts.data() : wide.data(), step, c, count, used, own_sums.data());
+    own(shifts.data(), step, c, count, used, own_sums.data());
     for (int64_t o = 0; o < groups; ++o) {
       const T *from[GROUP], *soon[GROUP];
       for (int64_t g = 0; g < GROUP; ++g) {

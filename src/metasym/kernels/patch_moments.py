@@ -35,8 +35,8 @@ def patch_moments(x: Tensor, y: Tensor, *, exact: bool = True) -> tuple[Tensor, 
     """``x [tasks, n, c, h, w]`` and ``y [tasks, n, out, h - 2, w - 2]`` to the moments of every task.
 
     These are ``S [tasks, p, p]`` and ``C [tasks, out, p]`` with p = 9 c, channels first, and ``|Y|^2 [tasks]``. None
-    where the kernel cannot be had or does not know these data. Unless ``exact``, C and the squares may be off
-    by some 1e-9 of ``|P| |Y|`` and ``|Y|^2``: see :func:`adds_blocks`.
+    where the kernel cannot be had or does not know these data. Unless ``exact``, they may be off by some
+    1e-9 of ``|P|^2``, ``|P| |Y|`` and ``|Y|^2``: see :func:`adds_blocks`.
     """
     kernels = _kernels(x, y)
     if kernels is None:
