@@ -19,7 +19,7 @@ from metasym import kernels
 from metasym.convolutions import Convolution, first_pair
 from metasym.functional import measure
 from metasym.layer_order import Part, hooked, layers_in_order, plain_type
-from metasym.nn import TaskBatchNorm2d
+from metasym.nn import StackFields, TaskBatchNorm2d, UnstackFields
 from metasym.stages import Anything, Linear, NormPool, Stage, Step
 from metasym.symmetry import KroneckerSymmetry
 from metasym.types import Batch, Episode, Loss, Params
@@ -303,8 +303,13 @@ def _stages(parts: list[Part]) -> list[Stage]:
     while i < len(parts):
         name, layer = parts[i]
         prefix = f"{name}." if name else ""
-        following = [_kind(part) for part in parts[i + 1 : i + 3]]
+        following = [_kind(part) for part in parts[i + 1 : i + 4]]
         kind = _kind(parts[i])
+        shared = _stacked(parts[i:])
+        if shared > 1:  # the norm of fields, without stacking them
+            name, layer = parts[i + 1]
+            prefix, kind, following = f"{name}." if name else "", "norm", following[1:]
+            i += 1
         if kind == "convolution":
             assert isinstance(layer, nn.Conv2d)
             bias = None if layer.bias is None else f"{prefix}bias"
@@ -315,18 +320,30 @@ def _stages(parts: list[Part]) -> list[Stage]:
         elif kind == "norm":
             assert isinstance(layer, nn.BatchNorm2d | TaskBatchNorm2d)
             relu = following[:1] == ["relu"]
-            i += relu
+            i += relu + (shared > 1)
             pool = 1
             after = parts[i + 1][1] if i + 1 < len(parts) else None
             if isinstance(after, nn.MaxPool2d) and _kind(parts[i + 1]) == "pool":
                 pool = _side(after.kernel_size) or 1
                 i += 1
-            stages.append(NormPool(f"{prefix}weight", f"{prefix}bias", eps=layer.eps, relu=relu, pool=pool))
+            names = f"{prefix}weight", f"{prefix}bias"
+            stages.append(NormPool(*names, eps=layer.eps, relu=relu, pool=pool, shared=shared))
         else:
             named = layer.named_parameters() if isinstance(layer, nn.Module) else ()
             stages.append(Anything(layer, {prefix + n: n for n, _ in named}))
         i += 1
     return stages
+
+
+def _stacked(parts: list[Part]) -> int:
+    """How many channels a field has, where ``parts`` begin with the norm of fields (and ReLU); 1 where not."""
+    first = parts[0][1] if parts else None
+    kinds = [_kind(part) for part in parts[1:4]]
+    last = 1 + len(kinds[: 2 if kinds[1:2] == ["relu"] else 1])
+    if not isinstance(first, StackFields) or kinds[:1] != ["norm"] or len(parts) <= last:
+        return 1
+    end = parts[last][1]
+    return first.order if isinstance(end, UnstackFields) and end.order == first.order else 1
 
 
 def _kind(part: Part) -> str:

@@ -1,4 +1,4 @@
-"""Layers that torch lacks: batch norm that is safe per task, and locally connected layers."""
+"""Layers that torch lacks: batch norm that is safe per task or of fields, and locally connected layers."""
 
 from __future__ import annotations
 
@@ -28,6 +28,30 @@ class TaskBatchNorm2d(nn.Module):
         """``[examples, channels, height, width]``, unchanged in shape."""
         normal = F.batch_norm(x, None, None, training=True, eps=self.eps)
         return normal * self.weight.view(-1, 1, 1) + self.bias.view(-1, 1, 1)
+
+
+class StackFields(nn.Module):
+    """The ``order`` channels of a field as one channel, one below the other, for a norm with a field's statistics."""
+
+    def __init__(self, order: int) -> None:
+        super().__init__()
+        self.order = order
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``[examples, fields * order, height, width] -> [examples, fields, order * height, width]``."""
+        return x.reshape(*x.shape[:-3], -1, self.order * x.shape[-2], x.shape[-1])
+
+
+class UnstackFields(nn.Module):
+    """The way back: ``[examples, fields, order * height, width] -> [examples, fields * order, height, width]``."""
+
+    def __init__(self, order: int) -> None:
+        super().__init__()
+        self.order = order
+
+    def forward(self, x: Tensor) -> Tensor:
+        """One channel for each element of the group again."""
+        return x.reshape(*x.shape[:-3], -1, x.shape[-2] // self.order, x.shape[-1])
 
 
 class LocallyConnected1d(nn.Module):

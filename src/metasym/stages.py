@@ -59,13 +59,17 @@ class Stage(ABC):
 class NormPool(Stage):
     """Batch norm with the batch's statistics, then ReLU and max-pooling where they follow: fused kernels."""
 
-    def __init__(self, scale: str, shift: str, *, eps: float, relu: bool, pool: int) -> None:
+    def __init__(self, scale: str, shift: str, *, eps: float, relu: bool, pool: int, shared: int = 1) -> None:
         self.names = (scale, shift)
         self.scale, self.shift, self.eps, self.relu, self.pool = scale, shift, eps, relu, pool
+        self.shared = shared
+        """So many channels in a row have one mean, deviation, scale and shift."""
 
     def forward(self, x: Tensor, p: Params, *, graph: bool) -> Step:
         """One pass for the statistics, one for the rest."""
-        done = kernels.forward(x, p[self.scale], p[self.shift], eps=self.eps, relu=self.relu, pool=self.pool)
+        done = kernels.forward(
+            x, p[self.scale], p[self.shift], eps=self.eps, relu=self.relu, pool=self.pool, shared=self.shared
+        )
         return Step(done.y, done)
 
     def backward(

@@ -70,6 +70,32 @@ def test_values_and_derivatives(way: str, pool: int, relu: bool, side: int, dtyp
     torch.testing.assert_close(still.y, expected, **close)
 
 
+@pytest.mark.parametrize("relu", [True, False])
+def test_channels_that_share_statistics_are_one_channel_stacked(way: str, relu: bool) -> None:
+    """Fields of three channels beside a norm of the channels one below the other."""
+    g = torch.Generator().manual_seed(0)
+
+    def draw(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=g, dtype=torch.float64)
+
+    def stack(t: Tensor) -> Tensor:  # [n, h, w, fields * 3] to [n, 3 * h, w, fields]
+        return t.unflatten(-1, (-1, 3)).permute(0, 4, 1, 2, 3).flatten(1, 2).contiguous()
+
+    x, tx, dy, tdy = (1 + torch.arange(6.0) + draw(2, 4, 5, 6) for _ in range(4))
+    scale, shift, tscale, tshift = draw(2), draw(2), draw(2), draw(2)
+    results = []
+    for shared, change in ((3, lambda t: t), (1, stack)):
+        done = norm_pool.forward(change(x), scale, shift, eps=1e-3, relu=relu, pool=1, shared=shared)
+        back = norm_pool.backward(done, scale, change(dy))
+        along = norm_pool.tangent(done, scale, change(tx), tscale, tshift)
+        gradient = (change(dy), *back[1:])
+        second = norm_pool.tangent_backward(done, along, scale, tscale, gradient, change(tdy))
+        results.append((done.y, *back, along.y, *second))
+    for found, expected in zip(*results, strict=True):
+        wide = found.ndim == 4
+        torch.testing.assert_close(stack(found) if wide else found, expected, atol=1e-11, rtol=1e-11)
+
+
 @pytest.mark.parametrize(("pool", "relu", "side"), CASES)
 def test_a_first_layer_without_the_gradient_of_its_output(pool: int, relu: bool, side: int) -> None:
     if not compiled.available():

@@ -17,7 +17,7 @@ from metasym.kernels import norm_pool
 from metasym.kernels.winograd import can_filter
 from metasym.learners import ANIL, MAML, MSR, GradientLearner, MSRJoint, ProtoNet
 from metasym.models import few_shot_network
-from metasym.nn import TaskBatchNorm2d
+from metasym.nn import StackFields, TaskBatchNorm2d, UnstackFields
 from metasym.paths import Sizes
 from metasym.types import Batch, Episode
 
@@ -59,7 +59,16 @@ def filtered() -> nn.Module:
     )  # fmt: skip
 
 
-MODELS = {"plain": plain, "written": Written, "filtered": filtered}
+def fields() -> nn.Module:
+    """Norms of fields of three channels, with ReLU and pooling after them and without."""
+    return nn.Sequential(
+        nn.Conv2d(2, 6, 3, padding=1), StackFields(3), TaskBatchNorm2d(2), nn.ReLU(), UnstackFields(3),
+        nn.MaxPool2d(2), nn.Conv2d(6, 9, 3, stride=2), StackFields(3), TaskBatchNorm2d(3), UnstackFields(3),
+        nn.Softplus(), nn.Flatten(), nn.Linear(36, 3),
+    )  # fmt: skip
+
+
+MODELS = {"plain": plain, "written": Written, "filtered": filtered, "fields": fields}
 
 
 def network(name: str, reparam: str | None) -> nn.Module:
@@ -127,6 +136,7 @@ CASES: list[tuple[type[GradientLearner], str, str | None, dict[str, Any]]] = [
     (MAML, "written", None, {"step_sizes": "fixed", "adapt_only": ["hidden.*", "features.1.*"]}),
     (ANIL, "plain", None, {"inner_steps": 2}),
     (ANIL, "written", None, {}),
+    (MSR, "fields", "kronecker", {"inner_steps": 2}),
 ]
 
 

@@ -18,7 +18,7 @@
 namespace {
 
 struct Shape {
-  int64_t n, h, w, c, p;
+  int64_t n, h, w, c, p, shared;  // so many channels in a row share their statistics
   int64_t ph() const { return h / p; }
   int64_t pw() const { return w / p; }
   int64_t image() const { return h * w * c; }
@@ -37,6 +37,15 @@ void join(const Shape& s, const Sums<T>& parts, double* out) {
   for (int64_t k = 0; k < s.c; ++k) out[k] = 0;
   for (int64_t i = 0; i < s.n; ++i)
     for (int64_t k = 0; k < s.c; ++k) out[k] += parts[i * s.c + k];
+}
+
+// Sums [c] of channels that share their statistics: each gets that of them all.
+void tie(const Shape& s, double* sums) {
+  for (int64_t k = 0; k < s.c && s.shared > 1; k += s.shared) {
+    double total = 0;
+    for (int64_t j = 0; j < s.shared; ++j) total += sums[k + j];
+    for (int64_t j = 0; j < s.shared; ++j) sums[k + j] = total;
+  }
 }
 
 // The places of one window, [c] each.
@@ -103,14 +112,24 @@ void moments(const Shape& s, const T* x, double eps, T* mean, T* inv, int thread
   std::vector<double> total(c), spread(c);
   join(s, means, total.data());
   join(s, squares, spread.data());
+  std::vector<double> centre(c);
   for (int64_t k = 0; k < c; ++k) {
-    const double centre = total[k] / s.n;
+    total[k] /= s.n;
     for (int64_t i = 0; i < s.n; ++i) {
-      const double d = means[i * c + k] - centre;
+      const double d = means[i * c + k] - total[k];
       spread[k] += d * d * places;
     }
-    mean[k] = T(centre);
-    inv[k] = T(1 / std::sqrt(spread[k] / (double(s.n) * places) + eps));
+    centre[k] = total[k];
+  }
+  tie(s, centre.data());
+  for (int64_t k = 0; k < c && s.shared > 1; ++k) {
+    const double d = total[k] - (centre[k] /= s.shared);
+    spread[k] += d * d * s.n * places;
+  }
+  tie(s, spread.data());
+  for (int64_t k = 0; k < c; ++k) {
+    mean[k] = T(centre[k]);
+    inv[k] = T(1 / std::sqrt(spread[k] / (double(s.n) * places * s.shared) + eps));
   }
 }
 
@@ -212,8 +231,10 @@ void backward(const Shape& s, const T* x, const T* mean, const T* inv, const T* 
   std::vector<double> ds(c), db(c);
   join(s, scales, ds.data());
   join(s, shifts, db.data());
+  tie(s, ds.data());
+  tie(s, db.data());
   std::vector<T> a(c), u(c), d(c);
-  const double places = double(s.n) * s.h * s.w;
+  const double places = double(s.n) * s.h * s.w * s.shared;
   for (int64_t k = 0; k < c; ++k) {
     dscale[k] = T(ds[k]);
     dshift[k] = T(db[k]);
@@ -232,7 +253,7 @@ void tangent(const Shape& s, const T* x, const T* tx, const T* mean, const T* in
              const T* tshift, const T* y, const I* where, int relu, T* tmean, T* slope, T* ty, int threads) {
   const int64_t c = s.c;
   const T least = floor_of<T>(relu);
-  const double places = double(s.n) * s.h * s.w;
+  const double places = double(s.n) * s.h * s.w * s.shared;
   for (int64_t k = 0; k < c; ++k) tmean[k] = slope[k] = T(0);
   if (tx) {
     Sums<T> firsts(s.n * c), seconds(s.n * c);
@@ -252,6 +273,8 @@ void tangent(const Shape& s, const T* x, const T* tx, const T* mean, const T* in
     std::vector<double> f(c), g(c);
     join(s, firsts, f.data());
     join(s, seconds, g.data());
+    tie(s, f.data());
+    tie(s, g.data());
     for (int64_t k = 0; k < c; ++k) tmean[k] = T(f[k] / places), slope[k] = T(g[k] / places);
   }
   const T* moved = tx ? tx : x;
@@ -307,8 +330,10 @@ void tangent_backward(const Shape& s, const T* x, const T* tx, const T* mean, co
   std::vector<double> ds(c), db(c);
   join(s, scales, ds.data());
   join(s, shifts, db.data());
+  tie(s, ds.data());
+  tie(s, db.data());
   std::vector<T> a(c), b(c), u(c), t(c), d(c);
-  const double places = double(s.n) * s.h * s.w;
+  const double places = double(s.n) * s.h * s.w * s.shared;
   for (int64_t k = 0; k < c; ++k) {
     tdscale[k] = T(ds[k]);
     tdshift[k] = T(db[k]);
@@ -365,7 +390,7 @@ void patch_sums(const Shape& s, const T* patches, int64_t entries, const T* y, c
   }
   std::vector<double> joined(entries * c), db(c);
   join(s, shifts, db.data());
-  const Shape wide{s.n, s.h, s.w, entries * c, s.p};
+  const Shape wide{s.n, s.h, s.w, entries * c, s.p, 1};
   join(wide, products, joined.data());
   for (int64_t k = 0; k < c; ++k) dshift[k] = T(db[k]);
   for (int64_t k = 0; k < entries * c; ++k) sums[k] = T(joined[k]);
@@ -373,9 +398,9 @@ void patch_sums(const Shape& s, const T* patches, int64_t entries, const T* y, c
 
 }  // namespace
 
-// The pooling window, f[4], is 1, 2 or 3.
+// The pooling window, f[4], is 1, 2 or 3; f[5] is how many channels share statistics.
 #define EACH_WINDOW(FUNCTION, ...)                                   \
-  const Shape s{f[0], f[1], f[2], f[3], f[4]};                       \
+  const Shape s{f[0], f[1], f[2], f[3], f[4], f[5]};                 \
   if (s.p == 1) FUNCTION<1>(s, __VA_ARGS__);                         \
   else if (s.p == 2) FUNCTION<2>(s, __VA_ARGS__);                    \
   else FUNCTION<3>(s, __VA_ARGS__);

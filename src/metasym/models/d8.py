@@ -34,7 +34,7 @@ from metasym.field_symmetry import FieldSymmetry
 from metasym.groups import conv_basis
 from metasym.models.conv_blocks import ConvNet
 from metasym.models.start import started
-from metasym.nn import TaskBatchNorm2d
+from metasym.nn import StackFields, TaskBatchNorm2d, UnstackFields
 from metasym.reparam import reparameterize
 from metasym.symmetry import Symmetry
 from metasym.types import MetasymError
@@ -42,22 +42,6 @@ from metasym.types import MetasymError
 ROTATIONS = 8
 ORDER = 2 * ROTATIONS
 """Channels of a regular field: one for each rotation and each reflected rotation."""
-
-
-class StackFields(nn.Module):
-    """The 16 channels of a field as one channel, one below the other, for a norm with a field's statistics."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """``[examples, fields * 16, height, width] -> [examples, fields, 16 * height, width]``."""
-        return x.reshape(*x.shape[:-3], -1, ORDER * x.shape[-2], x.shape[-1])
-
-
-class UnstackFields(nn.Module):
-    """The way back: ``[examples, fields, 16 * height, width] -> [examples, fields * 16, height, width]``."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """One channel for each element of the group again."""
-        return x.reshape(*x.shape[:-3], -1, x.shape[-2] // ORDER, x.shape[-1])
 
 
 class SymmetricMaxPool2d(nn.Module):
@@ -105,10 +89,10 @@ def d8_net(
         layers[f"conv{number}"] = started(
             nn.Conv2d, before, channels, kernel_size, padding=kernel_size // 2, generator=generator
         )
-        layers[f"stack{number}"] = StackFields()
+        layers[f"stack{number}"] = StackFields(ORDER)
         layers[f"norm{number}"] = TaskBatchNorm2d(fields)
         layers[f"relu{number}"] = nn.ReLU()
-        layers[f"unstack{number}"] = UnstackFields()
+        layers[f"unstack{number}"] = UnstackFields(ORDER)
         if number < depth:
             layers[f"pool{number}"] = SymmetricMaxPool2d()
             size = (size + 1) // 2
