@@ -18,6 +18,7 @@ from torch import Tensor
 from metasym.evaluation import summarise
 from metasym.experiments.files import RESULT, read_json, read_result, write_json
 from metasym.experiments.image_problem import ImageProblem
+from metasym.experiments.machine import commit
 from metasym.experiments.run import load_run
 from metasym.experiments.scoring import test_seed
 from metasym.learners.base import accuracy
@@ -65,6 +66,8 @@ def measure_angles(
         note(index + 1, count)
     return {
         "experiment": experiment.name,
+        "command": f"metasym angles RUN --tasks {tasks}",
+        "commit": commit(),
         "recipe": experiment.recipe_name,
         "seed": experiment.recipe.seed,
         "outer_steps": trained["outer_steps"],
