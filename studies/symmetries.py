@@ -268,7 +268,10 @@ def tables(results: Path) -> str:
 def _found_row(family: str, own: list[dict[str, Any]]) -> str:
     first = own[0]
     known, fresh = ([c for c in own if (c["seed"] >= FRESH) is new] for new in (False, True))
-    right = [f"{sum(c['outcome'] == 'right' for c in part)} of {len(part)}" for part in (known, fresh)]
+    right = [
+        f"{sum(c['outcome'] == 'right' for c in part)} of {len(part)}" if part else "-"
+        for part in (known, fresh)
+    ]
     residual = [c["residual"] for c in own if c["residual"] is not None]
     margin = [c["margin"] for c in own if c["margin"] is not None]
     name = first["group"] or ("; ".join(first["partial"]) or "no symmetry")
