@@ -96,27 +96,6 @@ def test_channels_that_share_statistics_are_one_channel_stacked(way: str, relu: 
         torch.testing.assert_close(stack(found) if wide else found, expected, atol=1e-11, rtol=1e-11)
 
 
-@pytest.mark.parametrize(("pool", "relu", "side"), CASES)
-def test_a_first_layer_without_the_gradient_of_its_output(pool: int, relu: bool, side: int) -> None:
-    if not compiled.available():
-        pytest.skip("no compiler on this machine")
-    g = torch.Generator().manual_seed(side)
-
-    def draw(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=g, dtype=torch.float64)
-
-    patches, W, scale, shift = 1 + draw(7, 3 * side * side), draw(5, 7), draw(5), draw(5)
-    x = (patches.T @ W.T).view(3, side, side, 5)
-    done = norm_pool.forward(x, scale, shift, eps=1e-3, relu=relu, pool=pool)
-    dy = draw(*done.y.shape)
-    dx, dscale, dshift = norm_pool.backward(done, scale, dy)
-    expected = (dx.flatten(0, 2).T @ patches.T, dscale, dshift)
-    found = norm_pool.first_layer(done, scale, W, patches, dy)
-    assert found is not None
-    for one, other in zip(found, expected, strict=True):
-        torch.testing.assert_close(one, other, atol=1e-11, rtol=1e-11)
-
-
 @pytest.mark.skipif(shutil.which("g++") is None or not sys.platform.startswith("linux"), reason="no g++ here")
 def test_the_source_compiles_where_a_compiler_is() -> None:
     assert compiled.available()

@@ -351,51 +351,6 @@ void tangent_backward(const Shape& s, const T* x, const T* tx, const T* mean, co
   spread<P, T, I>(s, x, tx, y, where, dy, tdy, relu, a.data(), b.data(), u.data(), t.data(), d.data(), tdx, threads);
 }
 
-// Sums over the pooled outputs of dy times the patch [entries] that the output's place was computed from, [entries, c],
-// and of dy alone, [c]; patches are [entries, n * h * w]. What a first layer's gradient needs, without that of x.
-template <int P, typename T, typename I>
-void patch_sums(const Shape& s, const T* patches, int64_t entries, const T* y, const I* where, const T* dy, int relu,
-                T* sums, T* dshift, int threads) {
-  const int64_t c = s.c, total = s.n * s.h * s.w;
-  const T least = floor_of<T>(relu);
-  Sums<T> products(s.n * entries * c), shifts(s.n * c);
-  EACH_IMAGE(i) {
-    std::vector<T> masked(P * P * c);
-    T* __restrict m = masked.data();
-    T* __restrict db = &shifts[i * c];
-    for (int64_t a = 0; a < s.ph(); ++a)
-      for (int64_t b = 0; b < s.pw(); ++b) {
-        const int64_t from = i * s.pooled() + (a * s.pw() + b) * c;
-        const T *g = dy + from, *yo = y + from;
-        const I* wo = where + from;
-#pragma omp simd
-        for (int64_t k = 0; k < c; ++k) {
-          const T open = yo[k] > least ? g[k] : T(0);
-          db[k] += open;
-          for (int q = 0; q < P * P; ++q) m[q * c + k] = wo[k] == I(q) ? open : T(0);
-        }
-        const T* first = patches + i * s.h * s.w + a * P * s.w + b * P;
-        for (int64_t e = 0; e < entries; ++e) {
-          T value[P * P];
-          for (int q = 0; q < P * P; ++q) value[q] = first[e * total + (q / P) * s.w + q % P];
-          T* __restrict out = &products[(i * entries + e) * c];
-#pragma omp simd
-          for (int64_t k = 0; k < c; ++k) {
-            T sum = value[0] * m[k];
-            for (int q = 1; q < P * P; ++q) sum += value[q] * m[q * c + k];
-            out[k] += sum;
-          }
-        }
-      }
-  }
-  std::vector<double> joined(entries * c), db(c);
-  join(s, shifts, db.data());
-  const Shape wide{s.n, s.h, s.w, entries * c, s.p, 1};
-  join(wide, products, joined.data());
-  for (int64_t k = 0; k < c; ++k) dshift[k] = T(db[k]);
-  for (int64_t k = 0; k < entries * c; ++k) sums[k] = T(joined[k]);
-}
-
 }  // namespace
 
 // The pooling window, f[4], is 1, 2 or 3; f[5] is how many channels share statistics.
@@ -426,10 +381,6 @@ void patch_sums(const Shape& s, const T* patches, int64_t entries, const T* y, c
       const T* dshift, int relu, T* tdscale, T* tdshift, T* tdx, int threads) {                                      \
     EACH_WINDOW(tangent_backward, x, tx, mean, inv, scale, tscale, tmean, slope, y, where, dy, tdy, dscale, dshift,  \
                 relu, tdscale, tdshift, tdx, threads)                                                                \
-  }                                                                                                                  \
-  extern "C" void patch_sums_##S(const int64_t* f, const T* patches, int64_t entries, const T* y, const I* where,    \
-                                 const T* dy, int relu, T* sums, T* dshift, int threads) {                           \
-    EACH_WINDOW(patch_sums, patches, entries, y, where, dy, relu, sums, dshift, threads)                             \
   }
 
 EXPORT(float, int32_t, float)

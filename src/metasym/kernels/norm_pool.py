@@ -93,34 +93,6 @@ def backward(of: Normed, scale: Tensor, dy: Tensor) -> tuple[Tensor, Tensor, Ten
     return _narrow(of, (dx, dscale, dshift))
 
 
-def first_layer(
-    of: Normed, scale: Tensor, W: Tensor, patches: Tensor, dy: Tensor
-) -> tuple[Tensor, Tensor, Tensor] | None:
-    """The gradients by W, scale and shift where ``x = patches^T W^T``, without that by x; None without kernels.
-
-    ``W [c, entries]``, ``patches [entries, n * h * w]``. With ``A`` the sums over the pooled outputs of dy times the
-    patch that each was computed from, x enters only through products with the patches, which are products of W:
-    ``dscale = r (sum W A - m dshift)`` and, with ``dx = a g + u x + d`` as in ``backward``,
-    ``dW = a A + u W (patches patches^T) + d sum patches``.
-    """
-    kernels = _kernels(of.x)
-    if kernels is None or of.shared > 1:
-        return None
-    kind = _KINDS[of.x.dtype][0]
-    entries, places = patches.shape
-    A, dshift = W.new_empty(entries, W.shape[0]), torch.empty_like(scale)
-    tensors = (of.y, of.where, dy.contiguous())
-    count = ctypes.c_int64(entries)
-    _call(kernels, f"patch_sums_{kind}", of, (patches,), count, tensors, int(of.relu), (A, dshift))
-    dscale = of.inv * ((W.T * A).sum(0) - of.mean * dshift)
-    step = of.inv * scale
-    u = -step * of.inv * dscale / places
-    d = -step * (dshift - of.mean * of.inv * dscale) / places
-    moments = patches @ patches.T
-    dW = step.unsqueeze(1) * A.T + u.unsqueeze(1) * (W @ moments) + d.unsqueeze(1) * patches.sum(1)
-    return dW, dscale, dshift
-
-
 def tangent(of: Normed, scale: Tensor, tx: Tensor | None, tscale: Tensor, tshift: Tensor) -> Tangent:
     """The tangent of y along ``tx [n, h, w, c]`` (None: zero), ``tscale [c]`` and ``tshift [c]``."""
     kernels = _kernels(of.x)
