@@ -239,6 +239,15 @@ def test_a_linear_network_of_ones_own_is_solved_exactly(tmp_path, capsys, monkey
         (["--support", "8"], "expected --support below the 8 examples of a task"),
         (["--test", "0.95"], "expected parts for validation and test that leave tasks to train on"),
         (["--solver", "ridge", "--model", "mlp"], "expected --solver sgd for --model mlp, found ridge"),
+        (
+            ["--model", "mlp", "--find-steps", "9"],
+            "expected --find-steps only where tasks adapt by --solver ridge",
+        ),
+        (
+            ["--solver", "sgd", "--penalty", "0.1"],
+            "expected --penalty only where tasks adapt by --solver ridge",
+        ),
+        (["--inner-lr", "0.2"], "only where tasks adapt by --solver sgd, found --inner-lr 0.2 and ridge"),
         (["--outer-steps", "0"], "expected --outer-steps >= 1, found 0"),
         (["--symmetry", "none"], "invalid choice: 'none'"),
         (["--find-steps", "5", "--symmetry", "kronecker"], "expected a dense U"),

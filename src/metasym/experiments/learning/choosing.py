@@ -71,7 +71,20 @@ def choose(file: TaskFile, options: Options) -> tuple[Choices, list[Reason]]:
     choices = _solver(file, options, choices, model)
     if file.classes and options.solver == "ridge":
         raise MetasymError("expected --solver sgd for labels, found ridge: it minimises squares")
+    _check_solver_flags(options, choices.solver)
     return choices, reasons(file, choices, model)
+
+
+def _check_solver_flags(options: Options, solver: str) -> None:
+    """Refuse flags of the other solver, which would change nothing."""
+    of_ridge = {"--find-steps": options.find_steps or None, "--penalty": options.penalty}
+    of_sgd = {"--inner-steps": options.inner_steps, "--inner-lr": options.inner_lr}
+    for flag, value in (of_ridge if solver == "sgd" else of_sgd).items():
+        if value is not None:
+            other = "ridge" if solver == "sgd" else "sgd"
+            raise MetasymError(
+                f"expected {flag} only where tasks adapt by --solver {other}, found {flag} {value:g} and {solver}"
+            )
 
 
 def split(file: TaskFile, options: Options) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
