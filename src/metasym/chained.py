@@ -80,7 +80,7 @@ def chained_adapt(
         before = value if before is None else before
         rate = task.rates(step)
         weights = tuple(
-            w.expand_as(g) if move is None else w - rate[move.inner] * move(g)
+            w.expand_as(g) if move is None else w - move(g, rate[move.inner])
             for w, g, move in zip(weights, G, moves, strict=True)
         )
     return dict(zip(chain.names, weights, strict=True)), before
@@ -97,19 +97,19 @@ class _Move:
         self.inner = inner
         self.squares = [U @ U.T for U in factors]
 
-    def __call__(self, G: Tensor) -> Tensor:
-        """``G [tasks, ...]`` to the same shape."""
+    def __call__(self, G: Tensor, rate: Tensor) -> Tensor:
+        """The step along ``G [tasks, ...]``, of its shape; with U U^T the step size is one number."""
         if not self.squares:
-            return G
-        if (
-            len(self.squares) == 3
-        ):  # a convolution's: input channels last, for one product instead of thousands
-            outputs, inputs, kernel = self.squares
-            moved = _each(outputs, G.flatten(2)).view(-1, len(inputs), len(kernel))
+            return rate * G
+        first, *others = self.squares
+        first = rate * first  # smaller than what it is multiplied with
+        if len(others) == 2:  # a convolution's: input channels last, one product instead of thousands
+            inputs, kernel = others
+            moved = _each(first, G.flatten(2)).view(-1, len(inputs), len(kernel))
             moved = _each(kernel, moved.mT.contiguous()) @ inputs
             return moved.mT.reshape(G.shape)
         moved = G.reshape(G.shape[0], *(len(M) for M in self.squares))
-        for mode, M in enumerate(self.squares):
+        for mode, M in enumerate((first, *others)):
             moved = mode_product(moved, M, mode + 1)
         return moved.reshape(G.shape)
 
