@@ -70,7 +70,7 @@ def chained_adapt(
     chain: Chain, task: ChainTask, support: Batch, *, steps: int, first_order: bool
 ) -> tuple[Params, Tensor | None]:
     """The effective parameters ``[tasks, ...]`` after adaptation, and the support losses ``[tasks]`` before it."""
-    moves = None if first_order or not steps else _moves_of_weights(chain, task)
+    moves = None if first_order or not steps else _moves_of_weights(chain, task, steps * len(support.x))
     if moves is None:
         return _adapt_filters(chain, task, support, steps=steps, first_order=first_order)
     weights = tuple(chain.effective(task.params).values())
@@ -90,12 +90,15 @@ class _Move:
     """How a step on ``inner`` moves an effective parameter: along its gradient, or that times U U^T.
 
     With ``W = U_out V U_in^T`` a step of size a on V moves W by ``- a U_out U_out^T G U_in U_in^T``: the products
-    U U^T are the same for all tasks and steps, so that V itself need not be known.
+    U U^T are the same for all tasks and steps, so that V itself need not be known. ``uses`` is how many gradients
+    it will be given: the U of a layer with more inputs than these have rows is not squared, U (U^T x) costs less.
     """
 
-    def __init__(self, inner: str, factors: list[Tensor]) -> None:
+    def __init__(self, inner: str, factors: list[Tensor], uses: int) -> None:
         self.inner = inner
-        self.squares = [U @ U.T for U in factors]
+        sizes = [len(U) for U in factors]
+        self.wide = factors[1] if len(factors) == 2 and sizes[1] > uses * sizes[0] else None
+        self.squares = [U @ U.T for U in (factors if self.wide is None else factors[:1])]
 
     def __call__(self, G: Tensor, rate: Tensor) -> Tensor:
         """The step along ``G [tasks, ...]``, of its shape; with U U^T the step size is one number."""
@@ -108,6 +111,8 @@ class _Move:
             moved = _each(first, G.flatten(2)).view(-1, len(inputs), len(kernel))
             moved = _each(kernel, moved.mT.contiguous()) @ inputs
             return moved.mT.reshape(G.shape)
+        if self.wide is not None:
+            return ((_each(first, G).flatten(0, 1) @ self.wide) @ self.wide.T).view(G.shape)
         moved = G.reshape(G.shape[0], *(len(M) for M in self.squares))
         for mode, M in enumerate((first, *others)):
             moved = mode_product(moved, M, mode + 1)
@@ -119,7 +124,7 @@ def _each(M: Tensor, G: Tensor) -> Tensor:
     return torch.bmm(M.expand(len(G), *M.shape), G)
 
 
-def _moves_of_weights(chain: Chain, task: ChainTask) -> list[_Move | None] | None:
+def _moves_of_weights(chain: Chain, task: ChainTask, uses: int) -> list[_Move | None] | None:
     """For each effective parameter how it moves (None: not at all); None where that needs what adapts itself."""
     moves: list[_Move | None] = []
     rates = task.rates(0)
@@ -127,7 +132,7 @@ def _moves_of_weights(chain: Chain, task: ChainTask) -> list[_Move | None] | Non
     for name in chain.names:
         source = chain.sources.get(name)
         if name in task.params:
-            moves.append(_Move(name, []) if name in task.inner else None)
+            moves.append(_Move(name, [], uses) if name in task.inner else None)
             explained.add(name)
         elif source is None or any(factor in task.inner for factor in source.factors):
             return None
@@ -136,9 +141,8 @@ def _moves_of_weights(chain: Chain, task: ChainTask) -> list[_Move | None] | Non
         elif rates[source.original].ndim > 0:  # a step size for each entry of V
             return None
         else:
-            moves.append(
-                _Move(source.original, [source.tensor(factor, task.params) for factor in source.factors])
-            )
+            factors = [source.tensor(factor, task.params) for factor in source.factors]
+            moves.append(_Move(source.original, factors, uses))
             explained.add(source.original)
     return moves if explained >= set(task.inner) else None
 
