@@ -4,6 +4,7 @@
     python studies/symmetries.py tasks         how many tasks and examples are needed
     python studies/symmetries.py noise         noise on the outputs, one level after the other
     python studies/symmetries.py training      fewer and fewer outer steps
+    python studies/symmetries.py nearly        tasks that have their symmetry only nearly
     python studies/symmetries.py table         all results as Markdown tables
 
 Every cell is one run of the command line in a folder of its own under ``--work``; its result is one small JSON file
@@ -76,6 +77,7 @@ class Cell:
     tasks: int = 500
     examples: int = 20
     noise: float = 0.0
+    broken: float = 0.0
     flags: tuple[str, ...] = ()
 
     @property
@@ -86,6 +88,7 @@ class Cell:
             f"t{self.tasks}",
             f"e{self.examples}",
             f"n{self.noise:g}",
+            *([f"b{self.broken:g}"] if self.broken else []),
             *self.flags,
             f"s{self.seed}",
         ]
@@ -107,6 +110,9 @@ def plan(study: str, seeds: list[int]) -> list[Cell]:
         elif study == "noise":
             levels = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # the last two beyond what anyone should hope for
             cells += [Cell(study, family, seed, noise=level) for family in SENSITIVE for level in levels]
+        elif study == "nearly":
+            shares = (0.02, 0.05, 0.1, 0.2, 0.3)
+            cells += [Cell(study, family, seed, broken=share) for family in SENSITIVE for share in shares]
         elif study == "training":
             cells += [
                 Cell(
@@ -127,7 +133,12 @@ def run(cell: Cell, work: Path, results: Path) -> dict[str, Any]:
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "tasks.npz"
     data = planted(
-        cell.family, tasks=cell.tasks, examples=cell.examples, noise=cell.noise, seed=1000 + cell.seed
+        cell.family,
+        tasks=cell.tasks,
+        examples=cell.examples,
+        noise=cell.noise,
+        broken=cell.broken,
+        seed=1000 + cell.seed,
     )
     np.savez(file, x=data.x.numpy(), y=data.y.numpy())
     flags = [*cell.flags, "--seed", str(cell.seed)]
@@ -150,6 +161,7 @@ def run(cell: Cell, work: Path, results: Path) -> dict[str, Any]:
         "tasks": cell.tasks,
         "examples": cell.examples,
         "noise": cell.noise,
+        "broken": cell.broken,
         "flags": list(cell.flags),
         "planted": EXPECTED[cell.family],
         **judged(cell.family, report),
@@ -157,6 +169,8 @@ def run(cell: Cell, work: Path, results: Path) -> dict[str, Any]:
         "effective_filter_size": report.effective_filter_size,
         "given_back": None if learned["completed"] is None else learned["completed"]["strength"],
         "free_weights": int(planted_basis(cell.family).shape[1]),
+        "error": None if report.group is None else report.group.error,
+        "approximate": report.group is not None and report.group.approximate,
         "residual": report.residual,
         "margin": report.margin,
         "verdict": report.verdict,
@@ -262,6 +276,9 @@ def tables(results: Path) -> str:
             chosen += [c for c in cells if c["study"] == "found" and c["family"] in SENSITIVE]
         if chosen:
             lines += ["", *_sweep(chosen, key)]
+    chosen = [c for c in cells if c["study"] == "nearly"]
+    if chosen:
+        lines += ["", *_nearly(chosen)]
     return "\n".join(lines) + "\n"
 
 
@@ -283,6 +300,25 @@ def _found_row(family: str, own: list[dict[str, Any]]) -> str:
         f"{name}{order}; {first['effective_filter_size']} filter entries | {spans[0]} | {spans[1]} | "
         f"{first['msr'][0]:.2g} | {maml} |"
     )
+
+
+def _nearly(cells: list[dict[str, Any]]) -> list[str]:
+    """What was said of tasks that have their symmetry only nearly."""
+    shares = sorted({c["broken"] for c in cells})
+    lines = [f"| | {' | '.join(f'{share:.0%}' for share in shares)} |", "|---|" + "---|" * len(shares)]
+    for family in dict.fromkeys(
+        c["family"] for c in sorted(cells, key=lambda c: FAMILIES.index(c["family"]))
+    ):
+        row = []
+        for share in shares:
+            said = [
+                "none" if c["group"] is None
+                else f"{'nearly ' if c['approximate'] else ''}{c['group']}, error {c['error']:.2g}"
+                for c in cells if c["family"] == family and c["broken"] == share
+            ]  # fmt: skip
+            row.append("; ".join(said) or "-")
+        lines.append(f"| {EXPECTED[family][0]} ({family}) | {' | '.join(row)} |")
+    return lines
 
 
 def _sweep(cells: list[dict[str, Any]], key: str) -> list[str]:
@@ -315,7 +351,7 @@ def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("study", choices=["found", "tasks", "noise", "training", "table"])
+    parser.add_argument("study", choices=["found", "tasks", "noise", "training", "nearly", "table"])
     parser.add_argument("--work", type=Path, default=Path("runs/inspect"), help="folder for the runs")
     parser.add_argument("--results", type=Path, default=Path("results/inspect"))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])

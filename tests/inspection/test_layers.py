@@ -87,3 +87,55 @@ def test_models_without_symmetries_are_refused() -> None:
 )
 def test_effective_size(values: list[float], size: int, gap: bool) -> None:
     assert effective_size(torch.tensor(values, dtype=torch.float64)) == (size, gap)
+
+
+def dense(U: torch.Tensor, m: int, n: int) -> nn.Module:
+    return ms.reparameterize(
+        nn.Linear(n, m, bias=False).double(), lambda name, module: ms.DenseSymmetry((m, n), U=U)
+    )
+
+
+@pytest.mark.parametrize(
+    ("strength", "approximate"), [(0.0, False), (0.02, False), (0.15, True), (0.3, True)]
+)
+def test_a_symmetry_that_U_only_nearly_has_is_called_so(strength: float, approximate: bool) -> None:
+    """Circulant directions, and all others at some strength: tasks that need those are not equivariant."""
+    exact = G.equivariant_basis(G.cyclic(6), G.cyclic(6))
+    exact = torch.linalg.qr(exact).Q
+    rest = torch.eye(36, dtype=torch.float64) - exact @ exact.T
+    (report,) = ms.inspect(dense(torch.cat([exact, strength * rest], 1), 6, 6))
+    assert report.group is not None
+    assert report.group.name == "Z_6"
+    assert report.group.approximate is approximate
+    assert report.verdict.startswith("approximately equivariant" if approximate else "equivariant to Z_6")
+    assert report.to_json()["group"]["approximate"] is approximate
+    assert ("as strongly" in report.verdict) is approximate
+    found = ms.SymmetryReport.from_json(ms.inspect(dense(exact, 6, 6)).to_json())
+    assert found[0].group is not None
+
+
+def test_signs_of_blocks_that_nothing_connects_are_told() -> None:
+    """Two free 3 x 3 blocks commute with diag(1, 1, 1, -1, -1, -1), which no permutation shows."""
+    mask = torch.block_diag(torch.ones(3, 3), torch.ones(3, 3)).double()
+    U = torch.diag(mask.flatten())[:, mask.flatten() > 0]
+    (report,) = ms.inspect(dense(U, 6, 6))
+    assert report.group is None
+    assert "signs can change: its 2 blocks" in report.verdict
+    (whole,) = ms.inspect(dense(torch.eye(36).double(), 6, 6))
+    assert "signs can change" not in whole.verdict
+
+
+def test_angles_are_left_out_where_U_is_everything() -> None:
+    (report,) = ms.inspect(dense(torch.eye(36).double(), 6, 6), "shifts")
+    assert report.errors is not None
+    assert not report.errors.angles
+    assert "no principal angles" in report.errors.note
+    (some,) = ms.inspect(dense(G.equivariant_basis(G.cyclic(6), G.cyclic(6)), 6, 6), "shifts")
+    assert some.errors is not None
+    assert some.errors.angles is not None
+    assert max(some.errors.angles) < 1e-6
+
+
+def test_only_modules_are_inspected() -> None:
+    with pytest.raises(ms.MetasymError, match="expected an nn.Module to inspect, found int"):
+        ms.inspect(3)  # type: ignore[arg-type]

@@ -66,5 +66,18 @@ def test_noise_is_added_to_the_outputs_alone():
 def test_bad_input():
     with pytest.raises(MetasymError, match="expected a family of shifts12, .* found 'circle'"):
         planted("circle")
-    with pytest.raises(MetasymError, match="noise >= 0, found 500, 20 and -1"):
+    with pytest.raises(MetasymError, match="found 500, 20, -1 and 0.0"):
         planted("none8", noise=-1)
+
+
+def test_a_broken_symmetry_is_broken_by_as_much_as_asked():
+    whole, broken = (
+        planted("shifts12", tasks=40, examples=20, seed=3),
+        planted("shifts12", tasks=40, examples=20, broken=0.2, seed=3),
+    )
+    assert torch.equal(whole.x, broken.x)
+    parts = [torch.linalg.lstsq(b.x.double(), b.y.double()).solution for b in (whole, broken)]
+    size = (parts[1] - parts[0]).norm() / parts[0].norm()
+    assert 0.15 < float(size) < 0.25
+    with pytest.raises(MetasymError, match="noise and broken >= 0, found 500, 20, 0.0 and -1"):
+        planted("shifts12", broken=-1)

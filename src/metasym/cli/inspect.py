@@ -155,7 +155,7 @@ def _row(layer: LayerReport) -> list[str]:
         str(pattern.zeros) if pattern is not None and clear else "-",
         "-" if pattern is None else f"{pattern.residual:.2g}",
         "-" if pattern is None else f"{pattern.margin:.3g}",
-        group.name
+        ("nearly " if group.approximate else "") + group.name
         if group is not None
         else ("; ".join(p.description for p in layer.partial) or "none found"),
         str(group.order) if group is not None else "-",

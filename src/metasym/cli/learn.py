@@ -139,7 +139,8 @@ def _summary(found: Learned) -> None:
     if found.msr.get("completed"):
         _line(out, _given_back(found.msr["completed"]))
     if found.maml is not None:
-        _line(out, _judgement(found.msr, found.maml))
+        read = any(layer.group is not None or layer.partial for layer in found.report)
+        _line(out, _judgement(found.msr, found.maml, "The symmetry" if read else "The learned U"))
     folder = found.folder
     seconds = found.msr["seconds"] + (0 if found.maml is None else found.maml["seconds"])
     _line(
@@ -164,13 +165,13 @@ def _given_back(given: dict[str, Any]) -> str:
     )
 
 
-def _judgement(a: dict[str, Any], b: dict[str, Any]) -> str:
-    """Whether learning the symmetry (a) paid, beside the plain network (b): by the intervals, not the means alone."""
+def _judgement(a: dict[str, Any], b: dict[str, Any], what: str) -> str:
+    """Whether ``what`` was learned (a) paid, beside the plain network (b): by the intervals, not the means alone."""
     low, high = (a, b) if a["metric"] == "mse" else (b, a)
     if low["mean"] + low["ci95"] < high["mean"] - high["ci95"]:
-        return "The symmetry pays: its score is better than the plain network's by more than both intervals."
+        return f"{what} pays: its score is better than the plain network's by more than both intervals."
     if high["mean"] + high["ci95"] < low["mean"] - low["ci95"]:
-        return "The symmetry does not pay here: the plain network's score is better."
+        return f"{what} does not pay here: the plain network's score is better."
     return "From these test tasks no difference between the two can be told."
 
 

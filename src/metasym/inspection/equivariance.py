@@ -17,27 +17,29 @@ from metasym.types import MetasymError
 
 _LARGEST = 4000
 """Rows of U for which the projection on the equivariant kernels is formed."""
+_EVERYTHING = "no principal angles: U has all directions, and would hold the equivariant maps of any group"
 
 
 def errors_of(action: Action, U: Tensor, used: int) -> GroupErrors:
     """The errors of ``U [m n, k]``, whose dominant eigenspace has ``used`` dimensions, under ``action``."""
     U = U.detach().cpu().double()
     errors = tuple(action.error(g, U) for g in range(len(action.element_names)))
-    note = "" if action.complete else "generators only: the group is too large to list"
+    notes = [] if action.complete else ["generators only: the group is too large to list"]
+    notes += [_EVERYTHING] if used >= len(U) else []
     return GroupErrors(
         action.name,
         action.element_names,
         errors,
         principal_angles(dominant(U, used), action.basis),
         action.basis.shape[1],
-        note,
+        "; ".join(notes),
     )
 
 
 def principal_angles(space: Tensor, basis: Tensor) -> tuple[float, ...]:
     """The angles in degrees, smallest first, between the spans of ``space [rows, r]`` and ``basis [rows, d]``."""
-    if not space.shape[1] or not basis.shape[1]:
-        return ()
+    if not space.shape[1] or not basis.shape[1] or space.shape[1] >= len(space):
+        return ()  # a space that is everything holds every map: no angle says anything
     first, second = torch.linalg.qr(space.double()).Q, torch.linalg.qr(basis.double()).Q
     # Small angles from sines: cosines near 1 lose half of their digits.
     if first.shape[1] > second.shape[1]:
@@ -153,9 +155,12 @@ def kernel_errors(
             "the best permutations of channels do not multiply as the rotations do: each element has its own"
         )
         return GroupErrors(asked.text, names, tuple(errors), None, None, note)
-    note = ""
+    notes = [_EVERYTHING] if used >= len(U) else []
     if asked.numbers[0] not in (1, 2, 4):
-        note = "what circular harmonics do not make of the kernels counts as error, also of the identity"
+        notes.append(
+            "what circular harmonics do not make of the kernels counts as error, also of the identity"
+        )
+    note = "; ".join(notes)
     if len(U) > _LARGEST:
         return GroupErrors(asked.text, names, tuple(errors), None, None, note)
     every = torch.eye(len(U), dtype=torch.float64).reshape(*blocks.shape[:3], len(U))

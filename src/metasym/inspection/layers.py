@@ -51,6 +51,8 @@ def inspect(
     network's input to its output. ``inputs``, examples ``[examples, ...]`` or the shape of one, is needed for
     the latter where the first layer does not tell it.
     """
+    if not isinstance(model, nn.Module):
+        raise MetasymError(f"expected an nn.Module to inspect, found {type(model).__name__}")
     found = symmetries(model)
     if not found:
         raise MetasymError(f"expected a reparameterized model, found no symmetry in {type(model).__name__}")

@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import squareform
 
 from metasym.inspection.reports import SharingPattern
@@ -228,3 +230,12 @@ def _described(
 def _residual(U: Array, labels: Labels, signs: Labels) -> float:
     norm = float(np.linalg.norm(U))
     return float(np.linalg.norm(U - averaged(U, labels, signs))) / norm if norm else 0.0
+
+
+def unconnected(pattern: SharingPattern) -> int:
+    """In how many blocks the outputs and inputs fall that no weight but zeros connects; dead ones are none."""
+    outputs, inputs = np.nonzero(np.array(pattern.classes))
+    m, n = len(pattern.classes), len(pattern.classes[0])
+    graph = coo_array((np.ones(len(outputs)), (outputs, m + inputs)), shape=(m + n, m + n))
+    labels = connected_components(graph, directed=False)[1]
+    return len(set(labels[outputs].tolist()))

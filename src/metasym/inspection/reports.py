@@ -10,6 +10,8 @@ from typing import Any
 from metasym.types import MetasymError
 
 VERSION = 1
+NEARLY = 0.1
+"""A group with a larger error is one that U has only nearly."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,11 @@ class FoundGroup:
     """Whether some element flips signs."""
     error: float
     """The largest ``|U - g U| / |U|`` of a generator g: 0 is exact, 1.4 unrelated."""
+
+    @property
+    def approximate(self) -> bool:
+        """Whether U has this symmetry only nearly: its strongest directions do, the whole of it does not."""
+        return self.error > NEARLY
 
     @property
     def transitive(self) -> bool:
@@ -167,6 +174,7 @@ class LayerReport:
         found = dataclasses.asdict(self)
         if self.group is not None:
             found["group"]["transitive"] = self.group.transitive
+            found["group"]["approximate"] = self.group.approximate
         return dict(_plain({**found, "residual": self.residual, "margin": self.margin}))
 
 

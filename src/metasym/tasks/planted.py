@@ -77,17 +77,26 @@ def planted_basis(name: str) -> Tensor:
 
 
 def planted(
-    name: str, *, tasks: int = 500, examples: int = 20, noise: float = 0.0, seed: int = 0, image_size: int = 8
+    name: str,
+    *,
+    tasks: int = 500,
+    examples: int = 20,
+    noise: float = 0.0,
+    broken: float = 0.0,
+    seed: int = 0,
+    image_size: int = 8,
 ) -> Batch:
     """The examples of a family's tasks: ``x [tasks, examples, n]`` and ``y [tasks, examples, m]``, float32.
 
     Each task draws a weight in :func:`planted_basis` and inputs from N(0, 1); outputs have a root mean square of
-    about 1, plus noise of the standard deviation ``noise``. The families ``rot90`` and ``rot45`` have images
-    ``[tasks, examples, 1, s, s]`` and outputs ``[tasks, examples, channels, s - 2, s - 2]``.
+    about 1, plus noise of the standard deviation ``noise``. ``broken`` adds to each task's weight one without any
+    symmetry, so many times as large: the family then has its symmetry only nearly. The families ``rot90`` and
+    ``rot45`` have images ``[tasks, examples, 1, s, s]`` and outputs ``[tasks, examples, channels, s - 2, s - 2]``.
     """
-    if tasks < 1 or examples < 1 or not 0 <= noise < math.inf:
+    if tasks < 1 or examples < 1 or not (0 <= noise < math.inf and 0 <= broken < math.inf):
         raise MetasymError(
-            f"expected at least one task and example and noise >= 0, found {tasks}, {examples} and {noise}"
+            "expected at least one task and example, noise and broken >= 0, found "
+            f"{tasks}, {examples}, {noise} and {broken}"
         )
     basis = planted_basis(name)
     draw = np.random.Generator(np.random.PCG64(seed))
@@ -97,6 +106,9 @@ def planted(
     scale = math.sqrt(len(basis) / (basis.shape[1] * fan_in))
     coefficients = torch.from_numpy(draw.standard_normal((tasks, basis.shape[1])) * scale)
     weights = (coefficients @ basis.T).reshape(tasks, *shape)
+    if broken:
+        own = np.random.Generator(np.random.PCG64([seed, 1]))  # the rest is drawn as without it
+        weights = weights + broken / math.sqrt(fan_in) * torch.from_numpy(own.standard_normal(weights.shape))
     if len(shape) == 2:
         x = torch.from_numpy(draw.standard_normal((tasks, examples, shape[1])))
         y = x @ weights.mT

@@ -72,6 +72,7 @@ def choose(file: TaskFile, options: Options) -> tuple[Choices, list[Reason]]:
     if file.classes and options.solver == "ridge":
         raise MetasymError("expected --solver sgd for labels, found ridge: it minimises squares")
     _check_solver_flags(options, choices.solver)
+    _check_network_flags(options, choices, model)
     return choices, reasons(file, choices, model)
 
 
@@ -85,6 +86,28 @@ def _check_solver_flags(options: Options, solver: str) -> None:
             raise MetasymError(
                 f"expected {flag} only where tasks adapt by --solver {other}, found {flag} {value:g} and {solver}"
             )
+
+
+def _check_network_flags(options: Options, choices: Choices, model: nn.Module) -> None:
+    """Refuse flags of another network or another U, which would change nothing."""
+    own = ":" in choices.model
+    if options.hidden is not None and (choices.single_layer or own):
+        raise MetasymError(
+            f"expected --hidden only for a network with hidden layers, found --model {choices.model}"
+        )
+    if options.kernel_size is not None and (choices.model in ("fc", "mlp") or own):
+        raise MetasymError(
+            f"expected --kernel-size only for conv1d and conv2d, found --model {choices.model}"
+        )
+    if options.filter_size is None:
+        return
+    if options.symmetry == "kronecker":
+        raise MetasymError("expected --filter-size only for a dense U, found --symmetry kronecker")
+    largest = max(m.weight.numel() for _, m in select_layers(model, None))  # type: ignore[operator]
+    if options.filter_size > largest:
+        raise MetasymError(
+            f"expected --filter-size of at most {largest}, the weights of the layer, found {options.filter_size}"
+        )
 
 
 def split(file: TaskFile, options: Options) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

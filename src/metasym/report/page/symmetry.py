@@ -120,7 +120,8 @@ def _tell(report: LayerReport, part: LayerPart) -> None:
     part.facts.append(("filter entries used", f"{report.effective_filter_size} of {report.filter_size}"))
     if report.group is not None:
         group = report.group
-        part.facts.append(("symmetry group", f"{group.name}, of order {group.order:,}"))
+        nearly = ", approximately" if group.approximate else ""
+        part.facts.append(("symmetry group", f"{group.name}, of order {group.order:,}{nearly}"))
         part.facts.append(("acts", "transitively" if group.transitive else "not transitively"))
         part.facts.append(("largest error of a generator", number(group.error)))
     else:
@@ -134,7 +135,7 @@ def _tell(report: LayerReport, part: LayerPart) -> None:
 def short(report: LayerReport) -> str:
     """What was found in a layer, in a few words."""
     if report.group is not None:
-        return report.group.name
+        return ("nearly " if report.group.approximate else "") + report.group.name
     return " and ".join(shift.description for shift in report.partial) or "none found"
 
 
