@@ -25,7 +25,7 @@ from metasym.stages import Anything, Linear, NormPool, Stage, Step
 from metasym.symmetry import KroneckerSymmetry
 from metasym.types import Batch, Episode, Loss, Params
 
-_TAPES = 2**27
+_TAPES = 2**25
 """Bytes that the tapes of the tasks worked off together may take."""
 
 
