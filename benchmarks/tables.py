@@ -11,6 +11,7 @@ import matplotlib as mpl
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
+from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
 from benchmarks.scaling import AXES, exponent
 from metasym.checkpoint import write_atomically
@@ -92,6 +93,12 @@ def scaling_chart(points: Sequence[Mapping[str, Any]], path: Path) -> None:
             title = f"{axis}: exponent {exponent(sizes, values):.2f}" if len(sizes) > 2 else axis
             axes.set_title(title, fontsize=9)
             axes.tick_params(labelsize=7)
+            axes.set_xticks(sizes, [f"{size:g}" for size in sizes])
+            axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+            for side in (axes.xaxis, axes.yaxis):  # matplotlib writes over its own labels between decades
+                side.set_minor_formatter(NullFormatter())
+            axes.grid(alpha=0.3, linewidth=0.5)
             if column == 0:
                 axes.set_ylabel("ms a step" if line == 0 else "MB beyond imports", fontsize=8)
     save(figure, path)
