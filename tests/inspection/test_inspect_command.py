@@ -93,6 +93,7 @@ def test_errors_are_one_line(rot90: Path, tmp_path: Path, capsys: pytest.Capture
         (str(tmp_path / "none"),): "expected the folder of a run, found nothing there",
         (str(tmp_path / "file"),): "expected the folder of a run, found a file",
         (str(tmp_path / "empty"),): "config.json, found none",
+        (str(rot90.parent),): f"found none, but runs below it: {rot90.name}",
         (str(rot90), "--group", "turns"): "expected a group like",
         (str(rot90), "--group", "shifts"): "expected a fully connected layer",
         (str(rot90), "--project"): "expected a symmetry to project on, found none",

@@ -177,6 +177,12 @@ def test_labels(tmp_path, capsys):
     run = ms.load_learned(tmp_path / "run")
     network = run.adapt(x[0], y[0])
     assert network(torch.tensor(x[1], dtype=torch.float32)).shape == (12, 3)
+    with pytest.raises(ms.MetasymError, match="expected x of finite numbers, found NaN"):
+        run.adapt(x[0] * np.nan, y[0])
+    with pytest.raises(
+        ms.MetasymError, match=r"expected x of one task, \[examples >= 1, 5\], found \[0, 5\]"
+    ):
+        run.adapt(x[0][:0], y[0][:0])
 
 
 def test_images_in_their_own_units(tmp_path, capsys):

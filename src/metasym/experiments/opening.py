@@ -38,7 +38,9 @@ def open_run(folder: str | os.PathLike[str]) -> OpenedRun:
         found = "a file" if path.exists() else "nothing there"
         raise MetasymError(f"{path}: expected the folder of a run, found {found}")
     if not (path / CONFIG).exists():
-        raise MetasymError(f"{path}: expected the folder of a run with {CONFIG}, found none")
+        runs = sorted(str(below.parent.relative_to(path)) for below in path.glob(f"*/{CONFIG}"))[:3]
+        inside = f", but runs below it: {', '.join(runs)}, ..." if runs else ""
+        raise MetasymError(f"{path}: expected the folder of a run with {CONFIG}, found none{inside}")
     config = read_json(path / CONFIG, "the config of a run")
     if not (path / CURRENT).exists():
         raise MetasymError(f"{path}: expected a run with {CURRENT}, found none: has it been trained?")

@@ -72,7 +72,8 @@ def inspect(
     ends = end_to_end(model, asked, layers, inputs)
     answers = [layer.errors for layer in layers] + [ends]
     if not any(answer is not None and answer.errors for answer in answers):
-        reasons = dict.fromkeys(answer.note for answer in answers if answer is not None)
+        notes = [answer.note.removeprefix("end to end: ") for answer in answers if answer is not None]
+        reasons = dict.fromkeys(notes)  # what is wrong with the group itself is said once
         raise MetasymError("; ".join(reasons))
     return SymmetryReport(tuple(layers), ends)
 

@@ -65,9 +65,10 @@ class LearnedRun:
         inputs, targets = _tensor(x), _tensor(y)
         for name, value, shape in (("x", inputs, x_shape), ("y", targets, y_shape)):
             if value.ndim < 1 or tuple(value.shape[1:]) != shape or len(value) < 1:
-                raise MetasymError(
-                    f"expected {name} of one task, {['examples', *shape]}, found {list(value.shape)}"
-                )
+                wanted = ", ".join(["examples >= 1", *map(str, shape)])
+                raise MetasymError(f"expected {name} of one task, [{wanted}], found {list(value.shape)}")
+            if not bool(value.isfinite().all()):
+                raise MetasymError(f"expected {name} of finite numbers, found NaN or infinity")
         if len(inputs) != len(targets):
             raise MetasymError(f"expected as many y as x, found {len(targets)} and {len(inputs)}")
         inputs = inputs.float().reshape(len(inputs), *layout.input_shape) / layout.x_scale
