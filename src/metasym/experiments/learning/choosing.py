@@ -134,6 +134,8 @@ def reasons(file: TaskFile, choices: Choices, model: nn.Module) -> list[Reason]:
     scales = [
         f"{name} divided by {s:.4g}" for name, s in (("x", layout.x_scale), ("y", layout.y_scale)) if s != 1
     ]
+    exact = choices.solver == "ridge"
+    adapting, finding = ("--penalty", "--find-steps, ") if exact else ("--inner-steps, --inner-lr", "")
     found = [
         Reason("network", _network_words(choices), "--model"),
         Reason("bias", "yes" if choices.bias else "none", "--bias, --no-bias"),
@@ -147,8 +149,8 @@ def reasons(file: TaskFile, choices: Choices, model: nn.Module) -> list[Reason]:
         Reason("support examples", f"{choices.support} of {file.examples}", "--support"),
         Reason("in training", f"{choices.train_support} of {file.examples}", "--train-support"),
         Reason("scale", ", ".join(scales) or "x and y as they are", "--scale"),
-        Reason("adaptation", _adaptation_words(choices), "--solver, --inner-steps, --inner-lr, --penalty"),
-        Reason("outer steps", _steps_words(choices), "--find-steps, --outer-steps, --patience"),
+        Reason("adaptation", _adaptation_words(choices), f"--solver, {adapting}"),
+        Reason("outer steps", _steps_words(choices), f"{finding}--outer-steps, --patience"),
         Reason("seed", str(choices.seed), "--seed"),
     ]
     return found if ":" not in choices.model else [r for r in found if r.what != "bias"]
