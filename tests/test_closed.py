@@ -46,17 +46,24 @@ def assert_closed_is_plain(fast: GradientLearner, plain: GradientLearner, data: 
         )
 
 
+COMBINATIONS = [
+    (kind, step_sizes)
+    for kind in ("MSR", "MSR-bias", "MSR-frozen", "Joint", "Joint-bias")
+    for step_sizes in ("fixed", "layer", "layer-step", "parameter")
+    if not (
+        kind.startswith("Joint") and step_sizes == "parameter"
+    )  # an entry's own step size: no closed form
+]
+
+
 @pytest.mark.parametrize("contract", ["input", "filter"])
 @pytest.mark.parametrize("first_order", [False, True])
-@pytest.mark.parametrize("step_sizes", ["fixed", "layer", "layer-step", "parameter"])
 @pytest.mark.parametrize(("steps", "support", "query"), [(0, 1, 1), (1, 1, 2), (3, 1, 1), (3, 2, 4)])
-@pytest.mark.parametrize("kind", ["MSR", "MSR-bias", "MSR-frozen", "Joint", "Joint-bias"])
+@pytest.mark.parametrize(("kind", "step_sizes"), COMBINATIONS)
 def test_closed_form_is_the_plain_path(
     kind: str, steps: int, support: int, query: int, step_sizes: str, first_order: bool, contract: str
 ) -> None:
     joint = kind.startswith("Joint")
-    if joint and step_sizes == "parameter":
-        pytest.skip("a step size for each entry of U has no closed form")
     options = {
         "inner_steps": steps,
         "inner_lr": 0.3,

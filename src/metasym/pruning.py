@@ -13,6 +13,7 @@ from typing import Any, overload
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import parametrize
 
 from metasym.reparam import symmetric_lists
 from metasym.symmetry import DenseSymmetry
@@ -76,10 +77,7 @@ def compress(model: nn.Module, *, tolerance: float = 1e-3, equal: bool = False) 
     if tolerance < 0:
         raise MetasymError(f"expected tolerance >= 0, found {tolerance}")
     left: dict[str, int] = {}
-    for name, plist in symmetric_lists(model):
-        symmetry = plist[0]
-        if not isinstance(symmetry, DenseSymmetry) or plist.original.numel() != symmetry.filter_shape[0]:
-            continue
+    for name, plist, symmetry in _dense(model):
         principal, values, V = torch.linalg.svd(symmetry.U.double(), full_matrices=False)
         kept = int((values > tolerance * values[0]).sum())
         if kept == 0:
@@ -90,16 +88,8 @@ def compress(model: nn.Module, *, tolerance: float = 1e-3, equal: bool = False) 
         if equal:
             strengths = torch.full_like(strengths, math.sqrt(symmetry.weight_shape[0]))
         v = (values[:kept] / strengths) * (V[:kept] @ plist.original.double())
-        smaller = DenseSymmetry(
-            symmetry.weight_shape,
-            U=(principal[:, :kept] * strengths).to(symmetry.U.dtype),
-            learnable=symmetry.learnable,
-        )
-        plist[0] = smaller
-        plist.original = nn.Parameter(v.to(plist.original.dtype), requires_grad=plist.original.requires_grad)
+        _replace(plist, symmetry, principal[:, :kept] * strengths, v)
         left[name] = kept
-    if not left:
-        raise MetasymError(f"expected a model with dense symmetries, found none in {type(model).__name__}")
     return left
 
 
@@ -116,21 +106,32 @@ def complete(model: nn.Module, strength: float) -> dict[str, int]:
     if not 0 < strength <= 1:
         raise MetasymError(f"expected a strength above 0 and up to 1, found {strength}")
     sizes: dict[str, int] = {}
-    for name, plist in symmetric_lists(model):
-        symmetry = plist[0]
-        if not isinstance(symmetry, DenseSymmetry) or plist.original.numel() != symmetry.filter_shape[0]:
-            continue
+    for name, plist, symmetry in _dense(model):
         principal, values, V = torch.linalg.svd(symmetry.U.double(), full_matrices=False)
         rows, least = len(principal), strength * float(values[0])
         # Symmetric, of all square roots of U U^T: no basis of what is missing has to be chosen.
         U = (principal * (values - least).clamp_min(0)) @ principal.mT
         U.diagonal().add_(least)
         v = principal @ (values / values.clamp_min(least) * (V @ plist.original.double()))
-        plist[0] = DenseSymmetry(
-            symmetry.weight_shape, U=U.to(symmetry.U.dtype), learnable=symmetry.learnable
-        )
-        plist.original = nn.Parameter(v.to(plist.original.dtype), requires_grad=plist.original.requires_grad)
+        _replace(plist, symmetry, U, v)
         sizes[name] = rows
-    if not sizes:
-        raise MetasymError(f"expected a model with dense symmetries, found none in {type(model).__name__}")
     return sizes
+
+
+def _dense(model: nn.Module) -> list[tuple[str, parametrize.ParametrizationList, DenseSymmetry]]:
+    """The layers whose weight a dense symmetry makes from a filter of its own: at least one."""
+    found = [
+        (name, plist, symmetry)
+        for name, plist in symmetric_lists(model)
+        if isinstance(symmetry := plist[0], DenseSymmetry)
+        and plist.original.numel() == symmetry.filter_shape[0]
+    ]
+    if not found:
+        raise MetasymError(f"expected a model with dense symmetries, found none in {type(model).__name__}")
+    return found
+
+
+def _replace(plist: parametrize.ParametrizationList, old: DenseSymmetry, U: Tensor, v: Tensor) -> None:
+    """Put ``U [rows, k]`` and ``v [k]`` in the place of a layer's, with their types and what is learned of them."""
+    plist[0] = DenseSymmetry(old.weight_shape, U=U.to(old.U.dtype), learnable=old.learnable)
+    plist.original = nn.Parameter(v.to(plist.original.dtype), requires_grad=plist.original.requires_grad)
