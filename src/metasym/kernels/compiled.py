@@ -1,7 +1,7 @@
 """The C++ kernels, compiled on first use and kept in the user's cache folder.
 
 No compiler, no folder to write to, another system: :func:`library` is then None, and torch's own operations
-are used instead. The file's name holds a digest of the source, the compiler's command and the processor, so that a
+are used instead. The file's name holds a digest of the sources, the compiler's command and the processor, so that a
 folder shared by different machines is safe; it is written under another name and renamed, so that two processes
 that start at once are too.
 """
@@ -57,6 +57,8 @@ def _folder() -> Path:
 def _load(compiler: str, source: Path, folder: Path) -> ctypes.CDLL:
     command = [compiler, *FLAGS]
     digest = hashlib.sha256(source.read_bytes())
+    for header in sorted(source.parent.glob("*.h")):
+        digest.update(header.read_bytes())
     digest.update("\0".join([*command, platform.machine(), _processor()]).encode())
     target = folder / f"{source.stem}-{digest.hexdigest()[:20]}.so"
     if not target.exists():

@@ -14,6 +14,8 @@
 #include <limits>
 #include <vector>
 
+#include "each_window.h"
+
 namespace {
 
 #define EACH(i, n) _Pragma("GCC unroll 9") for (int i = 0; i < n; ++i)
@@ -202,13 +204,6 @@ void sums(const Shape& s, const T* patches, const T* y, const I* where, const T*
 }
 
 }  // namespace
-
-// The pooling window, f[4], is 1, 2 or 3.
-#define EACH_WINDOW(FUNCTION, ...)                               \
-  const Shape s{f[0], f[1], f[2], f[3], f[4], f[5]};             \
-  if (s.p == 1) FUNCTION<1>(s, __VA_ARGS__);                     \
-  else if (s.p == 2) FUNCTION<2>(s, __VA_ARGS__);                \
-  else FUNCTION<3>(s, __VA_ARGS__);
 
 #define EXPORT(T, I, S)                                                                                              \
   extern "C" void first_forward_##S(const int64_t* f, const T* patches, const T* W, const T* scale, const T* shift,  \

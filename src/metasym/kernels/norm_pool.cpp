@@ -15,6 +15,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "each_window.h"
+
 namespace {
 
 struct Shape {
@@ -352,13 +354,6 @@ void tangent_backward(const Shape& s, const T* x, const T* tx, const T* mean, co
 }
 
 }  // namespace
-
-// The pooling window, f[4], is 1, 2 or 3; f[5] is how many channels share statistics.
-#define EACH_WINDOW(FUNCTION, ...)                                   \
-  const Shape s{f[0], f[1], f[2], f[3], f[4], f[5]};                 \
-  if (s.p == 1) FUNCTION<1>(s, __VA_ARGS__);                         \
-  else if (s.p == 2) FUNCTION<2>(s, __VA_ARGS__);                    \
-  else FUNCTION<3>(s, __VA_ARGS__);
 
 #define EXPORT(T, I, S)                                                                                              \
   extern "C" void forward_##S(const int64_t* f, const T* x, const T* scale, const T* shift, double eps, int relu,    \

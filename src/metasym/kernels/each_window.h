@@ -1,0 +1,9 @@
+// Functions whose first template argument is the pooling window's side, called with it: f[4] is 1, 2 or 3.
+
+#pragma once
+
+#define EACH_WINDOW(FUNCTION, ...)                   \
+  const Shape s{f[0], f[1], f[2], f[3], f[4], f[5]}; \
+  if (s.p == 1) FUNCTION<1>(s, __VA_ARGS__);         \
+  else if (s.p == 2) FUNCTION<2>(s, __VA_ARGS__);    \
+  else FUNCTION<3>(s, __VA_ARGS__);
