@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 import torch
@@ -52,6 +53,8 @@ def test_augmented_is_the_runs_own_test_and_turning_is_turning(runs):
         by_hand.append(float(accuracy(adapted(images), episode.query.y[0])))
     assert scores["turned 90"] == pytest.approx(by_hand, abs=1e-4)
     assert measure_angles(runs[0], tasks=4, degrees=[0, 90, 180]) == found
+    assert measure_angles(runs[1], tasks=4, degrees=[0])["episodes"] == found["episodes"]
+    assert measure_angles(runs[1], tasks=3, degrees=[0])["episodes"] != found["episodes"]
 
 
 def test_the_command_line(runs, tmp_path, capsys):
@@ -76,6 +79,10 @@ def test_the_command_line(runs, tmp_path, capsys):
         "msr - maml",
     ]
     assert "Accuracy on turned query images" in capsys.readouterr().out
+    shutil.copytree(runs[0], tmp_path / "copy")
+    assert main(["angles", str(runs[0]), str(tmp_path / "copy"), "--out", str(out / "both")]) == 2
+    assert "expected runs of different cells, recipes or seeds" in capsys.readouterr().err
+    assert not (out / "both").exists()
     assert main(["angles", str(tmp_path / "nothing"), "--out", str(out)]) == 2
     assert "expected the config of a run" in capsys.readouterr().err
 
@@ -96,6 +103,10 @@ def test_differences_are_paired_and_figures_the_same_every_time(tmp_path):
     # The tasks differ by much, the methods by the same 10 points on each of them.
     assert table.rows[4] == ("msr - maml", "+10.0 ± 0.0", "+10.0 ± 0.0", "no", "+10.0 ± 0.0", "+10.0 ± 0.0")
     assert PROBLEM in table.title
+    assert "task by task" in table.remarks[1]
+    others = angles_table([both[0], {**both[1], "episodes": "of other classes"}])
+    assert len(others.rows) == 4
+    assert "task by task" not in others.remarks[1]
     other = {**both[1], "experiment": "aug-omniglot/20way-1shot/maml"}
     assert [row[0] for row in angles_table([*both, other]).rows][::2] == [
         PROBLEM,

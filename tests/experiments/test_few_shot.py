@@ -155,7 +155,9 @@ def test_the_command_line(tiny, tmp_path, capsys):
     assert shown.startswith(f"{name}: accuracy ")
     assert "% after 1 outer steps; the paper's after 60,000: 87.3 ± 0.5" in shown
     assert json.loads((tmp_path / "result.json").read_text())["recipe"] == "paper-cpu"
-    assert main(["run", name, "--budget", "cpu", "--recipe", "best", "--out", "x"]) == 2
+    for recipe in ("best", "paper"):
+        assert main(["run", name, "--budget", "cpu", "--recipe", recipe, "--out", "x"]) == 2
+        assert "not allowed with argument" in capsys.readouterr().err
     assert main(["run", "translation/rank1/small/msr-fc", "--budget", "cpu", "--out", "x"]) == 2
     assert "expected an experiment of Table 3" in capsys.readouterr().err
 

@@ -18,6 +18,7 @@ from metasym.tasks import (
     seeded,
 )
 from metasym.tasks.augment import crop_and_flip, rotate
+from metasym.tasks.sampling import mix
 from metasym.types import Batch, Episode, MetasymError
 
 
@@ -230,3 +231,68 @@ def test_any_sampler_can_be_wrapped():
 def test_bad_input(call, message):
     with pytest.raises(MetasymError, match=message):
         call()
+
+
+class Views:
+    """Tasks whose episodes are views of one tensor; support and query are the same."""
+
+    def __init__(self) -> None:
+        self.x = torch.arange(24.0).view(4, 6)
+
+    def __len__(self) -> int:
+        return 4
+
+    def episode(self, index: int, _: torch.Generator) -> Episode:
+        both = Batch(self.x[index].view(6, 1), self.x[index].view(6, 1))
+        return Episode(both, both, torch.tensor(index))
+
+
+class ManyViews(Views):
+    def episodes(self, ids: torch.Tensor, _: torch.Tensor) -> Episode:
+        both = Batch(self.x.view(4, 6, 1), self.x.view(4, 6, 1))
+        assert ids.tolist() == [0, 1, 2, 3]
+        return Episode(both, both, ids)
+
+
+@pytest.mark.parametrize("kind", [Views, ManyViews])
+def test_a_transform_that_works_in_place_touches_the_query_images_alone(kind):
+    plain = kind()
+    before = plain.x.clone()
+    tasks_ = AugmentQuery(plain, lambda x: x.mul_(2))
+    for _ in range(2):  # the second time nothing has been doubled
+        found = sample(tasks_, torch.arange(4), 0)
+        assert torch.equal(found.query.x, 2 * before.view(4, 6, 1))
+        assert torch.equal(found.support.x, before.view(4, 6, 1))
+        assert torch.equal(found.query.y, before.view(4, 6, 1))
+        assert torch.equal(plain.x, before)
+
+
+def test_transforms_on_top_of_each_other_draw_numbers_of_their_own():
+    def noise(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+        return torch.rand(x.shape, generator=generator)
+
+    seen = []
+
+    def keep(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+        seen.append((x.clone(), torch.rand(x.shape, generator=generator)))
+        return x
+
+    inner = AugmentQuery(tasks(), noise)
+    for outer in (AugmentQuery(inner, keep), AugmentQuery(AugmentQuery(inner, keep), keep)):
+        seen.clear()
+        sample(outer, torch.arange(3), 5)
+        drawn = [pair[1] for pair in seen] + [seen[0][0]]
+        assert all(not torch.equal(a, b) for i, a in enumerate(drawn) for b in drawn[:i])
+    # A wrapper alone draws what it always drew: recorded results stay what they are.
+    alone = sample(inner, torch.arange(3), 5).query.x
+    seeds = mix(mix(5, torch.arange(3)), 21).tolist()
+    assert torch.equal(alone, torch.stack([noise(alone[0], seeded(seed)) for seed in seeds]))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"scale": 0.8}, {"size": 2.5}, {"ratio": (2, 1)}, {"scale": (0.5, 1.5)}, {"degrees": float("nan")}],
+)
+def test_parameters_of_the_papers_transform_are_checked(wrong):
+    with pytest.raises(MetasymError, match="expected"):
+        PaperTransform(**wrong)

@@ -33,13 +33,14 @@ def add(commands: Commands) -> None:
 
 
 def _angles(options: argparse.Namespace) -> None:
-    from metasym.experiments.angles import angles_file, measure_angles
+    from metasym.experiments.angles import angles_file, check_names, measure_angles
     from metasym.experiments.files import ANGLES, make_folder
     from metasym.report.angles import angles_figures, angles_table
     from metasym.types import MetasymError
 
     if options.tasks < 2:
         raise MetasymError(f"expected --tasks of at least 2, found {options.tasks}")
+    check_names(options.runs)
     make_folder(options.out)
     measured = []
     for folder in options.runs:

@@ -30,7 +30,7 @@ class Parser(argparse.ArgumentParser):
 def add_recipe(parser: argparse.ArgumentParser) -> None:
     """``--recipe`` and one flag for each of a recipe's fields, which override it."""
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--recipe", choices=RECIPES, default="paper", help="default: paper")
+    which.add_argument("--recipe", choices=RECIPES, help="default: paper")
     which.add_argument("--budget", choices=("cpu",), help=f"Table 3 for a CPU: the recipe {BUDGET}")
     group = parser.add_argument_group("fields of the recipe, if they shall differ")
     for field in dataclasses.fields(Recipe):
@@ -67,7 +67,7 @@ def changes(options: argparse.Namespace) -> dict[str, Any]:
 
 def chosen(options: argparse.Namespace) -> Experiment:
     """The experiment that the command line names, with its recipe."""
-    recipe = BUDGET if options.budget == "cpu" else options.recipe
+    recipe = BUDGET if options.budget == "cpu" else options.recipe or "paper"
     return find(options.name, recipe, **changes(options))
 
 

@@ -6,6 +6,7 @@ several ways: as they are, augmented as in training, and turned by one fixed ang
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -16,7 +17,8 @@ import torch
 from torch import Tensor
 
 from metasym.evaluation import summarise
-from metasym.experiments.files import RESULT, read_json, read_result, write_json
+from metasym.experiments.config import experiment_from
+from metasym.experiments.files import CONFIG, RESULT, read_json, read_result, write_json
 from metasym.experiments.image_problem import ImageProblem
 from metasym.experiments.machine import commit
 from metasym.experiments.run import load_run
@@ -44,8 +46,9 @@ def measure_angles(
 
     Ways: ``plain`` (as they are), ``augmented`` (the very images of the run's own test), and for each of
     ``degrees``, counter-clockwise, ``turned`` and ``flipped``: turned after both flips at random, as the paper's
-    augmentation has them. The result has the mean, its 95 % interval and the tasks' own accuracies. ``data`` is
-    the folder of the images, if it is another than in training. ``note`` is told how many tasks are done.
+    augmentation has them. The result has the mean, its 95 % interval and the tasks' own accuracies, and a digest of
+    the images, by which runs on the same tasks are known. ``data`` is the folder of the images, if it is another
+    than in training. ``note`` is told how many tasks are done.
     """
     experiment, problem, learner = load_run(folder, data=data)
     if not isinstance(problem, ImageProblem):
@@ -53,9 +56,11 @@ def measure_angles(
     trained = read_result(Path(folder) / RESULT)
     count = min(tasks, len(problem.test))
     found: dict[str, list[float]] = {}
+    episodes = hashlib.sha256()
     for index in range(count):
         ids, seed = torch.tensor([index]), test_seed(experiment)
         plain, augmented = sample(problem.plain_test, ids, seed), sample(problem.test, ids, seed)
+        episodes.update(plain.support.x.numpy().tobytes() + plain.query.x.numpy().tobytes())
         adapted = learner.adapt(Batch(plain.support.x[0], plain.support.y[0]))
         generator = seeded(int(mix(seed, _FLIPS, index)))
         with torch.no_grad():
@@ -73,6 +78,7 @@ def measure_angles(
         "outer_steps": trained["outer_steps"],
         "tasks": count,
         "queries": experiment.recipe.test_queries,
+        "episodes": episodes.hexdigest()[:16],
         "degrees": list(degrees),
         "scores": {way: _score(values) for way, values in found.items()},
     }
@@ -80,9 +86,26 @@ def measure_angles(
 
 def angles_file(found: dict[str, Any], folder: Path) -> Path:
     """Write what :func:`measure_angles` has found into ``folder``."""
-    path = folder / f"{found['recipe']}-{found['experiment'].replace('/', '-')}-seed{found['seed']}.json"
+    path = folder / _name(found["recipe"], found["experiment"], found["seed"])
     write_json(path, found)
     return path
+
+
+def check_names(folders: Sequence[Path]) -> None:
+    """Refuse runs whose files would have one name: the second would replace the first."""
+    names: dict[str, Path] = {}
+    for folder in folders:
+        experiment = experiment_from(read_json(folder / CONFIG, "the config of a run"))
+        name = _name(experiment.recipe_name, experiment.name, experiment.recipe.seed)
+        if name in names:
+            raise MetasymError(
+                f"expected runs of different cells, recipes or seeds, found {names[name]} and {folder}, both {name}"
+            )
+        names[name] = folder
+
+
+def _name(recipe: str, experiment: str, seed: int) -> str:
+    return f"{recipe}-{experiment.replace('/', '-')}-seed{seed}.json"
 
 
 def read_angles(path: Path) -> dict[str, Any]:

@@ -16,6 +16,8 @@ from metasym.types import MetasymError
 
 SHOWN = (0, 30, 45, 90, 135, 180)
 """Degrees that the table shows; the figure and the files have all."""
+_SAME = ("tasks", "queries", "episodes")
+"""What runs on the same tasks have in common."""
 
 
 def angles_table(measured: Sequence[dict[str, Any]]) -> Table:
@@ -30,7 +32,8 @@ def angles_table(measured: Sequence[dict[str, Any]]) -> Table:
             cells = [_shown(scores[f"{kind} {d}"]) for d in degrees]
             both = [_shown(scores[way]) for way in ("plain", "augmented")]
             rows.append((problem, method, *(both if kind == "turned" else ("", "")), label, *cells))
-    for problem, msr, maml in _pairs(measured):
+    pairs = _pairs(measured)
+    for problem, msr, maml in pairs:
         for kind, label in (("turned", "no"), ("flipped", "yes")):
             cells = [_difference(msr, maml, f"{kind} {d}") for d in degrees]
             both = [_difference(msr, maml, way) for way in ("plain", "augmented")]
@@ -40,7 +43,8 @@ def angles_table(measured: Sequence[dict[str, Any]]) -> Table:
     remarks = (
         f"Accuracy in per cent on {run['tasks']} test tasks of {run['queries']} queries a class, with the 95 % "
         "interval; support images are never changed.",
-        "Flips: both at random, before turning. Differences are of the same tasks, task by task.",
+        "Flips: both at random, before turning."
+        + (" Differences are of the same tasks, task by task." if pairs else ""),
     )
     title = "Accuracy on turned query images"
     if len({row[0] for row in rows}) == 1:  # a column for it would push the numbers off the terminal
@@ -93,7 +97,7 @@ def _pairs(measured: Sequence[dict[str, Any]]) -> list[tuple[str, dict[str, Any]
     for (name, seed), run in found.items():
         problem, _, method = name.rpartition("/")
         other = found.get((f"{problem}/maml", seed))
-        if method == "msr" and other is not None and other["tasks"] == run["tasks"]:
+        if method == "msr" and other is not None and all(other.get(k) == run.get(k) for k in _SAME):
             pairs.append((problem, run, other))
     return pairs
 

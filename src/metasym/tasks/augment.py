@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -31,9 +31,11 @@ def augment_query(episode: Episode, transform: Transform, generator: torch.Gener
     """Algorithm 2 for one task: the query images transformed, all else, the support set above all, as it was.
 
     A transform that has a parameter ``generator`` draws from ``generator``. Any other may draw from torch's
-    global generator (kornia's do): that is seeded from ``generator`` meanwhile, and put back afterwards.
+    global generator (kornia's do): that is seeded from ``generator`` meanwhile, and put back afterwards. What a
+    transform draws elsewhere, from NumPy say, nobody seeds.
     """
-    x = episode.query.x
+    # A copy: a transform may work in place, and a sampler may return views of its own data.
+    x = episode.query.x.clone()
     if _takes_generator(transform):
         found = transform(x, generator=generator)
     else:
@@ -51,13 +53,16 @@ class AugmentQuery:
     """The tasks of ``tasks`` with ``transform`` applied to every query set (Algorithm 2).
 
     ``transform`` maps images ``[n, ...]`` to ``n`` images: a function, an ``nn.Module``, one of kornia's. An
-    episode depends on its own seed alone, in every process and whatever other tasks are drawn with it.
+    episode depends on its own seed alone, in every process and whatever other tasks are drawn with it. Wrapped
+    again, each transform draws numbers of its own.
     """
 
     def __init__(self, tasks: Tasks, transform: Transform) -> None:
         if not callable(transform):
             raise MetasymError(f"expected a transform that can be called, found {transform!r:.60}")
         self.tasks, self.transform = tasks, transform
+        inner = list(_wrapped(tasks))
+        self._level = 1 + sum(isinstance(one, AugmentQuery) for one in inner)
 
     def __len__(self) -> int:
         return len(self.tasks)
@@ -76,7 +81,10 @@ class AugmentQuery:
         plain: Episode = check_episode(batched(ids, seeds), "tasks", leading=tuple(ids.shape))
         queries = []
         # Task by task, so that neither the numbers drawn nor the order of sums depends on the batch.
-        for row, seed in enumerate(mix(seeds, _AUGMENT).tolist()):
+        keys = seeds
+        for _ in range(self._level):
+            keys = mix(keys, _AUGMENT)
+        for row, seed in enumerate(keys.tolist()):
             one = Episode(
                 Batch(plain.support.x[row], plain.support.y[row]),
                 Batch(plain.query.x[row], plain.query.y[row]),
@@ -107,12 +115,14 @@ class PaperTransform:
         flips: bool = True,
         degrees: float = 30.0,
     ) -> None:
-        if size is not None and size < 1:
-            raise MetasymError(f"expected a size of at least 1, found {size}")
-        if not 0 < scale[0] <= scale[1] <= 1 or not 0 < ratio[0] <= ratio[1]:
+        if size is not None and (not isinstance(size, int) or size < 1):
+            raise MetasymError(f"expected a size of at least 1 pixel, a whole number, found {size!r}")
+        if not _is_range(scale) or not _is_range(ratio) or scale[1] > 1:
             raise MetasymError(
-                f"expected 0 < low <= high (scale at most 1), found scale {scale}, ratio {ratio}"
+                f"expected pairs 0 < low <= high (scale at most 1), found scale {scale!r}, ratio {ratio!r}"
             )
+        if not 0 <= degrees < math.inf:
+            raise MetasymError(f"expected degrees of at least 0, found {degrees!r}")
         self.size, self.scale, self.ratio, self.flips, self.degrees = size, scale, ratio, flips, degrees
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
@@ -221,6 +231,17 @@ def rotate(images: Tensor, degrees: Tensor) -> Tensor:
         torch.add(from_x.to(grid).unsqueeze(1), from_y.to(grid).unsqueeze(2), out=grid[..., axis])
     turned = F.grid_sample(images, grid, mode="bilinear", padding_mode="border", align_corners=False)
     return turned.mul_((grid.abs().amax(dim=-1) <= 1).unsqueeze(1))
+
+
+def _wrapped(tasks: Any) -> Iterator[Any]:
+    """A task family and, where it wraps others, those."""
+    while tasks is not None:
+        yield tasks
+        tasks = getattr(tasks, "tasks", None)
+
+
+def _is_range(pair: Any) -> bool:
+    return isinstance(pair, tuple | list) and len(pair) == 2 and 0 < pair[0] <= pair[1]
 
 
 def _takes_generator(transform: Any) -> bool:

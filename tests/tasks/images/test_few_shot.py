@@ -90,8 +90,11 @@ print(digest())
 def digest() -> str:
     from metasym.tasks import AugmentQuery, paper_transform
 
-    tasks = FewShotTasks(numbered().with_rotations(), ways=5, shots=1, queries=3)
-    found = sample(AugmentQuery(tasks, paper_transform(4)), torch.arange(8), 11)
+    # Images with structure: crops, flips and turns all show.
+    images = np.random.default_rng(0).integers(0, 256, (48, 1, 9, 9)).astype(np.uint8)
+    classes = from_arrays(images, np.repeat(np.arange(6), 8)).with_rotations()
+    tasks = FewShotTasks(classes, ways=5, shots=1, queries=3)
+    found = sample(AugmentQuery(tasks, paper_transform(9)), torch.arange(8), 11)
     data = found.support.x.numpy().tobytes() + found.query.x.numpy().tobytes()
     return hashlib.sha256(data).hexdigest()
 
@@ -127,6 +130,12 @@ def test_splits_are_by_class_disjoint_and_seeded():
     other = classes.split(20, 4, 6, seed=1)
     assert other[0].names != parts[0].names
     assert [len(part) for part in classes.split(0.5, 0.2)] == [15, 6]
+    seven = classes.subset(range(7))
+    assert [len(part) for part in seven.split(0.5, 0.5)] == [4, 3]
+    assert [len(part) for part in seven.split(np.int64(3), np.int64(2))] == [3, 2]
+    for wrong in ((float("nan"),), (), (True, 2), (0.9, 0.3), (4, 4), (0.01,)):
+        with pytest.raises(MetasymError, match="expected"):
+            seven.split(*wrong)
 
 
 def test_arrays_are_grouped_by_label_and_floats_are_taken_as_they_are():
@@ -158,3 +167,30 @@ def test_arrays_are_grouped_by_label_and_floats_are_taken_as_they_are():
 def test_bad_input(call, message):
     with pytest.raises(MetasymError, match=message):
         call()
+
+
+@pytest.mark.parametrize("kind", ["uint8", "uint16", "uint32", "int64", "float16", ">f4", ">u2", "float64"])
+def test_arrays_of_every_kind_of_number_can_be_turned_and_sampled(kind):
+    values = np.arange(6 * 9).reshape(6, 3, 3)
+    classes = from_arrays(values.astype(kind), [0, 0, 0, 1, 1, 1]).with_rotations()
+    scale = 255 if kind == "uint8" else 1
+    found = classes.pick(torch.tensor(3), torch.tensor([1])) * scale  # class 1, turned by 90 degrees
+    assert np.allclose(found[0, 0].numpy(), np.rot90(values[4]), rtol=1e-6)
+    assert found.dtype == torch.float32
+
+
+def test_tensors_that_numpy_does_not_hold_and_lists_that_are_no_arrays():
+    images = torch.arange(36.0).view(4, 3, 3)
+    for kind in (images.bfloat16(), images.clone().requires_grad_()):
+        found = from_arrays(kind, torch.tensor([0, 0, 1, 1])).pick(torch.tensor([1]), torch.tensor([0]))
+        assert torch.equal(found[0, 0], images[2])
+    with pytest.raises(MetasymError, match="expected images of one shape, found a ragged list"):
+        from_arrays([[[1.0, 2.0]], [[1.0]]], [0, 1])
+
+
+def test_whole_numbers_of_numpy_are_whole_numbers_and_tasks_are_those_there_are():
+    tasks = FewShotTasks(numbered(), ways=np.int64(2), shots=np.int32(1), queries=2, tasks=3)
+    assert tasks.episode(2, seeded(0)).query.x.shape == (4, 1, 4, 4)
+    for index in (3, -1):
+        with pytest.raises(MetasymError, match=f"expected a task of 0 to 2, found {index}"):
+            tasks.episode(index, seeded(0))

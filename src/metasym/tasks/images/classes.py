@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import math
+import numbers
 from collections.abc import Sequence
 from typing import Any
 
@@ -62,11 +64,12 @@ class ImageClasses:
         classes, places = torch.broadcast_tensors(classes, places)
         rows = (self.first[classes] + places).flatten()
         found = torch.from_numpy(np.ascontiguousarray(self.images[rows.numpy()]))
+        found = found if found.dtype == torch.uint8 else found.float()
         turned = self.quarters[classes].flatten()
         for times in torch.unique(turned[turned > 0]).tolist():
             these = turned == times
             found[these] = torch.rot90(found[these], times, dims=(2, 3))
-        pixels = found.float().div_(255) if found.dtype == torch.uint8 else found.float()
+        pixels = found.float().div_(255) if found.dtype == torch.uint8 else found
         return pixels.view(*classes.shape, *self.shape)
 
     def subset(self, ids: Sequence[int] | Tensor) -> ImageClasses:
@@ -84,17 +87,21 @@ class ImageClasses:
     def split(self, *sizes: int | float, seed: int = 0) -> list[ImageClasses]:
         """Cut the classes into parts of ``sizes``, at random but equal in every process.
 
-        Whole numbers are numbers of classes, fractions are of all classes. What is left over is in no part.
-        The cut depends on ``seed`` and on the number of classes alone.
+        Whole numbers are numbers of classes, fractions are of all classes: where they do not come out even, the
+        ends of the parts are rounded, so that parts of 1/2 and 1/2 are all. What is left over is in no part. The cut
+        depends on ``seed`` and on the number of classes alone.
         """
         check_seed(seed)
-        wanted = [size if isinstance(size, int) else round(size * len(self)) for size in sizes]
-        if not wanted or min(wanted) < 1 or sum(wanted) > len(self):
+        if not sizes or not all(_is_size(size) for size in sizes):
+            raise MetasymError(f"expected sizes of parts, numbers or fractions of classes, found {sizes}")
+        exact = [size if isinstance(size, numbers.Integral) else size * len(self) for size in sizes]
+        ends = [round(end) for end in itertools.accumulate(exact)]
+        wanted = [end - start for start, end in itertools.pairwise([0, *ends])]
+        if min(wanted) < 1 or ends[-1] > len(self):
             raise MetasymError(
                 f"expected parts of at least one class and of at most {len(self)} together, found {wanted}"
             )
         order = mix(seed, _SPLIT, torch.arange(len(self))).argsort()
-        ends = list(itertools.accumulate(wanted))
         return [
             self.subset(order[end - size : end].sort().values) for size, end in zip(wanted, ends, strict=True)
         ]
@@ -119,8 +126,7 @@ class ImageClasses:
 
 def from_arrays(images: Images | Tensor, labels: Images | Tensor | Sequence[Any]) -> ImageClasses:
     """Classes from ``images [n, C, H, W]`` or ``[n, H, W]`` and ``labels [n]`` (numbers or texts)."""
-    pixels = images.numpy() if isinstance(images, Tensor) else np.asarray(images)
-    keys = labels.numpy() if isinstance(labels, Tensor) else np.asarray(labels)
+    pixels, keys = _array(images, "images"), _array(labels, "labels")
     pixels = pixels[:, None] if pixels.ndim == 3 else pixels
     if keys.ndim != 1 or pixels.ndim != 4 or len(keys) != len(pixels) or len(keys) == 0:
         raise MetasymError(
@@ -131,6 +137,8 @@ def from_arrays(images: Images | Tensor, labels: Images | Tensor | Sequence[Any]
         raise MetasymError(
             f"expected images of numbers and labels of whole numbers or texts, found {pixels.dtype} and {keys.dtype}"
         )
+    if not pixels.dtype.isnative:
+        pixels = pixels.astype(pixels.dtype.newbyteorder("="))
     order = np.argsort(keys, kind="stable")
     found, first, counts = np.unique(keys[order], return_index=True, return_counts=True)
     if not (order == np.arange(len(order))).all():
@@ -138,3 +146,18 @@ def from_arrays(images: Images | Tensor, labels: Images | Tensor | Sequence[Any]
     return ImageClasses(
         pixels, torch.from_numpy(first), torch.from_numpy(counts), [str(name) for name in found]
     )
+
+
+def _is_size(size: Any) -> bool:
+    return isinstance(size, numbers.Real) and not isinstance(size, bool) and math.isfinite(size)
+
+
+def _array(values: Any, name: str) -> Images:
+    """Values as an array that NumPy can hold; bfloat16, which it cannot, as float32."""
+    if isinstance(values, Tensor):
+        values = values.detach().cpu()
+        return np.asarray(values.float() if values.dtype == torch.bfloat16 else values)
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise MetasymError(f"expected {name} of one shape, found a ragged list") from None

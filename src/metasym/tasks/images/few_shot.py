@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numbers
+
 import torch
 from torch import Tensor
 
@@ -36,7 +38,7 @@ class FewShotTasks:
         seed: int = 0,
     ) -> None:
         for name, value in (("ways", ways), ("shots", shots), ("queries", queries), ("tasks", tasks)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
                 raise MetasymError(f"expected {name} to be a whole number of at least 1, found {value!r}")
         check_seed(seed)
         if ways > len(classes):
@@ -47,8 +49,8 @@ class FewShotTasks:
                 f"expected at least {shots + queries} images a class ({shots} support and {queries} query), "
                 f"found {int(classes.counts[least])} of class {classes.names[least]}"
             )
-        self.classes, self.ways, self.shots, self.queries = classes, ways, shots, queries
-        self._tasks, self._seed = tasks, seed
+        self.classes, self.ways, self.shots, self.queries = classes, int(ways), int(shots), int(queries)
+        self._tasks, self._seed = int(tasks), seed
 
     def __len__(self) -> int:
         return self._tasks
@@ -65,6 +67,8 @@ class FewShotTasks:
 
     def episode(self, index: int, generator: torch.Generator) -> Episode:
         """The support and query set of task ``index``, drawn by ``generator``."""
+        if not 0 <= index < len(self):
+            raise MetasymError(f"expected a task of 0 to {len(self) - 1}, found {index}")
         return single(self.episodes(torch.tensor([index]), draw_seed(generator)))
 
     def episodes(self, ids: Tensor, seeds: Tensor) -> Episode:
