@@ -121,6 +121,7 @@ class OuterLoop:
     scheduler: LRScheduler | None
     clip_norm: float | None
     validation: Validation | None
+    keep_best: bool
     seed: int
     skip: bool
     device: torch.device
@@ -209,7 +210,7 @@ class OuterLoop:
                     values[key] = _laid_out_as(parameter, value)
         if self.scheduler is not None:
             self.scheduler.load_state_dict(state["scheduler"])
-        self.best = None if state["best"] is None else Best(**state["best"])
+        self.best = None if state["best"] is None or not self.keep_best else Best(**state["best"])
         self.step = state["step"]
         if self.ranks.rank < len(state["random"]):
             restore_random_state(state["random"][self.ranks.rank], self.device)
@@ -280,7 +281,9 @@ class OuterLoop:
                 seed=validation_seed(self.seed),
                 ids=range(held_out.count),
             ).mean
-        if not math.isnan(score) and (self.best is None or held_out.better(score, self.best.value)):
+        if not self.keep_best or math.isnan(score):
+            return score
+        if self.best is None or held_out.better(score, self.best.value):
             state = {
                 k: v.clone() if isinstance(v, Tensor) else v for k, v in self.learner.state_dict().items()
             }

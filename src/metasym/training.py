@@ -73,7 +73,8 @@ def train(
 
     **Validation.** Every ``validate_every`` steps on the tasks ``validation`` (its first
     ``validation_tasks``), always with the same episodes. The best parameters (``validation_goal``: the
-    largest for ``"accuracy"``, else the smallest) are in the learner when the last Record is yielded.
+    largest for ``"accuracy"``, else the smallest) are in the learner when the last Record is yielded;
+    ``keep_best=False`` leaves the latest there, and in the checkpoint.
 
     **Files.** With ``out``: ``config.json`` (the learner's and the run's settings, unless the folder has
     one), ``metrics.jsonl`` (a Record a line) and ``checkpoint.safetensors``, written at the start, every
@@ -144,6 +145,7 @@ def train(
         scheduler=make_scheduler(scheduler, chosen),
         clip_norm=clip_norm,
         validation=held_out,
+        keep_best=keep_best,
         seed=seed,
         skip=on_nonfinite == "skip",
         device=place,
@@ -151,7 +153,7 @@ def train(
         ranks=ranks,
     )
     folder = None if out is None else Path(out)
-    return _run(loop, outer_steps, folder, checkpoint_every, resume, keep_best, progress, tensorboard)
+    return _run(loop, outer_steps, folder, checkpoint_every, resume, progress, tensorboard)
 
 
 def _run(
@@ -160,7 +162,6 @@ def _run(
     folder: Path | None,
     checkpoint_every: int,
     resume: bool,
-    keep_best: bool,
     progress: ProgressChoice,
     tensorboard: bool,
 ) -> Generator[Record, None, None]:
@@ -218,7 +219,7 @@ def _run(
                     shown.append(display)
             checkpoint()
             began, first = time.perf_counter(), loop.step
-            if keep_best and loop.step >= outer_steps:
+            if loop.step >= outer_steps:
                 loop.take_best()
             while loop.step < outer_steps:
                 record = loop.advance(began, first)
@@ -229,7 +230,7 @@ def _run(
                     display.show(record)
                 if signal or loop.step == outer_steps or loop.step % checkpoint_every == 0:
                     checkpoint()
-                if keep_best and loop.step == outer_steps:  # not after the yield: nobody has to ask once more
+                if loop.step == outer_steps:  # not after the yield: nobody has to ask once more
                     loop.take_best()
                 yield record
                 # Received since: several ranks can agree only at the end of another step.

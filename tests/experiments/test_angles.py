@@ -57,6 +57,17 @@ def test_augmented_is_the_runs_own_test_and_turning_is_turning(runs):
     assert measure_angles(runs[1], tasks=3, degrees=[0])["episodes"] != found["episodes"]
 
 
+def test_what_is_turned_is_what_was_tested_not_what_was_best_in_validation(tiny, tmp_path):
+    changes = {**FEW, "outer_steps": 4, "outer_lr": 0.5, "test_tasks": 6, "test_queries": 3}
+    run(find(f"{PROBLEM}/maml", "paper-cpu", **changes), tmp_path, progress="silent")
+    lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
+    validations = [json.loads(line)["validation"] for line in lines]
+    assert max(validations) > validations[-1], "a run has to get worse again for this test"
+    own = json.loads((tmp_path / "result.json").read_text())["per_task"]
+    found = measure_angles(tmp_path, tasks=6, degrees=[0])["scores"]["augmented"]["per_task"]
+    assert found == pytest.approx(own, abs=1e-4)
+
+
 def test_the_command_line(runs, tmp_path, capsys):
     out, page = tmp_path / "out", tmp_path / "angles.md"
     command = ["angles", *map(str, runs), "--tasks", "3", "--out", str(out), "--markdown", str(page)]

@@ -8,6 +8,7 @@ from torch import nn
 from torch.optim.lr_scheduler import StepLR
 from toy_learner import Lines, ToyMAML, bits, flat, learner, msr, reproducible
 
+from metasym.checkpoint import load
 from metasym.distributed import Ranks
 from metasym.randomness import step_seed, task_ids
 from metasym.supply import Supply
@@ -90,7 +91,7 @@ def test_an_expanded_gradient_is_applied_as_what_it_says(clip_norm):
     torch.testing.assert_close(start - flat(made), torch.full_like(start, 0.03))
 
 
-def test_validation_keeps_the_best_and_goes_by_the_goal():
+def test_validation_keeps_the_best_and_goes_by_the_goal(tmp_path):
     def score(prediction, target):
         return (prediction - target).square().mean()
 
@@ -113,6 +114,13 @@ def test_validation_keeps_the_best_and_goes_by_the_goal():
             next(records)
         assert best[1] == bits(made)
         records.close()
+        for keep, wanted in (
+            (True, best[1]),
+            (False, seen[12][1]),
+        ):  # a checkpoint gives what the learner had
+            folder = tmp_path / f"{goal}-{keep}"
+            list(train(learner(), Lines(), keep_best=keep, out=folder, checkpoint_every=5, **options))
+            assert bits(load(folder / "checkpoint.safetensors", learner())) == wanted
     assert worse_again > 0, "a run has to get worse again for this test"
 
 

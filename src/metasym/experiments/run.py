@@ -94,7 +94,8 @@ def load_run(
 ) -> tuple[Experiment, AnyProblem, Learner]:
     """The experiment in a run's folder, its problem, and its learner as trained.
 
-    ``data`` is the folder of the images, where the run had them from another.
+    ``data`` is the folder of the images, where the run had them from another. The parameters are those that the run
+    was tested with.
     """
     path = Path(folder)
     experiment = experiment_from(read_json(path / CONFIG, "the config of a run"))
@@ -103,7 +104,8 @@ def load_run(
     problem = build_problem(experiment)
     tasks, _ = _training_tasks(experiment, problem)
     learner = build_learner(experiment, problem, len(tasks), _found_model(experiment, problem, tasks, path))
-    return experiment, problem, load(path / CURRENT, learner)
+    # Checkpoints of before keep_best was heeded hold the best of Table 3's runs too.
+    return experiment, problem, load(path / CURRENT, learner, best=not experiment.has_classes)
 
 
 def command(experiment: Experiment) -> str:
