@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from metasym.cli.common import PROGRESS, Commands, say
-from metasym.tasks.images.cache import data_folder, read_index
+from metasym.tasks.images.cache import data_folder, expanded, read_index
 from metasym.tasks.images.decode import check_size
 from metasym.tasks.images.mini_imagenet import SIZES as MINI_SIZES
 from metasym.tasks.images.mini_imagenet import data_set as mini_data_set
 from metasym.tasks.images.omniglot import SIZES, URL, data_set, fetch, lacks_zip
-from metasym.tasks.images.prepare import DataSet, existing, is_sound, prepare, source_at
+from metasym.tasks.images.prepare import DataSet, Prepared, existing, is_sound, prepare, source_at
+from metasym.tasks.images.sources import Source
 from metasym.types import MetasymError
 
 _WHERE = "folder for the data (default: the environment's METASYM_DATA, else ~/.cache/metasym)"
@@ -76,19 +78,27 @@ def add(commands: Commands) -> None:
 
 def _common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", type=Path, metavar="DIR", help=_WHERE)
-    parser.add_argument("--again", action="store_true", help="convert even if that has been done")
+    parser.add_argument(
+        "--again",
+        action="store_true",
+        help="convert even if that has been done; without --from, from where it was converted last time if that is "
+        "still there",
+    )
     parser.add_argument("--progress", choices=PROGRESS, default="auto", help="how to show what is done")
 
 
 def _omniglot(options: argparse.Namespace) -> None:
     check_size(options.size)
+    if options.url is not None and options.source is not None:
+        raise MetasymError("expected --from or --url, found both")
     data, folder = data_set(options.size), data_folder(options.data)
-    if options.source is None and lacks_zip(folder):
-        there = existing(data, folder)
-        if there is None or not is_sound(there):
+
+    def download() -> None:
+        if lacks_zip(folder):
             fetch(folder, url=options.url or URL, progress=_shown(options.progress, "downloading", "bytes"))
+
     counts = dict(zip(("training", "validation", "test"), SIZES, strict=True))
-    _convert(options, data, folder, counts)
+    _make(options, data, folder, counts, download, recall=options.url is None)
 
 
 def _mini_imagenet(options: argparse.Namespace) -> None:
@@ -96,26 +106,77 @@ def _mini_imagenet(options: argparse.Namespace) -> None:
     if options.splits is not None and not options.splits.exists():
         raise MetasymError(f"{options.splits}: expected a folder or zip with the split lists, found none")
     counts = dict(zip(("training", "validation", "test"), MINI_SIZES.values(), strict=True))
-    _convert(options, mini_data_set(options.size, options.splits), data_folder(options.data), counts)
+    data = mini_data_set(options.size, options.splits)
+    _make(options, data, data_folder(options.data), counts, lambda: None)
 
 
-def _convert(options: argparse.Namespace, data: DataSet, folder: Path, counts: dict[str, int]) -> None:
+def _make(
+    options: argparse.Namespace,
+    data: DataSet,
+    folder: Path,
+    counts: dict[str, int],
+    download: Callable[[], None],
+    *,
+    recall: bool = True,
+) -> None:
+    """Convert what was asked for, else what was converted before, else what is in ``folder`` after ``download()``."""
     began = time.perf_counter()
     there = existing(data, folder)
-    source = None if options.source is None else source_at(data, options.source.expanduser())
+    asked = options.source is not None or data.lists is not None
+    source: Source | None = None
+    if asked:
+        origin = folder if options.source is None else expanded(options.source)
+        source = source_at(data, origin)
     if there is not None and not options.again and is_sound(there, source.text if source else None):
-        path, done = there, "were there already, and are sound"
+        found = Prepared(there, read_index(there), fresh=False)
+        done = f"were there already, and are sound (converted from {found.index.source})"
     else:
-        source = source or source_at(data, folder)
-        path = prepare(
+        if source is None:
+            data, origin, source = (_recalled(data, there) if recall else None) or _found(
+                data, folder, download
+            )
+        found = prepare(
             data,
             folder,
             source,
+            origin=origin,
             again=there is not None or options.again,
+            exactly=asked,
             progress=_shown(options.progress, f"converting {source.text}", "images"),
         )
-        done = f"converted from {source.text} in {time.perf_counter() - began:.0f} s"
-    index = read_index(path)
+        done = f"converted from {found.index.source}"
+        if found.fresh:
+            done += f" in {time.perf_counter() - began:.0f} s"
+        else:
+            done += " by another process meanwhile"
+    _tell(data, folder, found, counts, done)
+
+
+def _recalled(data: DataSet, there: Path | None) -> tuple[DataSet, Path, Source] | None:
+    """What the file ``there`` was converted from, if that is still to be had."""
+    try:
+        places = [] if there is None else [Path(place) for place in read_index(there).origin]
+    except MetasymError:  # too damaged to tell
+        places = []
+    if not places or not all(place.exists() for place in places):
+        return None
+    data = dataclasses.replace(data, lists=places[1] if len(places) > 1 else None)
+    try:
+        source = data.find(places[0], data.lists)
+    except MetasymError as error:
+        raise MetasymError(
+            f"{error}; the images were converted from there before: give another place with --from PATH"
+        ) from None
+    return None if source is None else (data, places[0], source)
+
+
+def _found(data: DataSet, folder: Path, download: Callable[[], None]) -> tuple[DataSet, Path, Source]:
+    download()
+    return data, folder, source_at(data, folder)
+
+
+def _tell(data: DataSet, folder: Path, found: Prepared, counts: dict[str, int], done: str) -> None:
+    path, index = found.path, found.index
     parts = ", ".join(f"{count:,} {name}" for name, count in counts.items())
     print(
         f"{data.title}: {index.images:,} images of {index.shape[1]} x {index.shape[2]}, "

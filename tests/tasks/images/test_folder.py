@@ -6,6 +6,7 @@ import ctypes
 import hashlib
 import io
 import os
+import pwd
 import signal
 import subprocess
 import sys
@@ -17,7 +18,9 @@ import pytest
 import torch
 from PIL import Image
 
+from metasym.cli import main
 from metasym.tasks import FewShotTasks, from_folder, sample
+from metasym.tasks.images import folder as folder_module
 from metasym.tasks.images.cache import data_folder, open_images, read_index
 from metasym.types import MetasymError
 
@@ -138,6 +141,84 @@ def test_faults_of_the_images_leave_no_file(tmp_path, spoil, message):
     assert not list(tmp_path.rglob("*.tmp"))
 
 
+def a_pipe(root: Path) -> None:
+    os.mkfifo(root / "cat" / "z.png")
+
+
+def a_link_to_nothing(root: Path) -> None:
+    (root / "cat" / "z.png").symlink_to(root / "nowhere.png")
+
+
+@pytest.mark.parametrize(("spoil", "found"), [(a_pipe, "a pipe"), (a_link_to_nothing, "a link to nothing")])
+def test_what_only_has_the_name_of_an_image_is_refused(tmp_path, spoil, found):
+    root = own_images(tmp_path / "own")
+    spoil(root)
+    with pytest.raises(MetasymError, match=rf"cat/z.png: expected an image, found {found}$"):
+        from_folder(root, size=8)
+    assert not list(tmp_path.rglob("*.images"))
+
+
+def test_links_to_images_are_images(tmp_path):
+    root = own_images(tmp_path / "own")
+    (root / "cat" / "z.png").symlink_to(root / "dog" / "0.png")
+    assert from_folder(root, size=8).counts.tolist() == [4, 5, 4, 4, 4, 4]
+
+
+def test_names_need_not_be_unicode(tmp_path):
+    root = own_images(tmp_path / "own", classes=2)
+    file, folder = os.fsdecode(b"\xff\xfe.png"), os.fsdecode(b"caf\xe9")
+    Image.fromarray(picture("new", 0)).save(root / "zebra" / "new.png")
+    try:
+        (root / "zebra" / "new.png").rename(root / "zebra" / file)
+        (root / "zebra").rename(root / folder)
+    except OSError:
+        pytest.skip("this file system wants Unicode")
+    for _ in range(2):
+        classes = from_folder(root, size=8, data=tmp_path / "data")
+        assert classes.names == ["apple", folder]
+        assert classes.counts.tolist() == [4, 5]
+
+
+@pytest.mark.parametrize("suffix", [".tif", ".TIFF", ".webp", ".bmp", ".gif", ".pgm"])
+def test_every_suffix_of_an_image_is_read(tmp_path, suffix):
+    root = own_images(tmp_path / "own", classes=1)
+    grey = Image.fromarray(picture("more", 0)[..., 0])
+    grey.save(root / "zebra" / f"z{suffix}")
+    assert from_folder(root, size=8).counts.tolist() == [5]
+
+
+def test_images_are_converted_again_when_another_version_would_read_them_otherwise(tmp_path, monkeypatch):
+    root, data = own_images(tmp_path / "own"), tmp_path / "data"
+    from_folder(root, size=8, data=data)
+    first = the_file(data)
+    monkeypatch.setattr(folder_module, "_READING", b"another way")
+    from_folder(root, size=8, data=data)
+    assert the_file(data) != first
+
+
+def no_such_user(number: int) -> None:
+    raise KeyError(number)
+
+
+def test_without_a_home_folder(tmp_path, monkeypatch, capsys):
+    root, data = own_images(tmp_path / "own"), tmp_path / "data"
+    for name in ("HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", no_such_user)
+    wanted = r"expected a home folder .* found none; choose a folder with --data DIR or METASYM_DATA"
+    with pytest.raises(MetasymError, match=wanted):
+        from_folder(root, size=8)
+    with pytest.raises(MetasymError, match="expected a path in a home folder, found no such home"):
+        from_folder("~/own", size=8, data=data)
+    assert len(from_folder(root, size=8, data=data)) == 6
+    assert main(["data", "miniimagenet", "--data", str(data)]) == 2
+    assert "expected MiniImagenet, found none; " in capsys.readouterr().err
+    assert main(["data", "omniglot"]) == 2
+    assert "choose a folder with --data DIR or METASYM_DATA" in capsys.readouterr().err
+    monkeypatch.setenv("METASYM_DATA", str(data))
+    assert len(from_folder(root, size=8)) == 6
+
+
 def forked(root: Path, data: Path, out: Path, *, wait: bool = False) -> int:
     """A process that converts ``root`` and writes what it got to ``out``; returns its number.
 
@@ -202,6 +283,34 @@ def test_a_conversion_that_is_killed_leaves_nothing_that_hurts(tmp_path):
     assert not list(data.glob("*.images"))
     assert len(from_folder(root, size=8, data=data)) == 6
     assert not list(data.glob("*.tmp")), "what was left has not been removed"
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_what_killed_conversions_left_is_removed_though_the_folder_has_changed(tmp_path):
+    root, data = own_images(tmp_path / "own"), tmp_path / "data"
+    data.mkdir()
+    process = forked(root, data, tmp_path / "out", wait=True)
+    wait_for(data / "half", process)
+    os.kill(process, signal.SIGKILL)
+    os.waitpid(process, 0)
+    assert sorted(p.suffix for p in data.iterdir() if p.name != "half") == [".lock", ".tmp"]
+    Image.fromarray(picture("new", 0)).save(root / "cat" / "new.png")  # the conversion has another name now
+    from_folder(root, size=8, data=data)
+    assert sorted(p.suffix for p in data.iterdir() if p.name != "half") == [".images"]
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_what_belongs_to_a_conversion_that_goes_on_is_left_alone(tmp_path):
+    root, other, data = own_images(tmp_path / "own"), own_images(tmp_path / "other"), tmp_path / "data"
+    data.mkdir()
+    process = forked(root, data, tmp_path / "out", wait=True)
+    wait_for(data / "half", process)
+    from_folder(other, size=8, data=data)
+    assert sorted(p.suffix for p in data.iterdir() if p.name != "half") == [".images", ".lock", ".tmp"]
+    (data / "go").touch()
+    os.waitpid(process, 0)
+    assert (tmp_path / "out").read_text().endswith("converted")
+    assert sorted(p.suffix for p in data.iterdir() if p.suffix) == [".images", ".images"]
 
 
 READ_ONLY = """

@@ -11,6 +11,7 @@ import torch
 from PIL import Image
 
 from metasym.tasks import mini_imagenet
+from metasym.tasks.images.archives import Archive
 from metasym.types import MetasymError
 from tests.tasks.images.builders import (
     SHARED,
@@ -137,6 +138,29 @@ def changed_list(text: str):
     return make
 
 
+def leaking_list(folder: Path) -> None:
+    """A class for training is a class for testing, too."""
+    in_lists(folder)
+    rows = "".join(f"n01{i:08d}.png,n01\n" for i in range(IMAGES))
+    (folder / "test.csv").write_text(f"filename,label\n{rows}")
+
+
+def leaking_folders(folder: Path) -> None:
+    write_tree(folder, images("{split}/{name}/{i}.png"))
+    (folder / "test" / "n04").rename(folder / "test" / "n01")
+
+
+def half_a_jpeg(folder: Path) -> None:
+    """As real lists have them: names that end in .jpg."""
+    write_tree(folder, [(name, data.replace(b".png", b".jpg")) for name, data in lists()])
+    for split, names in CLASSES.items():
+        for name in names:
+            for i in range(IMAGES):
+                data = encoded(name, i, "JPEG")
+                place = folder / "images" / f"{name}{i:08d}.jpg"
+                write_tree(place.parent, [(place.name, data[:600] if (split, i) == ("test", 1) else data)])
+
+
 def undecodable(folder: Path) -> None:
     in_lists(folder)
     (folder / "images" / "n0400000002.png").write_bytes(b"\xff\xd8\xff\xe0 no JPEG")
@@ -170,6 +194,31 @@ FAULTS = {
     ),
     "too few classes": (changed_list("filename,label\n"), "expected 1 val classes of MiniImagenet, found 0"),
     "no image": (undecodable, "n0400000002.png: expected an image"),
+    "half a JPEG": (half_a_jpeg, "n0400000001.jpg: expected an image that decodes, found "),
+    "a class in two lists": (
+        leaking_list,
+        "test.csv line 2: expected every class in one list, found class n01 in train.csv line 5 too",
+    ),
+    "an image listed twice": (
+        changed_list("filename,label\n" + "n0300000000.png,n03\n" * 2 + "n0300000001.png,n03\n"),
+        "val.csv line 3: expected every image once, found n0300000000.png in val.csv line 2 too",
+    ),
+    "an image in two lists": (
+        changed_list("filename,label\nn0100000000.png,n03\nn0300000001.png,n03\nn0300000002.png,n03\n"),
+        "val.csv line 2: expected every image once, found n0100000000.png in train.csv line 5 too",
+    ),
+    "a class in two split folders": (
+        leaking_folders,
+        "expected every class in one split, found class n01 in ",
+    ),
+    "an open quote": (
+        changed_list('filename,label\nn0300000000.png,n03\n"n0300000001.png,n03\n'),
+        "val.csv line 3: expected a filename and a label, found unexpected end of data",
+    ),
+    "a field without end": (
+        changed_list(f"filename,label\n{'x' * 200_000},n03\n"),
+        "val.csv line 2: expected a filename and a label, found field larger than field limit",
+    ),
     "every image twice": (twice, "expected every image once"),
 }
 
@@ -185,6 +234,7 @@ def test_faults_are_one_line_and_leave_a_usable_state(small, fault, capsys):
     shutil.rmtree(have)
     in_lists(have)
     accepted(capsys, *arguments)
+    assert not list(small.rglob("*.lock"))
     assert len(mini_imagenet("train", data=data)) == 2
 
 
@@ -196,12 +246,99 @@ def test_faults_are_one_line_and_leave_a_usable_state(small, fault, capsys):
         ({"val_label": np.full(3, 99, np.int16)}, "expected the val arrays of MiniImagenet"),
         ({"val_label": np.full(3, 0, np.int16)}, "expected class n02 in train, found it in val"),
         ({"wnid": np.array([1, 2, 3, 4])}, "expected wnid of kind U"),
+        ({"wnid": np.array(["n01", "n01", "n03", "n04"])}, "expected every class once, found n01 2 times"),
     ],
 )
 def test_an_npz_is_checked_before_it_is_believed(small, changes, message, capsys):
     path = in_npz(small / "m.npz", **changes)
     assert message in refused(capsys, "data", "miniimagenet", "--from", path, "--data", small / "data")
     assert left_over(small) == []
+
+
+def bomb(path: Path, size: int) -> Path:
+    """The bytes for testing are zeros, which shrink to a thousandth."""
+    in_npz(
+        path, test_bytes=np.zeros(4, np.uint8), test_offsets=np.linspace(0, size, IMAGES + 1).astype(np.int64)
+    )
+    with zipfile.ZipFile(path) as old:
+        members = [(name, old.read(name)) for name in old.namelist() if name != "test_bytes.npy"]
+    write_zip(path, members)
+    with (
+        zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("test_bytes.npy", "w") as file,
+    ):
+        np.lib.format.write_array_header_1_0(file, {"descr": "|u1", "fortran_order": False, "shape": (size,)})
+        for _ in range(size >> 20):
+            file.write(bytes(1 << 20))
+    return path
+
+
+def test_bytes_that_grow_too_much_are_refused_before_they_are_read(small, monkeypatch, capsys):
+    path, read = bomb(small / "m.npz", 64 << 20), []
+    monkeypatch.setattr(Archive, "read", noted(Archive.read, read))
+    line = refused(capsys, "data", "miniimagenet", "--from", path, "--data", small / "data")
+    assert "expected test_bytes to grow at most 10 times when it is read, found " in line
+    assert "bytes that become 67,108,992" in line
+    assert "wnid.npy" in read
+    assert not any(name.endswith("_bytes.npy") for name in read)
+
+
+def noted(call, names: list[str]):
+    def noting(archive, name, most=1 << 26):
+        names.append(name)
+        return call(archive, name, most)
+
+    return noting
+
+
+def test_one_split_is_in_memory_at_a_time(small, monkeypatch):
+    read: list[str] = []
+    monkeypatch.setattr(Archive, "read", noted(Archive.read, read))
+    source = mini_module.EncodedNpz(in_npz(small / "m.npz"), 84)
+    for number in range(4):
+        source.read(number)
+        assert source._loaded[0] == source.listing[number].split
+    assert [name for name in read if "bytes" in name] == [
+        "train_bytes.npy",
+        "val_bytes.npy",
+        "test_bytes.npy",
+    ]
+
+
+def test_lists_as_editors_leave_them(small, capsys):
+    in_lists(small / "have")
+    for name, data in lists():
+        (small / "have" / name).write_bytes(b"\xef\xbb\xbf" + data.replace(b"\n", b"\r\n"))
+    accepted(capsys, "data", "miniimagenet", "--from", small / "have", "--data", small / "data")
+    assert mini_imagenet("train", data=small / "data").names == ["n01", "n02"]
+
+
+@pytest.mark.parametrize("place", ["m.npz", "."])
+def test_split_lists_are_not_for_an_npz(small, place, capsys):
+    in_npz(small / "m.npz")
+    in_npz(small / "mini_imagenet.npz")
+    write_tree(small / "lists", lists())
+    line = refused(
+        capsys,
+        "data",
+        "miniimagenet",
+        "--from",
+        small / place,
+        "--splits",
+        small / "lists",
+        "--data",
+        small / "d",
+    )
+    assert "expected split lists (--splits) with a folder of images only, found " in line
+
+
+def test_split_lists_are_heeded_though_something_is_there(small, capsys):
+    in_lists(small / "have")
+    command = ("data", "miniimagenet", "--data", small / "have")
+    accepted(capsys, *command)
+    other = [(n, d.replace(b"n0300000001", b"n0300000009")) for n, d in lists()]
+    write_tree(small / "lists", other)
+    assert "expected the image n0300000009.png" in refused(capsys, *command, "--splits", small / "lists")
 
 
 def test_without_data_the_error_says_exactly_what_to_provide(small, capsys):
@@ -213,6 +350,22 @@ def test_without_data_the_error_says_exactly_what_to_provide(small, capsys):
     assert "\n" not in said
     (small / "mini.pkl").write_bytes(b"")
     assert "pickles are not read" in refused(capsys, "data", "miniimagenet", "--from", small / "mini.pkl")
+
+
+def in_real_lists(folder: Path, arrays: dict[str, np.ndarray]) -> Path:
+    """The images of ``arrays`` as files under their real names, with the real lists' lines for them in a zip."""
+    members = []
+    with zipfile.ZipFile(SHARED / "mini_imagenet_splits.zip") as archive:
+        for split in ("train", "val", "test"):
+            label, ends = str(arrays["wnid"][arrays[f"{split}_label"][0]]), arrays[f"{split}_offsets"]
+            header, *rows = archive.read(f"{split}.csv").decode().splitlines(keepends=True)
+            chosen = [row for row in rows if row.strip().endswith(f",{label}")][:2]
+            members.append((f"{split}.csv", "".join([header, *chosen]).encode()))
+            for i, row in enumerate(chosen):
+                data = arrays[f"{split}_bytes"][ends[i] : ends[i + 1]].tobytes()
+                write_tree(folder / "images", [(row.split(",")[0], data)])
+    write_zip(folder / "mini_imagenet_splits.zip", members)
+    return folder
 
 
 @needs_shared
@@ -237,6 +390,10 @@ def test_the_real_lists_fit_the_real_images(tmp_path, monkeypatch):
         wanted = np.asarray(image.convert("RGB")).transpose(2, 0, 1)
     found = classes.pick(torch.tensor(0), torch.tensor(1))
     assert np.array_equal((found * 255).round().numpy(), wanted)
+    found_lists = in_real_lists(tmp_path / "lists", arrays)
+    same = mini_imagenet("train", data=found_lists)
+    assert same.names == classes.names
+    assert np.array_equal(same.images, classes.images)
     with zipfile.ZipFile(SHARED / "mini_imagenet_splits.zip") as archive:
         rows = archive.read("train.csv").decode().splitlines()
     assert rows[2] == f"{wnid}{number:08d}.jpg,{wnid}"

@@ -2,20 +2,17 @@
 
 The file holds the pixels of all classes, one class after the other (uint8, from offset 0, so that they can be
 mapped), then a JSON index with a checksum for each class, then the checksum of the index. Processes that convert
-at the same time take turns by a lock of the operating system's, which ends with the process that holds it.
+at the same time take turns.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
-import fcntl
 import hashlib
 import json
 import math
 import os
-import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -24,6 +21,7 @@ import numpy as np
 import torch
 
 from metasym.tasks.images.classes import ImageClasses, Images
+from metasym.tasks.images.locks import locked, remove_abandoned, temporary
 from metasym.types import MetasymError
 
 SUFFIX = ".images"
@@ -62,7 +60,9 @@ class Index:
     shape: tuple[int, int, int]
     entries: tuple[Entry, ...]
     source: str
-    """What the images were converted from."""
+    """What the images were converted from, for people."""
+    origin: tuple[str, ...] = ()
+    """The paths where that was found, for converting again."""
 
     @property
     def images(self) -> int:
@@ -73,13 +73,46 @@ class Index:
 def user_folder() -> Path:
     """The user's cache folder for metasym; not made here."""
     base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "metasym"
+    if base:
+        return Path(base) / "metasym"
+    try:
+        return Path.home() / ".cache" / "metasym"
+    except RuntimeError:  # neither HOME nor an entry in the list of users
+        raise MetasymError(
+            f"expected a home folder for the data, found none; choose a folder with --data DIR or {VARIABLE}"
+        ) from None
+
+
+def expanded(path: str | os.PathLike[str]) -> Path:
+    """``path``, with the home folder in place of a leading ``~``."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise MetasymError(
+            f"{os.fspath(path)}: expected a path in a home folder, found no such home; write the path out"
+        ) from None
+
+
+def make_folder(folder: Path, purpose: str) -> None:
+    """Make ``folder`` unless it is there; an error says what it was to be for."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unusable(folder, purpose, error) from None
+
+
+def unusable(folder: Path, purpose: str, error: OSError) -> MetasymError:
+    """The error for a folder that cannot be made or written to."""
+    found = "a file" if isinstance(error, FileExistsError) else error.strerror or error
+    return MetasymError(
+        f"{folder}: expected a folder {purpose}, found {found}; choose another with --data DIR or {VARIABLE}"
+    )
 
 
 def data_folder(data: str | os.PathLike[str] | None) -> Path:
     """Where data sets and their conversions are: ``data``, else ``METASYM_DATA``, else the user's cache folder."""
     chosen = os.fspath(data) if data is not None else os.environ.get(VARIABLE)
-    return Path(chosen).expanduser() if chosen else user_folder()
+    return expanded(chosen) if chosen else user_folder()
 
 
 def open_images(path: Path, split: str | None = None) -> ImageClasses:
@@ -123,7 +156,8 @@ def read_index(path: Path) -> Index:
     try:
         found = json.loads(text)
         entries = tuple(Entry(**entry) for entry in found["classes"])
-        index = Index(tuple(found["shape"]), entries, found["source"])
+        origin = tuple(str(path) for path in found.get("origin", [found["source"]]))
+        index = Index(tuple(found["shape"]), entries, found["source"], origin)
         whole = index.images * math.prod(index.shape) == size - _TAIL - length
     except (ValueError, KeyError, TypeError, RecursionError):
         raise _damaged(path) from None
@@ -139,57 +173,42 @@ def _damaged(path: Path) -> MetasymError:
 
 
 def convert(
-    path: Path, source: str, classes: Callable[[], Iterable[Converted]], *, again: bool = False
-) -> Index:
+    path: Path,
+    source: str,
+    classes: Callable[[], Iterable[Converted]],
+    *,
+    origin: tuple[str, ...] = (),
+    again: bool = False,
+    exactly: bool = False,
+) -> tuple[Index, bool]:
     """Make the file ``path`` from ``classes()`` unless a sound one is there; ``again`` makes it anyway.
 
-    A second process waits for the first, then finds its file. Whatever stops this one, SIGKILL included, leaves
-    the file that was there or none; what is left of a killed conversion is removed by the next.
+    With ``exactly``, only one that was made from ``source`` will do. Returns what the file holds, and whether it
+    was made now. A second process waits for the first, then finds its file. Whatever stops this one, SIGKILL
+    included, leaves the file that was there or none; what killed conversions have left, in this folder and of
+    whatever name, is removed by the next.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with locked(path) as alone:
+        with locked(path):
             if not again:
                 with contextlib.suppress(MetasymError):
-                    return read_index(path)
-            if alone:
-                for left in path.parent.glob(f"{path.name}.*.tmp"):
-                    left.unlink(missing_ok=True)
-            return _write(path, source, classes())
+                    there = read_index(path)
+                    if there.source == source or not exactly:
+                        return there, False
+            remove_abandoned(path.parent, SUFFIX)
+            return _write(path, source, origin, classes()), True
     except OSError as error:
-        raise MetasymError(
-            f"{path.parent}: expected a folder to write converted images to, found {error.strerror or error}; "
-            f"choose another with --data DIR or {VARIABLE}"
-        ) from None
+        raise unusable(path.parent, "to write converted images to", error) from None
 
 
-@contextlib.contextmanager
-def locked(path: Path) -> Iterator[bool]:
-    """Hold the lock for ``path``; yields whether there is one (some network file systems have none)."""
-    with path.with_name(path.name + ".lock").open("ab") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            alone = True
-        except OSError as error:
-            if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS):
-                raise
-            alone = False
-        yield alone
-
-
-def _write(path: Path, source: str, classes: Iterable[Converted]) -> Index:
-    handle, name = tempfile.mkstemp(prefix=f"{path.name}.", suffix=".tmp", dir=path.parent)
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            index = _write_classes(file, source, classes)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.chmod(0o644)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+def _write(path: Path, source: str, origin: tuple[str, ...], classes: Iterable[Converted]) -> Index:
+    with temporary(path) as (file, name):
+        index = _write_classes(file, source, origin, classes)
+        file.flush()
+        os.fsync(file.fileno())
+        os.fchmod(file.fileno(), 0o644)
+        name.replace(path)
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)
@@ -198,7 +217,9 @@ def _write(path: Path, source: str, classes: Iterable[Converted]) -> Index:
     return index
 
 
-def _write_classes(file: BinaryIO, source: str, classes: Iterable[Converted]) -> Index:
+def _write_classes(
+    file: BinaryIO, source: str, origin: tuple[str, ...], classes: Iterable[Converted]
+) -> Index:
     shape: tuple[int, ...] | None = None
     entries = []
     for found in classes:
@@ -214,10 +235,11 @@ def _write_classes(file: BinaryIO, source: str, classes: Iterable[Converted]) ->
     if shape is None:
         raise MetasymError(f"{source}: expected at least one class of images, found none")
     channels, height, width = shape
-    index = Index((channels, height, width), tuple(entries), source)
+    index = Index((channels, height, width), tuple(entries), source, origin)
     body: dict[str, Any] = {
         "shape": index.shape,
         "source": source,
+        "origin": origin,
         "classes": [vars(entry) for entry in entries],
     }
     text = json.dumps(body).encode()

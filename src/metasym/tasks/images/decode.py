@@ -1,29 +1,31 @@
-"""Bytes that others made, to pixels and arrays: bounded in size, never unpickled, every fault one line."""
+"""Image files that others made, to pixels: bounded in size, every fault one line."""
 
 from __future__ import annotations
 
 import io
-import math
 import warnings
-import zipfile
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
-from numpy.lib import format as npy
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from metasym.tasks.images.classes import Images
 from metasym.types import MetasymError
 
-FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "PPM")
-SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".ppm", ".pgm")
+FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "PPM", "TIFF")
+SUFFIXES = (
+    *(".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif"),
+    *(".ppm", ".pgm", ".pbm", ".pnm", ".tif", ".tiff"),
+)
+"""Of the files that are taken for images, in small letters or capitals; what is inside decides how they are read."""
 MOST_PIXELS = 50_000_000
 MOST_BYTES = 1 << 26
 """Of one image file."""
 _MODES = {1: "L", 3: "RGB"}
-_HEADERS: dict[Any, Any] = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+_WITH_ALPHA = ("RGBA", "RGBa", "LA", "La", "PA")
+_BITS_PER_SAMPLE, _PHOTOMETRIC, _TILE_WIDTH, _TILE_LENGTH = 258, 262, 322, 323
+"""Tags of TIFF."""
 
 
 def check_size(size: int) -> None:
@@ -33,19 +35,20 @@ def check_size(size: int) -> None:
 
 
 def decode(data: bytes, name: str, *, channels: int, size: int, invert: bool = False) -> Images:
-    """An image file to ``[channels, size, size]``, uint8; resized with antialiasing, whatever its aspect ratio."""
+    """An image file to ``[channels, size, size]``, uint8; resized with antialiasing, whatever its aspect ratio.
+
+    What is transparent is laid on white. Of 16 bits the upper 8 are kept. Of several frames or pages the first
+    is read.
+    """
     try:
         with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of odd metadata, say: it is the pixels that count
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             image: Image.Image = Image.open(io.BytesIO(data), formats=FORMATS)
-        width, height = image.size
-        if width * height > MOST_PIXELS:  # known from the header, before any pixel is decoded
-            raise MetasymError(
-                f"{name}: expected an image of at most {MOST_PIXELS:,} pixels, found {width} x {height}"
-            )
-        if image.format == "JPEG":
-            image = ImageOps.exif_transpose(image)
-        image = image.convert(_MODES[channels])
+            _check_pixels(image, name)
+            if image.format == "JPEG":
+                image = ImageOps.exif_transpose(image)
+            image = _opaque(image, name).convert(_MODES[channels])
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise MetasymError(
             f"{name}: expected an image of at most {MOST_PIXELS:,} pixels, found more"
@@ -57,9 +60,52 @@ def decode(data: bytes, name: str, *, channels: int, size: int, invert: bool = F
     except MetasymError:
         raise
     except Exception as error:  # decoders raise whatever they stumble over
-        raise MetasymError(f"{name}: expected an image that decodes, found {_first_line(error)}") from None
+        raise MetasymError(f"{name}: expected an image that decodes, found {first_line(error)}") from None
     pixels = np.asarray(image)
     return resize(255 - pixels if invert else pixels, size)
+
+
+def _check_pixels(image: Image.Image, name: str) -> None:
+    """Refuse too many pixels, known from the header, before any is decoded."""
+    width, height = image.size
+    if image.format == "TIFF":  # one tile is decoded whole, however little of it the image needs
+        tags: Any = image.tag_v2  # type: ignore[attr-defined]
+        width, height = max(width, tags.get(_TILE_WIDTH, 0)), max(height, tags.get(_TILE_LENGTH, 0))
+    if width * height > MOST_PIXELS:
+        raise MetasymError(
+            f"{name}: expected an image of at most {MOST_PIXELS:,} pixels, found {width} x {height}"
+        )
+
+
+def _opaque(image: Image.Image, name: str) -> Image.Image:
+    """The image on white if it is transparent anywhere, with 8 bits a channel."""
+    if image.mode == "F" or image.mode.startswith("I"):
+        return Image.fromarray(_upper_bits(image, name))
+    if image.mode not in _WITH_ALPHA and "transparency" not in image.info:
+        return image
+    paper = Image.new("RGBA", image.size, "white")
+    paper.alpha_composite(image.convert("RGBA"))
+    return paper
+
+
+def _upper_bits(image: Image.Image, name: str) -> Images:
+    """The upper 8 bits of grey values of up to 16, ``[H, W]``, uint8."""
+    # 16 bits of PNG and PPM come as 32 from some versions of Pillow; elsewhere 32 bits may mean anything.
+    if image.mode == "F" or (image.mode == "I" and image.format not in ("PNG", "PPM")):
+        raise MetasymError(
+            f"{name}: expected whole numbers of at most 16 bits for pixels, found "
+            f"{'fractions' if image.mode == 'F' else '32 bits, or numbers with a sign'}"
+        )
+    values, bits = np.asarray(image).astype(np.int32), 16
+    if image.format == "TIFF":
+        tags: Any = image.tag_v2  # type: ignore[attr-defined]
+        bits = tags[_BITS_PER_SAMPLE][0]
+        if tags.get(_PHOTOMETRIC) == 0:  # white is 0
+            values = (1 << bits) - 1 - values
+    grey = (values >> (bits - 8)).clip(0, 255).astype(np.uint8)
+    if "transparency" in image.info:
+        grey[values == image.info["transparency"]] = 255
+    return grey
 
 
 def resize(pixels: Images, size: int) -> Images:
@@ -81,100 +127,6 @@ def read_file(path: Path) -> bytes:
     return data
 
 
-class Archive:
-    """A zip file, read member by member into memory; nothing is ever extracted to the disk."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        try:
-            self._zip = zipfile.ZipFile(path)
-        except OSError as error:
-            raise MetasymError(f"{path}: expected a zip file, found {error.strerror or error}") from None
-        except Exception:  # BadZipFile, or whatever a damaged directory makes zipfile stumble over
-            raise MetasymError(f"{path}: expected a zip file, found a truncated or damaged one") from None
-
-    def __enter__(self) -> Archive:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._zip.close()
-
-    def names(self) -> list[str]:
-        """The members that are files. A name that leads out of the archive is refused, though none is extracted."""
-        found = []
-        for member in self._zip.infolist():
-            name = member.filename
-            if name.startswith(("/", "\\")) or ":" in name or ".." in name.replace("\\", "/").split("/"):
-                raise MetasymError(
-                    f"{self.path}: expected names that stay inside the archive, found {name!r:.120}"
-                )
-            if name and not name.endswith("/"):
-                found.append(name)
-        return found
-
-    def size(self, name: str) -> int:
-        """How many bytes a member claims to have; no more are ever read."""
-        try:
-            return self._zip.getinfo(name).file_size
-        except KeyError:
-            raise MetasymError(f"{self.path}: expected a member {name}, found none") from None
-
-    def read(self, name: str, most: int = MOST_BYTES) -> bytes:
-        """The bytes of a member, of at most ``most``; its checksum is verified."""
-        size = self.size(name)
-        if size > most:
-            raise MetasymError(f"{self.path}: expected {name} of at most {most:,} bytes, found {size:,}")
-        try:
-            with self._zip.open(name) as file:
-                data = file.read(most)
-        except Exception as error:  # damaged, encrypted, an unknown compression
-            raise self._broken(name, error) from None
-        if len(data) != size:
-            raise self._broken(name, EOFError("a truncated one"))
-        return data
-
-    def _broken(self, name: str, error: Exception) -> MetasymError:
-        return MetasymError(f"{self.path}: expected a sound member {name}, found {_first_line(error)}")
-
-
-class Npz:
-    """The arrays of an ``.npz`` file: type and size are checked before an array is read, objects are refused."""
-
-    def __init__(self, path: Path) -> None:
-        self.path, self._archive = path, Archive(path)
-
-    def __enter__(self) -> Npz:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._archive.__exit__(kind, error, trace)
-
-    def array(self, key: str, kinds: str, dimensions: int, *, most: int = 1 << 24) -> Images:
-        """The array ``key``, of a type in ``kinds`` (numpy's letters); in the file it has at most ``most`` bytes."""
-        member = f"{key}.npy"
-        if member not in self._archive.names():
-            raise MetasymError(f"{self.path}: expected an array {key}, found none")
-        data = self._archive.read(member, most)
-        file = io.BytesIO(data)
-        try:
-            shape, fortran, dtype = _HEADERS[npy.read_magic(file)](file)  # type: ignore[no-untyped-call]
-        except Exception:  # numpy parses the header as Python: errors of all kinds
-            raise MetasymError(f"{self.path}: expected an array {key}, found a damaged one") from None
-        if dtype.hasobject or dtype.kind not in kinds or len(shape) != dimensions:
-            raise MetasymError(
-                f"{self.path}: expected {key} of kind {'|'.join(kinds)} with {dimensions} dimensions, "
-                f"found {dtype} {list(shape)}"
-            )
-        count = math.prod(shape)
-        if count * dtype.itemsize != len(data) - file.tell():
-            raise MetasymError(f"{self.path}: expected an array {key}, found a truncated one")
-        flat: np.ndarray[Any, Any] = np.frombuffer(data, dtype=dtype, count=count, offset=file.tell())
-        return flat.reshape(shape, order="F" if fortran else "C")
-
-
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """What a library says of a fault, one line of it."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]

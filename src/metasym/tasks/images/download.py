@@ -12,7 +12,8 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from metasym.tasks.images.cache import VARIABLE, locked
+from metasym.tasks.images.cache import make_folder, unusable
+from metasym.tasks.images.locks import locked
 from metasym.tasks.images.sources import Progress
 from metasym.types import MetasymError
 
@@ -33,7 +34,7 @@ def download(url: str, path: Path, *, md5: str, most: int, progress: Progress | 
         raise MetasymError(f"expected an address that begins with https:// or http://, found {url!r:.80}")
     part = path.with_name(path.name + ".part")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent, "to download to")
         with locked(path):
             if path.is_file():
                 return
@@ -44,10 +45,7 @@ def download(url: str, path: Path, *, md5: str, most: int, progress: Progress | 
                 raise MetasymError(f"{url}: expected a file with MD5 {md5}, found {found}; try again later")
             part.replace(path)
     except OSError as error:
-        raise MetasymError(
-            f"{path.parent}: expected a folder to download to, found {error.strerror or error}; "
-            f"choose another with --data DIR or {VARIABLE}"
-        ) from None
+        raise unusable(path.parent, "to download to", error) from None
 
 
 def _attempts(url: str, part: Path, most: int, progress: Progress | None) -> None:

@@ -5,15 +5,19 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from metasym.tasks.images.cache import SUFFIX, data_folder, open_images
+from metasym.tasks.images.cache import SUFFIX, data_folder, expanded, open_images
 from metasym.tasks.images.classes import ImageClasses
 from metasym.tasks.images.decode import SUFFIXES, check_size, read_file
 from metasym.tasks.images.prepare import DataSet, mark, prepare, target
 from metasym.tasks.images.sources import Files, ImageFile, Listed, Progress
 from metasym.types import MetasymError
+
+_READING = b"2"
+"""Other numbers for other ways to make pixels of the same file: what an older one converted is not used."""
 
 
 def from_folder(
@@ -28,19 +32,21 @@ def from_folder(
     """The images in a folder of class folders, as ``[channels, size, size]`` with pixels in [0, 1].
 
     ``channels`` is 3 (colour) or 1 (grey); ``invert`` makes dark ink 1. Images are resized with antialiasing,
-    without regard to their aspect ratio. They are converted once, into the folder ``data`` (else
+    without regard to their aspect ratio; what is transparent is laid on white, and of 16 bits the upper 8 are
+    kept. Files are taken for images by their names (``decode.SUFFIXES``: PNG, JPEG, WebP, BMP, GIF, PPM, TIFF),
+    also in folders below a class's; others are left out. They are converted once, into the folder ``data`` (else
     ``METASYM_DATA``, else the user's cache folder), and again when a file is added, removed or changed.
     """
     if channels not in (1, 3):
         raise MetasymError(f"expected channels to be 1 or 3, found {channels!r}")
     check_size(size)
-    root = Path(path).expanduser()
+    root = expanded(path)
     source, stamp = class_folders(root, size=size, channels=channels, invert=invert)
     kind = f"-{size}x{channels}{'-inverted' if invert else ''}{SUFFIX}"
-    data_set = DataSet(f"{root}", f"folder-{mark(root)}-{stamp}{kind}", lambda _: source, "")
+    data_set = DataSet(f"{root}", f"folder-{mark(root)}-{stamp}{kind}", lambda *_: source, "")
     folder = data_folder(data)
     if not target(data_set, folder).is_file():
-        made = prepare(data_set, folder, source, progress=progress)
+        made = prepare(data_set, folder, source, origin=root, progress=progress).path
         for old in made.parent.glob(f"*folder-{mark(root)}-*{kind}"):
             if old.name.endswith(kind) and old != made:
                 with contextlib.suppress(OSError):
@@ -56,15 +62,16 @@ def class_folders(root: Path, *, size: int, channels: int, invert: bool = False)
         raise MetasymError(f"{root}: expected a folder of class folders, found {error.strerror}") from None
     if not folders:
         raise MetasymError(f"{root}: expected a folder for each class, found none")
-    stamp = hashlib.sha256()
+    stamp = hashlib.sha256(_READING)
     listing, files = [], []
     for folder in folders:
         found = sorted(images_under(folder))
         if not found:
             raise MetasymError(f"{folder}: expected at least one image of class {folder.name}, found none")
         for file in found:
-            about = file.stat()
-            stamp.update(f"{file.relative_to(root)}\0{about.st_size}\0{about.st_mtime_ns}\0".encode())
+            about = _regular(file)
+            stamp.update(os.fsencode(file.relative_to(root)))  # names need not be UTF-8
+            stamp.update(f"\0{about.st_size}\0{about.st_mtime_ns}\0".encode())
         listing.append(Listed(folder.name, "", len(found)))
         files.append([image_file(file) for file in found])
     return Files(str(root), listing, files, channels=channels, size=size, invert=invert), stamp.hexdigest()[
@@ -73,12 +80,36 @@ def class_folders(root: Path, *, size: int, channels: int, invert: bool = False)
 
 
 def images_under(folder: Path) -> Iterator[Path]:
-    """The image files in a folder and those below it, by their names; hidden ones left out."""
-    for place, folders, names in os.walk(folder):
+    """The image files in a folder and those below it, by their names; hidden ones left out.
+
+    A name of an image that is none (a link to nothing, a pipe) is refused.
+    """
+
+    def unreadable(error: OSError) -> None:
+        raise MetasymError(f"{error.filename}: expected a folder of images, found {error.strerror}")
+
+    for place, folders, names in os.walk(folder, onerror=unreadable):
         folders[:] = [name for name in folders if not _hidden(name)]
         for name in names:
             if name.lower().endswith(SUFFIXES) and not _hidden(name):
+                _regular(Path(place, name))
                 yield Path(place, name)
+
+
+def _regular(path: Path) -> os.stat_result:
+    """What is known of a file, which must be one: to open a pipe is to wait for ever."""
+    try:
+        about = path.stat()
+    except FileNotFoundError:
+        raise MetasymError(f"{path}: expected an image, found a link to nothing") from None
+    except OSError as error:
+        raise MetasymError(f"{path}: expected an image, found {error.strerror}") from None
+    if not stat.S_ISREG(about.st_mode):
+        kinds = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+        raise MetasymError(
+            f"{path}: expected an image, found {kinds.get(stat.S_IFMT(about.st_mode), 'a device')}"
+        )
+    return about
 
 
 def image_file(path: Path) -> ImageFile:

@@ -9,14 +9,16 @@ import csv
 import dataclasses
 import io
 import os
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
+from metasym.tasks.images.archives import Archive, Npz
 from metasym.tasks.images.cache import SUFFIX, data_folder, open_images
 from metasym.tasks.images.classes import SPLITS, ImageClasses, Images
-from metasym.tasks.images.decode import Archive, Npz, check_size, decode, read_file
+from metasym.tasks.images.decode import check_size, decode, read_file
 from metasym.tasks.images.folder import class_folders, image_file, images_under
 from metasym.tasks.images.prepare import DataSet, prepared
 from metasym.tasks.images.sources import Files, ImageFile, Listed, Source
@@ -27,6 +29,8 @@ IMAGES = 600
 NPZ = "mini_imagenet.npz"
 LISTS = {"train": "train.csv", "val": "val.csv", "test": "test.csv"}
 SPLITS_ZIP = "mini_imagenet_splits.zip"
+_GROWTH = 10
+"""Encoded images hardly shrink when they are compressed once more: what grows more than this is no image."""
 _PLACES = ("", "mini_imagenet", "mini-imagenet", "miniimagenet", "miniImagenet")
 
 
@@ -52,7 +56,8 @@ def data_set(size: int = 84, lists: Path | None = None) -> DataSet:
     return DataSet(
         title="MiniImagenet",
         name=f"mini_imagenet-{size}{SUFFIX}",
-        find=lambda path: find(path, size, lists),
+        find=lambda path, lists: find(path, size, lists),
+        lists=lists,
         provide=(
             "it cannot be downloaded freely: put there, or name with `metasym data miniimagenet --from PATH`, a "
             "folder with its 60,000 images under the names of Ravi and Larochelle's lists and with their "
@@ -64,15 +69,19 @@ def data_set(size: int = 84, lists: Path | None = None) -> DataSet:
 
 def find(path: Path, size: int, lists: Path | None = None) -> Source | None:
     """The images at ``path``: an ``.npz``, or a folder with it, with split lists or with split folders."""
+    npz = path if path.is_file() else path / NPZ
+    if npz.suffix == ".npz" and npz.is_file():
+        if lists is not None:
+            raise MetasymError(
+                f"{lists}: expected split lists (--splits) with a folder of images only, "
+                f"found {npz}, which has its own"
+            )
+        return EncodedNpz(npz, size)
     if path.is_file():
-        if path.suffix == ".npz":
-            return EncodedNpz(path, size)
         raise MetasymError(
             f"{path}: expected a folder or an .npz of MiniImagenet, found {path.suffix or 'another file'} "
             "(pickles are not read: they can run code)"
         )
-    if (path / NPZ).is_file():
-        return EncodedNpz(path / NPZ, size)
     for place in _PLACES:
         folder = path / place
         there = lists or next((p for p in _lists_near(folder) if _has_lists(p)), None)
@@ -96,9 +105,22 @@ def _has_lists(place: Path) -> bool:
 def from_lists(folder: Path, lists: Path, size: int) -> Source:
     """The images that the lists name, wherever in ``folder`` they are; ``lists`` is a folder or a zip of them."""
     classes: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    first_use: dict[str, tuple[str, str]] = {}
+    lines: dict[str, str] = {}
     for split, name in LISTS.items():
         for line, file, label in _read_list(lists, name):
-            classes.setdefault((split, label), []).append((f"{name} line {line}", file))
+            where = f"{name} line {line}"
+            other, before = first_use.setdefault(label, (split, where))
+            if other != split:
+                raise MetasymError(
+                    f"{lists}: {where}: expected every class in one list, found class {label} in {before} too"
+                )
+            if file in lines:
+                raise MetasymError(
+                    f"{lists}: {where}: expected every image once, found {file} in {lines[file]} too"
+                )
+            lines[file] = where
+            classes.setdefault((split, label), []).append((where, file))
     listing = [
         Listed(label, split, len(files))
         for (split, label), files in sorted(
@@ -131,23 +153,42 @@ def _read_list(lists: Path, name: str) -> list[tuple[int, str, str]]:
             data = None if member is None else archive.read(member)
     if data is None:
         raise MetasymError(f"{lists}: expected the lists {', '.join(LISTS.values())}, found no {name}")
-    rows = list(csv.reader(io.StringIO(data.decode("utf-8", errors="replace"))))
-    if not rows or [cell.strip() for cell in rows[0]] != ["filename", "label"]:
-        raise MetasymError(f"{lists}: {name}: expected the columns filename,label, found {rows[:1]!s:.80}")
-    for line, row in enumerate(rows[1:], start=2):
+    # Some editors begin a file with a mark of its encoding; file names need not be UTF-8.
+    text = io.StringIO(data.decode("utf-8-sig", errors="surrogateescape"), newline="")
+    rows, reader, line = [], csv.reader(text, strict=True), 1
+    try:
+        for row in reader:
+            rows.append((line, row))
+            line = reader.line_num + 1
+    except csv.Error as error:  # a quote that is not closed, a field without end
+        raise MetasymError(
+            f"{lists}: {name} line {line}: expected a filename and a label, found {error}"
+        ) from None
+    if not rows or [cell.strip() for cell in rows[0][1]] != ["filename", "label"]:
+        found = [row for _, row in rows[:1]]
+        raise MetasymError(f"{lists}: {name}: expected the columns filename,label, found {found!s:.80}")
+    for line, row in rows[1:]:
         if row and len(row) != 2:
             raise MetasymError(
                 f"{lists}: {name} line {line}: expected a filename and a label, found {row!s:.80}"
             )
-    return [(line, row[0].strip(), row[1].strip()) for line, row in enumerate(rows[1:], start=2) if row]
+    return [(line, row[0].strip(), row[1].strip()) for line, row in rows[1:] if row]
 
 
 def from_split_folders(folder: Path, size: int) -> Source:
     """Folders train, val and test, each with a folder for each class."""
     listing: list[Listed] = []
     files: list[Sequence[ImageFile]] = []
+    first_use: dict[str, str] = {}
     for split in SPLITS:
         part, _ = class_folders(folder / split, size=size, channels=3)
+        for listed in part.listing:
+            other = first_use.setdefault(listed.name, split)
+            if other != split:
+                raise MetasymError(
+                    f"{folder / split / listed.name}: expected every class in one split, "
+                    f"found class {listed.name} in {folder / other} too"
+                )
         listing += [dataclasses.replace(listed, split=split) for listed in part.listing]
         files += part.files
     check_complete(str(folder), listing)
@@ -155,27 +196,32 @@ def from_split_folders(folder: Path, size: int) -> Source:
 
 
 class EncodedNpz:
-    """Encoded images (WebP, JPEG) one after the other in one ``.npz``, split by split."""
+    """Encoded images (WebP, JPEG) one after the other in one ``.npz``, split by split.
+
+    Only one split's bytes are in memory at a time.
+    """
 
     def __init__(self, path: Path, size: int) -> None:
-        self.text, self._size = str(path), size
+        self.text, self._path, self._size = str(path), path, size
         self.listing: list[Listed] = []
         self._rows: list[tuple[str, Images]] = []
-        self._encoded: dict[str, tuple[Images, Images]] = {}
+        self._offsets: dict[str, Images] = {}
+        self._loaded: tuple[str, Images] | None = None
         with Npz(path) as npz:
             names = [str(name) for name in npz.array("wnid", "U", 1)]
             splits = [str(name) for name in npz.array("class_split", "U", 1)]
+            for name, count in Counter(names).items():
+                if count > 1:
+                    raise MetasymError(f"{path}: expected every class once, found {name} {count} times")
             for split in SPLITS:
-                data = npz.array(f"{split}_bytes", "u", 1, most=1 << 31)
                 offsets = npz.array(f"{split}_offsets", "i", 1)
                 labels = npz.array(f"{split}_label", "iu", 1)
                 fits = (
                     len(splits) == len(names)
-                    and data.dtype == np.uint8
                     and len(offsets) == len(labels) + 1
                     and len(labels) > 0
                     and offsets[0] == 0
-                    and offsets[-1] == len(data)
+                    and npz.header(f"{split}_bytes", "u", 1) == ((int(offsets[-1]),), np.dtype(np.uint8))
                     and bool((np.diff(offsets) > 0).all())
                     and bool(labels.min() >= 0 and labels.max() < len(names))
                 )
@@ -183,7 +229,8 @@ class EncodedNpz:
                     raise MetasymError(
                         f"{path}: expected the {split} arrays of MiniImagenet, found some that do not fit together"
                     )
-                self._encoded[split] = data, offsets
+                npz.check_growth(f"{split}_bytes", _GROWTH)
+                self._offsets[split] = offsets
                 for label in sorted(np.unique(labels).tolist(), key=names.__getitem__):
                     rows = np.flatnonzero(labels == label)
                     if splits[label] != split:
@@ -197,7 +244,7 @@ class EncodedNpz:
     def read(self, number: int) -> Images:
         """The decoded images of one class."""
         split, rows = self._rows[number]
-        data, offsets = self._encoded[split]
+        data, offsets = self._bytes(split), self._offsets[split]
         return np.stack(
             [
                 decode(
@@ -209,6 +256,14 @@ class EncodedNpz:
                 for row in rows.tolist()
             ]
         )
+
+    def _bytes(self, split: str) -> Images:
+        if self._loaded is None or self._loaded[0] != split:
+            self._loaded = None  # before the next is read
+            with Npz(self._path) as npz:
+                npz.check_growth(f"{split}_bytes", _GROWTH)
+                self._loaded = split, npz.array(f"{split}_bytes", "u", 1, most=1 << 31)
+        return self._loaded[1]
 
 
 def check_complete(text: str, listing: list[Listed]) -> None:

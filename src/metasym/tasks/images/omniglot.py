@@ -5,6 +5,7 @@ Images are 28 x 28 with ink 1 on paper 0, resized from 105 x 105 with antialiasi
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Iterable, Sequence
@@ -13,9 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
-from metasym.tasks.images.cache import SUFFIX, VARIABLE, data_folder, open_images
+from metasym.tasks.images.archives import Archive, Npz
+from metasym.tasks.images.cache import SUFFIX, data_folder, open_images, unusable
 from metasym.tasks.images.classes import SPLITS, ImageClasses, Images
-from metasym.tasks.images.decode import SUFFIXES, Archive, Npz, check_size, resize
+from metasym.tasks.images.decode import SUFFIXES, check_size, resize
 from metasym.tasks.images.download import download
 from metasym.tasks.images.folder import image_file, images_under
 from metasym.tasks.images.prepare import DataSet, prepared, writable
@@ -63,7 +65,7 @@ def data_set(size: int = 28) -> DataSet:
     return DataSet(
         title="Omniglot",
         name=f"omniglot-{size}{SUFFIX}",
-        find=lambda path: find(path, size),
+        find=lambda path, _: find(path, size),
         provide=(
             "`metasym data omniglot` downloads it (16 MB), `metasym data omniglot --from PATH` converts "
             f"{PARTS[0]}.zip and {PARTS[1]}.zip, their folders, or {NPZ}"
@@ -72,39 +74,44 @@ def data_set(size: int = 28) -> DataSet:
 
 
 def find(path: Path, size: int) -> Source | None:
-    """The images at ``path``: an ``.npz``, one or two zips, or a folder with any of these; None: not there."""
+    """The images at ``path``: an ``.npz``, zips, folders of alphabets, or a folder with any of these, or None."""
     if path.is_file():
         if path.suffix == ".npz":
             return PackedNpz(path, size)
         if path.suffix == ".zip":
-            both = [path.with_name(f"{part}.zip") for part in PARTS]
-            return from_zips([p for p in both if p.is_file()] if path in both else [path], size)
+            official = path.stem in PARTS
+            return from_parts(_parts(path.parent, unpacked=False) if official else [path], size)
         raise MetasymError(
             f"{path}: expected a folder, a .zip or an .npz of Omniglot, found {path.suffix or 'another file'}"
         )
     if (path / NPZ).is_file():
         return PackedNpz(path / NPZ, size)
     for place in _PLACES:
-        folders = [path / place / part for part in PARTS if (path / place / part).is_dir()]
-        zips = [path / place / f"{part}.zip" for part in PARTS if (path / place / f"{part}.zip").is_file()]
-        if folders and len(folders) >= len(zips):
-            return from_folders(folders, size)
-        if zips:
-            return from_zips(zips, size)
-    if path.name in PARTS:  # one of the two folders was named: the other is beside it
-        return from_folders([p for p in map(path.with_name, PARTS) if p.is_dir()], size)
+        folder = path / place
+        parts = _parts(folder, unpacked=all((folder / part).is_dir() for part in PARTS))
+        if parts:
+            return from_parts(parts, size)
+    if path.is_dir() and path.name in PARTS:  # one of the two was named: the other is beside it
+        return from_parts(_parts(path.parent, unpacked=True), size)
     if any(path.glob("*/character[0-9]*")):  # all alphabets in one folder
-        return from_folders([path], size)
+        return from_parts([path], size)
     return None
+
+
+def _parts(folder: Path, *, unpacked: bool) -> list[Path]:
+    """What ``folder`` has of each part: its folder or its zip; of both, the folder if ``unpacked``."""
+    found = []
+    for part in PARTS:
+        tree, packed = folder / part, folder / f"{part}.zip"
+        there = [place for place, is_there in ((tree, tree.is_dir()), (packed, packed.is_file())) if is_there]
+        found += there[:1] if unpacked else there[-1:]
+    return found
 
 
 def fetch(folder: Path, *, url: str = URL, progress: Progress | None = None) -> list[Path]:
     """Download the two official zips into ``folder``, those that are not there."""
     if folder.is_dir() and not writable(folder):
-        raise MetasymError(
-            f"{folder}: expected a folder to download to, found Permission denied; "
-            f"choose another with --data DIR or {VARIABLE}"
-        )
+        raise unusable(folder, "to download to", PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
     paths = []
     for part, md5 in zip(PARTS, MD5, strict=True):
         paths.append(folder / f"{part}.zip")
@@ -122,21 +129,17 @@ def lacks_zip(folder: Path) -> bool:
     return not any(path.exists() for path in others) and not any(folder.glob("*/character[0-9]*"))
 
 
-def from_zips(paths: Sequence[Path], size: int) -> Source:
-    """The characters in one or several zips."""
+def from_parts(paths: Sequence[Path], size: int) -> Source:
+    """The characters in one or several places, each a zip or a folder of alphabets."""
     found = []
     for path in paths:
+        if path.is_dir():
+            found += [(file.as_posix(), image_file(file)) for file in images_under(path)]
+            continue
         archive = Archive(path)
-        for name in archive.names():
-            found.append((name, ImageFile(f"{path}: {name}", partial(archive.read, name))))
-    return _by_character(", ".join(map(str, paths)), found, size)
-
-
-def from_folders(paths: Sequence[Path], size: int) -> Source:
-    """The characters in one or several folders of alphabets."""
-    found = []
-    for path in paths:
-        found += [(file.as_posix(), image_file(file)) for file in images_under(path)]
+        found += [
+            (name, ImageFile(f"{path}: {name}", partial(archive.read, name))) for name in archive.names()
+        ]
     return _by_character(", ".join(map(str, paths)), found, size)
 
 

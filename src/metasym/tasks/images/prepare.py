@@ -8,7 +8,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from metasym.tasks.images.cache import VARIABLE, convert, open_images, read_index, user_folder
+from metasym.tasks.images.cache import (
+    VARIABLE,
+    Index,
+    convert,
+    make_folder,
+    open_images,
+    read_index,
+    user_folder,
+)
 from metasym.tasks.images.sources import Progress, Source, read_all
 from metasym.types import MetasymError
 
@@ -20,10 +28,22 @@ class DataSet:
     title: str
     name: str
     """Of the file of converted images."""
-    find: Callable[[Path], Source | None]
-    """The images at a path; None where there are none, an error where they are there but not sound."""
+    find: Callable[[Path, Path | None], Source | None]
+    """The images at a path, with ``lists``; None where there are none, an error where they are not sound."""
     provide: str
     """What a user can do to have it."""
+    lists: Path | None = None
+    """Where its split lists are, if not with the images."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A file of converted images."""
+
+    path: Path
+    index: Index
+    fresh: bool
+    """Whether it was made now; if not, another process had made it meanwhile."""
 
 
 def prepared(data_set: DataSet, folder: Path, *, progress: Progress | None = None) -> Path:
@@ -35,7 +55,7 @@ def prepared(data_set: DataSet, folder: Path, *, progress: Progress | None = Non
     there = existing(data_set, folder)
     if there is not None:
         return there
-    return prepare(data_set, folder, source_at(data_set, folder), progress=progress)
+    return prepare(data_set, folder, source_at(data_set, folder), origin=folder, progress=progress).path
 
 
 def prepare(
@@ -43,33 +63,53 @@ def prepare(
     folder: Path,
     source: Source,
     *,
+    origin: Path,
     again: bool = False,
+    exactly: bool = False,
     progress: Progress | None = None,
-) -> Path:
-    """Convert ``source`` into the file of ``folder``, unless it is there; ``again`` converts anyway."""
+) -> Prepared:
+    """Convert ``source``, found at ``origin``, into the file of ``folder``, unless it is there.
+
+    ``again`` converts anyway, ``exactly`` if what is there was converted from something else.
+    """
     path = target(data_set, folder)
-    convert(path, source.text, lambda: read_all(source, progress), again=again)
-    return path
+    places = [place for place in (origin, data_set.lists) if place is not None]
+    index, fresh = convert(
+        path,
+        source.text,
+        lambda: read_all(source, progress),
+        origin=tuple(str(place.absolute()) for place in places),
+        again=again,
+        exactly=exactly,
+    )
+    return Prepared(path, index, fresh)
 
 
 def existing(data_set: DataSet, folder: Path) -> Path | None:
     """The file that was made for ``folder`` before, if there is one."""
-    paths = (folder / data_set.name, _elsewhere(data_set, folder))
-    return next((path for path in paths if path.is_file()), None)
+    if (folder / data_set.name).is_file():
+        return folder / data_set.name
+    try:
+        path = _elsewhere(data_set, folder)
+    except MetasymError:  # no home folder, so nothing in it either
+        return None
+    return path if path.is_file() else None
 
 
 def is_sound(path: Path, source: str | None = None) -> bool:
     """Whether every pixel is as it was converted, and from ``source`` if that is given."""
     try:
+        if source is not None and read_index(path).source != source:
+            return False
         open_images(path)
-        return source is None or read_index(path).source == source
+        return True
     except MetasymError:
         return False
 
 
 def source_at(data_set: DataSet, path: Path) -> Source:
     """The images at ``path``, or an error that says how to have them."""
-    found = data_set.find(path)
+    found = data_set.find(path, data_set.lists)
     if found is None:
         what = "none" if path.exists() else "no such file or folder"
         raise MetasymError(
@@ -81,13 +121,7 @@ def source_at(data_set: DataSet, path: Path) -> Source:
 
 def target(data_set: DataSet, folder: Path) -> Path:
     """Where the converted images of ``folder`` are to be written."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise MetasymError(
-            f"{folder}: expected a folder for data, found {error.strerror}; "
-            f"choose another with --data DIR or {VARIABLE}"
-        ) from None
+    make_folder(folder, "for data")
     return folder / data_set.name if writable(folder) else _elsewhere(data_set, folder)
 
 
