@@ -224,6 +224,7 @@ def forked(root: Path, data: Path, out: Path, *, wait: bool = False) -> int:
 
     With ``wait`` it stops half-way, says so by the file ``half``, and goes on when there is a file ``go``.
     """
+    parent = os.getpid()
     process = os.fork()
     if process:
         return process
@@ -235,6 +236,8 @@ def forked(root: Path, data: Path, out: Path, *, wait: bool = False) -> int:
         if wait and done >= total // 2 and not (data / "half").exists():
             (data / "half").touch()
             while not (data / "go").exists():
+                if os.getppid() != parent:  # the test has failed and ended
+                    os._exit(1)
                 time.sleep(0.01)
 
     try:
