@@ -246,6 +246,14 @@ NPZ_FAULTS = {
         lambda p: resaved(p, character=np.array([0] * 4 + [1] * 2 + sorted([2, 3, 4, 5] * 3), np.int16)),
         "expected 3 images of character Latin/character01, found 4",
     ),
+    "a character twice": (
+        lambda p: resaved(p, character_name=np.array(["character01"] * 6)),
+        "expected every character once, found Latin/character01 2 times",
+    ),
+    "a drawer twice": (
+        lambda p: resaved(p, drawer=np.array([1, 2, 3, 3, 1, 3, *[1, 2, 3] * 4], np.uint8)),
+        "expected one image of Latin/character02 from each drawer, found two from one",
+    ),
     "no npz": (lambda p: p.write_bytes(b"text"), "expected a zip file, found a truncated or damaged one"),
 }
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -207,8 +208,14 @@ class PackedNpz:
         for name, number in zip(names, counts.tolist(), strict=True):
             if number != DRAWERS:
                 raise MetasymError(f"{path}: expected {DRAWERS} images of character {name}, found {number}")
-        order = np.lexsort((drawer, character))
-        self._rows = order.reshape(count, DRAWERS)
+        for name, number in Counter(names).items():
+            if number > 1:
+                raise MetasymError(f"{path}: expected every character once, found {name} {number} times")
+        self._rows = np.lexsort((drawer, character)).reshape(count, DRAWERS)
+        twice = (np.diff(drawer[self._rows].astype(np.int64)) == 0).any(axis=1)
+        if twice.any():
+            name = names[int(twice.argmax())]
+            raise MetasymError(f"{path}: expected one image of {name} from each drawer, found two from one")
         self._packed = packed
         self._order = sorted(range(count), key=names.__getitem__)
         self.listing = [Listed(names[i], "", DRAWERS) for i in self._order]
