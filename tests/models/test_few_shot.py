@@ -45,8 +45,8 @@ PLAIN = {
     + 5,
     ("miniimagenet", 5, "conv4-embedding"): 9 * (3 * 128 + 3 * 128**2) + norms(128, 128, 128, 128),
     # D_8: 6 kernels from a plain channel to a field, 96 from field to field; one scale and shift a field.
-    ("omniglot", 1, "conv4-d8"): 4 * 6 + 3 * 16 * 96 + norms(4, 4, 4, 4) + 4 * 4 * 4 * 5 + 5,
-    ("miniimagenet", 5, "conv4-d8"): 2 * 3 * 6 + 3 * 4 * 96 + norms(2, 2, 2, 2) + 2 * 11 * 11 * 5 + 5,
+    ("omniglot", 1, "conv4-d8"): 4 * 6 + 3 * 16 * 96 + norms(4, 4, 4, 4, 4) + 4 * 4 * 4 * 5 + 5,
+    ("miniimagenet", 5, "conv4-d8"): 2 * 3 * 6 + 3 * 4 * 96 + norms(2, 2, 2, 2, 2) + 2 * 11 * 11 * 5 + 5,
 }
 
 

@@ -15,10 +15,9 @@ sampled image allows. Before the head each field is pooled over the group (the m
 one number a field and place: 16 times fewer than the plain net has. The last block therefore does not pool over
 space: 4 x 4 places of 4 fields give the head of a 28 x 28 image 64 features, as many as MAML's.
 
-The mean, not the largest channel: the largest of 16 channels without negative values gives features of squared norm
-200 that hardly differ between images (10), and the recipe's inner step of 0.4 on the head then overshoots. On
-Aug-Omniglot 5-way 1-shot the loss was 3.5 after 40 steps of 4 tasks, at chance; with the mean 1.4, and 43 % on
-validation classes.
+The pooled fields are normalised once more. They are means of values without sign that hardly differ between images;
+without the norm the inner steps learned for them overshoot when a test takes more of them than training did (on
+validation tasks of Aug-Omniglot 5-way 1-shot, after 1,000 outer steps: 74 % after one inner step, 63 % after three).
 """
 
 from __future__ import annotations
@@ -97,6 +96,7 @@ def d8_net(
             layers[f"pool{number}"] = SymmetricMaxPool2d()
             size = (size + 1) // 2
     layers["group_pool"] = GroupPool()
+    layers["norm_pooled"] = TaskBatchNorm2d(fields)
     first = FieldSymmetry.of(
         conv_basis(kernel_size, ROTATIONS, flips=True, in_channels=inputs, fields_out=fields)
     )
