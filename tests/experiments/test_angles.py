@@ -90,6 +90,10 @@ def test_the_command_line(runs, tmp_path, capsys):
         "msr - maml",
     ]
     assert "Accuracy on turned query images" in capsys.readouterr().out
+    again = tmp_path / "again.md"  # from the files, one of them in place of its run
+    mixed = ["angles", str(files[1]), str(runs[1]), "--tasks", "3", "--out", str(out)]
+    assert main([*mixed, "--markdown", str(again)]) == 0
+    assert again.read_text() == page.read_text()
     shutil.copytree(runs[0], tmp_path / "copy")
     assert main(["angles", str(runs[0]), str(tmp_path / "copy"), "--out", str(out / "both")]) == 2
     assert "expected runs of different cells, recipes or seeds" in capsys.readouterr().err

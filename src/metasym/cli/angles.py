@@ -16,10 +16,13 @@ def add(commands: Commands) -> None:
         description=(
             "Test trained runs of Table 3 on query images as they are, augmented as in training, and turned by "
             "0 to 180 degrees with and without flips; support images stay as they are. Writes a JSON file for each "
-            "run, a table and a figure for each problem."
+            "run, a table and a figure for each problem. Given such a file in place of a run, it takes what was "
+            "measured from there."
         ),
     )
-    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folders of finished runs")
+    parser.add_argument(
+        "runs", nargs="+", type=Path, metavar="RUN", help="folders of finished runs, or files of this command"
+    )
     parser.add_argument("--tasks", type=int, default=200, help="test tasks of each run (default: 200)")
     parser.add_argument("--data", help="folder of the images, if another than in training")
     parser.add_argument(
@@ -33,17 +36,20 @@ def add(commands: Commands) -> None:
 
 
 def _angles(options: argparse.Namespace) -> None:
-    from metasym.experiments.angles import angles_file, check_names, measure_angles
+    from metasym.experiments.angles import angles_file, check_names, measure_angles, read_angles
     from metasym.experiments.files import ANGLES, make_folder
     from metasym.report.angles import angles_figures, angles_table
     from metasym.types import MetasymError
 
     if options.tasks < 2:
         raise MetasymError(f"expected --tasks of at least 2, found {options.tasks}")
-    check_names(options.runs)
+    check_names([run for run in options.runs if not run.is_file()])
     make_folder(options.out)
     measured = []
     for folder in options.runs:
+        if folder.is_file():
+            measured.append(read_angles(folder))
+            continue
 
         def note(done: int, of: int, folder: Path = folder) -> None:
             if done == of or done % 25 == 0:
