@@ -45,9 +45,7 @@ def library(name: str = "norm_pool") -> ctypes.CDLL | None:
         return None
     try:
         return _load(compiler, Path(__file__).with_name(f"{name}.cpp"), _folder())
-    except RuntimeError:  # there is no home folder to keep them in
-        return None
-    except (OSError, subprocess.SubprocessError):
+    except (OSError, subprocess.SubprocessError, RuntimeError):  # the last: no home folder to keep them in
         return None
 
 

@@ -61,8 +61,7 @@ class AugmentQuery:
         if not callable(transform):
             raise MetasymError(f"expected a transform that can be called, found {transform!r:.60}")
         self.tasks, self.transform = tasks, transform
-        inner = list(_wrapped(tasks))
-        self._level = 1 + sum(isinstance(one, AugmentQuery) for one in inner)
+        self._level = 1 + sum(isinstance(one, AugmentQuery) for one in _wrapped(tasks))
 
     def __len__(self) -> int:
         return len(self.tasks)

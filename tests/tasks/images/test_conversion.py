@@ -55,6 +55,14 @@ def wait_for(path: Path, process: int) -> None:
         time.sleep(0.01)
 
 
+def killed_half_way(root: Path, data: Path, out: Path) -> None:
+    data.mkdir()
+    process = forked(root, data, out, wait=True)
+    wait_for(data / "half", process)
+    os.kill(process, signal.SIGKILL)
+    os.waitpid(process, 0)
+
+
 # Newer Pythons warn of forks beside threads; these children only read, convert and end.
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_of_two_processes_one_converts_and_the_other_waits(tmp_path):
@@ -77,11 +85,7 @@ def test_of_two_processes_one_converts_and_the_other_waits(tmp_path):
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_conversion_that_is_killed_leaves_nothing_that_hurts(tmp_path):
     root, data = own_images(tmp_path / "own"), tmp_path / "data"
-    data.mkdir()
-    process = forked(root, data, tmp_path / "out", wait=True)
-    wait_for(data / "half", process)
-    os.kill(process, signal.SIGKILL)
-    os.waitpid(process, 0)
+    killed_half_way(root, data, tmp_path / "out")
     assert len(list(data.glob("*.tmp"))) == 1, "it was not killed half-way"
     assert not list(data.glob("*.images"))
     assert len(from_folder(root, size=8, data=data)) == 6
@@ -91,11 +95,7 @@ def test_a_conversion_that_is_killed_leaves_nothing_that_hurts(tmp_path):
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_what_killed_conversions_left_is_removed_though_the_folder_has_changed(tmp_path):
     root, data = own_images(tmp_path / "own"), tmp_path / "data"
-    data.mkdir()
-    process = forked(root, data, tmp_path / "out", wait=True)
-    wait_for(data / "half", process)
-    os.kill(process, signal.SIGKILL)
-    os.waitpid(process, 0)
+    killed_half_way(root, data, tmp_path / "out")
     assert sorted(p.suffix for p in data.iterdir() if p.name != "half") == [".lock", ".tmp"]
     Image.fromarray(picture("new", 0)).save(root / "cat" / "new.png")  # the conversion has another name now
     from_folder(root, size=8, data=data)

@@ -9,7 +9,6 @@ import csv
 import dataclasses
 import io
 import os
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from metasym.tasks.images.classes import SPLITS, ImageClasses, Images
 from metasym.tasks.images.decode import check_size, decode, read_file
 from metasym.tasks.images.folder import class_folders, image_file, images_under
 from metasym.tasks.images.prepare import DataSet, prepared
-from metasym.tasks.images.sources import Files, ImageFile, Listed, Source
+from metasym.tasks.images.sources import Files, ImageFile, Listed, Source, check_once
 from metasym.types import MetasymError
 
 SIZES = {"train": 64, "val": 16, "test": 20}
@@ -210,9 +209,7 @@ class EncodedNpz:
         with Npz(path) as npz:
             names = [str(name) for name in npz.array("wnid", "U", 1)]
             splits = [str(name) for name in npz.array("class_split", "U", 1)]
-            for name, count in Counter(names).items():
-                if count > 1:
-                    raise MetasymError(f"{path}: expected every class once, found {name} {count} times")
+            check_once(path, "class", names)
             for split in SPLITS:
                 offsets = npz.array(f"{split}_offsets", "i", 1)
                 labels = npz.array(f"{split}_label", "iu", 1)
@@ -261,7 +258,6 @@ class EncodedNpz:
         if self._loaded is None or self._loaded[0] != split:
             self._loaded = None  # before the next is read
             with Npz(self._path) as npz:
-                npz.check_growth(f"{split}_bytes", _GROWTH)
                 self._loaded = split, npz.array(f"{split}_bytes", "u", 1, most=1 << 31)
         return self._loaded[1]
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -22,7 +21,7 @@ from metasym.tasks.images.decode import SUFFIXES, check_size, resize
 from metasym.tasks.images.download import download
 from metasym.tasks.images.folder import image_file, images_under
 from metasym.tasks.images.prepare import DataSet, prepared, writable
-from metasym.tasks.images.sources import Files, ImageFile, Listed, Progress, Source
+from metasym.tasks.images.sources import Files, ImageFile, Listed, Progress, Source, check_once
 from metasym.types import MetasymError
 
 CHARACTERS, DRAWERS = 1623, 20
@@ -208,9 +207,7 @@ class PackedNpz:
         for name, number in zip(names, counts.tolist(), strict=True):
             if number != DRAWERS:
                 raise MetasymError(f"{path}: expected {DRAWERS} images of character {name}, found {number}")
-        for name, number in Counter(names).items():
-            if number > 1:
-                raise MetasymError(f"{path}: expected every character once, found {name} {number} times")
+        check_once(path, "character", names)
         self._rows = np.lexsort((drawer, character)).reshape(count, DRAWERS)
         twice = (np.diff(drawer[self._rows].astype(np.int64)) == 0).any(axis=1)
         if twice.any():

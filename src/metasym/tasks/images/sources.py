@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -11,6 +13,7 @@ import numpy as np
 from metasym.tasks.images.cache import Converted
 from metasym.tasks.images.classes import Images
 from metasym.tasks.images.decode import decode
+from metasym.types import MetasymError
 
 Progress = Callable[[int, int], None]
 """``progress(images done, images in all)``."""
@@ -81,3 +84,10 @@ def read_all(source: Source, progress: Progress | None = None) -> Iterator[Conve
         done += listed.count
     if progress is not None:
         progress(done, total)
+
+
+def check_once(path: Path, what: str, names: Sequence[str]) -> None:
+    """Refuse names, of classes say, that are not all different."""
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise MetasymError(f"{path}: expected every {what} once, found {name} {count} times")
