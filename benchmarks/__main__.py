@@ -13,7 +13,7 @@ from benchmarks.jobs import table1_job
 from benchmarks.runner import FULL, QUICK, ROOT, Plan, machine, run_row, worker
 from benchmarks.scaling import AXES, POINTS, dense_limit, exponent
 from benchmarks.workloads import ROWS
-from metasym.experiments.files import read_json, write_json
+from metasym.storage.json_files import read_json, write_json
 from metasym.types import MetasymError
 
 

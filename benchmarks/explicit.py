@@ -14,9 +14,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-from metasym.layer_order import layers_in_order
+from metasym.engines.layerwise.layer_order import layers_in_order
 from metasym.nn import TaskBatchNorm2d
-from metasym.symmetry import DenseSymmetry, KroneckerSymmetry, mode_product
+from metasym.symmetry.matrices import DenseSymmetry, KroneckerSymmetry, mode_product
 
 
 class Reparameterized(nn.Module):

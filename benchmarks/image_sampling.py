@@ -14,8 +14,8 @@ import time
 import torch
 
 import metasym as ms
-from metasym.experiments.build import build_learner, build_problem
-from metasym.experiments.catalogue import find
+from metasym.experiments.paper.build import build_learner, build_problem
+from metasym.experiments.paper.catalogue import find
 from metasym.tasks import AugmentQuery
 
 CELLS = {

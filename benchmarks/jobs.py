@@ -11,9 +11,9 @@ from typing import Any
 import torch
 
 from benchmarks.runner import ROOT, Say
-from metasym.experiments import find, names
-from metasym.experiments.build import build_learner, build_problem
-from metasym.training import train
+from metasym.experiments.paper import find, names
+from metasym.experiments.paper.build import build_learner, build_problem
+from metasym.training.loop import train
 from metasym.types import MetasymError
 
 CORES = 2

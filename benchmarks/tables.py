@@ -14,7 +14,7 @@ import matplotlib.pyplot as plt
 from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
 from benchmarks.scaling import AXES, exponent
-from metasym.checkpoint import write_atomically
+from metasym.storage.atomic import write_atomically
 
 
 def row_lines(result: Mapping[str, Any]) -> list[str]:

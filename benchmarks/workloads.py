@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 
 import metasym as ms
-from metasym.experiments import find
-from metasym.experiments.build import build_learner, build_problem
+from metasym.experiments.paper import find
+from metasym.experiments.paper.build import build_learner, build_problem
 from metasym.learners import Learner
 from metasym.models import few_shot_network
 from metasym.tasks.sampling import sample

@@ -30,9 +30,9 @@ import torch
 
 import metasym as ms
 from metasym.cli import main
-from metasym.experiments.files import write_json
 from metasym.experiments.machine import commit
 from metasym.inspection.reports import GroupElement, LayerReport
+from metasym.storage.json_files import write_json
 from metasym.tasks.planted import FAMILIES, planted, planted_basis
 from metasym.tasks.synthetic import rotation_basis
 

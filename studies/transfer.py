@@ -25,10 +25,10 @@ from torch import nn
 
 import metasym as ms
 from metasym.cli import main
-from metasym.experiments.files import write_json
-from metasym.experiments.learning.stages import PENALTIES
 from metasym.experiments.machine import commit
+from metasym.experiments.own_tasks.training_stages import PENALTIES
 from metasym.models import fully_connected
+from metasym.storage.json_files import write_json
 from metasym.tasks import ArrayTasks, Subset, seeded
 from metasym.tasks.planted import planted
 

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from metasym.functional import ModelPredictor
+from metasym.adaptation.functional import ModelPredictor
 from metasym.learners import GradientLearner
 from metasym.types import Episode
 

@@ -1,4 +1,4 @@
-"""Imports go one way: a room may import only from the rooms before it."""
+"""The rooms of the house, and which room may import which."""
 
 from __future__ import annotations
 
@@ -6,106 +6,132 @@ import ast
 import re
 from pathlib import Path
 
+import pytest
+
 import metasym
 
 SOURCE = Path(metasym.__file__).parent
 
-ORDER = [
-    "types",
-    "paths",
-    "groups",
-    "symmetry",
-    "field_symmetry",
-    "selection",
-    "reparam",
-    "costs",
-    "pruning",
-    "functional",
-    "linear_solve",
-    "contraction",
-    "kernels",
-    "gram",
-    "spread",
-    "joint",
-    "closed_layer",
-    "closed",
-    "quadratic",
-    "nn",
-    "stages",
-    "convolutions",
-    "layer_order",
-    "chain",
-    "chain_estimates",
-    "chained",
-    "chain_embeddings",
-    "models",
-    "tasks",
-    "learners",
-    "testing",
-    "serialization",
-    "distributed",
-    "signals",
-    "memory",
-    "metrics",
-    "progress",
-    "randomness",
-    "supply",
-    "checkpoint",
-    "evaluation",
-    "guard",
-    "outer",
-    "training",
-    "inspection",
-    "experiments",
-    "report",
-    "cli",
-]
+AT_THE_ROOT = {"__init__", "__main__", "types", "nn", "testing"}
+
+MAY_IMPORT = {
+    "types": "",
+    "storage": "types",
+    "groups": "types",
+    "symmetry": "types groups",
+    "nn": "types",
+    "models": "types groups symmetry nn",
+    "tasks": "types storage groups models",
+    "adaptation": "types",
+    "engines": "types symmetry nn adaptation",
+    "learners": "types symmetry nn adaptation engines",
+    "testing": "types groups learners",
+    "training": "types storage symmetry tasks adaptation learners",
+    "inspection": "types storage groups symmetry adaptation learners",
+    "experiments": "types storage groups symmetry nn models tasks adaptation engines learners training inspection",
+    "report": "types storage groups symmetry models tasks training inspection experiments",
+    "cli": "types storage groups symmetry models tasks training inspection experiments report",
+}
+"""For each room, the rooms it may import. ``__init__`` and ``__main__`` open the doors of all."""
+
+INSIDE = {"experiments": {"own_tasks": "", "paper": ""}}
+"""For rooms with rooms inside: the inner rooms that each of them may import."""
 
 
-def room(path: Path) -> str:
-    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+def modules() -> dict[str, Path]:
+    """Every module by its dotted name, without ``metasym.``."""
+    return {
+        ".".join(path.relative_to(SOURCE).with_suffix("").parts): path
+        for path in SOURCE.rglob("*.py")
+        if path.parent != SOURCE or path.stem not in ("__init__", "__main__")
+    }
 
 
-def imported_rooms(path: Path) -> set[str]:
+def imports(path: Path) -> set[str]:
+    """The modules of metasym that a file imports, at its top or inside functions, by their dotted names."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
-        names = []
-        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "metasym":
-            parts = node.module.split(".")
-            names = [parts[1]] if len(parts) > 1 else [alias.name for alias in node.names]
+        if isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{path}: relative import"
+            package = node.module or ""
+            found |= {package} | {f"{package}.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.Import):
-            split = [alias.name.split(".") for alias in node.names if alias.name.split(".")[0] == "metasym"]
-            names = [parts[1] if len(parts) > 1 else "__version__" for parts in split]
-        assert not (isinstance(node, ast.ImportFrom) and node.level), f"{path}: relative import"
-        found |= {name for name in names if name != "__version__"}
-    return found
+            found |= {alias.name for alias in node.names}
+    known = {name.removesuffix(".__init__") for name in modules()}
+    inside = {name.removeprefix("metasym.") for name in found if name.startswith("metasym.")}
+    return inside & known
 
 
-def test_every_room_is_in_the_order() -> None:
-    rooms = {room(path) for path in SOURCE.rglob("*.py")} - {"__init__", "__main__"}
-    assert rooms == set(ORDER)
+def test_a_new_module_has_a_room() -> None:
+    assert {path.stem for path in SOURCE.glob("*.py")} == AT_THE_ROOT
+    rooms = {path.name for path in SOURCE.iterdir() if path.is_dir() and any(path.rglob("*.py"))}
+    assert rooms | AT_THE_ROOT - {"__init__", "__main__"} == set(MAY_IMPORT)
 
 
-def test_imports_go_one_way() -> None:
+def test_rooms_import_only_what_the_table_says() -> None:
     wrong = []
-    for path in SOURCE.rglob("*.py"):
-        here = room(path)
-        if here in ("__init__", "__main__"):
-            continue
-        for other in imported_rooms(path) - {here}:
-            if ORDER.index(other) >= ORDER.index(here):
-                wrong.append(f"{path.relative_to(SOURCE)} imports {other}")
+    for name, path in modules().items():
+        here = name.split(".")[0]
+        for other in {found.split(".")[0] for found in imports(path)} - {here}:
+            if other not in MAY_IMPORT[here].split():
+                wrong.append(f"{name} imports {other}")
     assert not wrong
+
+
+def test_the_table_has_no_cycle() -> None:
+    seen: set[str] = set()
+    for here, allowed in MAY_IMPORT.items():
+        assert set(allowed.split()) <= seen, f"{here} may import a room that stands below it in the table"
+        seen.add(here)
+
+
+def test_inner_rooms_import_only_what_the_table_says() -> None:
+    wrong = []
+    for outer, inner in INSIDE.items():
+        for name, path in modules().items():
+            parts = name.split(".")
+            if parts[0] != outer or parts[1] not in inner:
+                continue
+            others = {f.split(".")[1] for f in imports(path) if f.startswith(f"{outer}.")} - {parts[1]}
+            wrong += [f"{name} imports {o}" for o in others if o in inner and o not in inner[parts[1]].split()]
+    assert not wrong
+
+
+def test_no_module_imports_itself_in_a_circle() -> None:
+    """Neither inside a room nor between rooms; a package's ``__init__`` counts as its own module."""
+    named = {name.removesuffix(".__init__"): imports(path) for name, path in modules().items()}
+    done: set[str] = set()
+
+    def visit(name: str, above: tuple[str, ...]) -> None:
+        assert name not in above, " -> ".join([*above[above.index(name) :], name])
+        if name in done:
+            return
+        for other in sorted(named[name]):
+            # ``from metasym.room import thing`` names the room too; only the thing is meant if it is a module.
+            if not (name.startswith(f"{other}.") and any(o.startswith(f"{other}.") for o in named[name])):
+                visit(other, (*above, name))
+        done.add(name)
+
+    for name in sorted(named):
+        visit(name, ())
+
+
+def test_module_names_are_used_once() -> None:
+    stems: dict[str, list[str]] = {}
+    for name, path in modules().items():
+        if path.stem != "__init__" and not name.startswith("cli."):  # a command's module is named as the command
+            stems.setdefault(path.stem, []).append(name)
+    assert not [names for names in stems.values() if len(names) > 1]
 
 
 def test_only_the_command_line_prints() -> None:
     """Training's progress goes through rich or a stream of its own; nothing else writes to the terminal."""
     wrong = [
-        str(path.relative_to(SOURCE))
-        for path in SOURCE.rglob("*.py")
+        name
+        for name, path in modules().items()
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
-        if room(path) not in ("cli", "progress")
+        if not name.startswith("cli.") and name != "training.progress"
     ]
     assert not wrong
 
@@ -117,6 +143,20 @@ def test_nothing_is_unpickled() -> None:
         assert "import pickle" not in text, path
         assert not re.search(r"(?<!safetensors\.)torch\.load\(", text), path
         assert "allow_pickle=True" not in text, path
+
+
+@pytest.mark.parametrize("name", ["parametrizations"])
+def test_names_that_torch_gives_are_spelled_in_one_module(name: str) -> None:
+    """What ``torch.nn.utils.parametrize`` calls its parts is known to ``symmetry.parametrized`` alone."""
+    spelled = [
+        module
+        for module, path in modules().items()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if (isinstance(node, ast.Attribute) and node.attr == name)
+        or (isinstance(node, ast.Constant) and isinstance(node.value, str) and re.search(rf"\b{name}[.\\]", node.value))
+        or (isinstance(node, ast.Constant) and node.value == name)
+    ]
+    assert set(spelled) <= {"symmetry.parametrized"}
 
 
 def test_files_are_short() -> None:

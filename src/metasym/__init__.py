@@ -1,20 +1,20 @@
 """metasym: learn the symmetries that a family of tasks shares, and build them into a network."""
 
 from metasym import groups, models, nn, tasks, testing
-from metasym.checkpoint import load, save
-from metasym.costs import cost
-from metasym.distributed import LostRankError
-from metasym.evaluation import evaluate
-from metasym.experiments.learning.learned import load_learned
-from metasym.field_symmetry import FieldSymmetry
-from metasym.guard import NonFiniteError
+from metasym.experiments.own_tasks.learned import load_learned
 from metasym.inspection import SymmetryReport, inspect, load_symmetry, project, save_symmetry
 from metasym.learners import ANIL, MAML, MSR, MTSR, Learner, MSRJoint, ProtoNet
-from metasym.pruning import NuclearAdam, compress
-from metasym.reparam import Split, bake, reparameterize, split, symmetries
-from metasym.serialization import CheckpointError
-from metasym.symmetry import Cost, DenseSymmetry, KroneckerSymmetry, Symmetry
-from metasym.training import train
+from metasym.storage.serialization import CheckpointError
+from metasym.symmetry.costs import cost
+from metasym.symmetry.field_symmetry import FieldSymmetry
+from metasym.symmetry.matrices import Cost, DenseSymmetry, KroneckerSymmetry, Symmetry
+from metasym.symmetry.pruning import NuclearAdam, compress
+from metasym.symmetry.reparam import Split, bake, reparameterize, split, symmetries
+from metasym.training.checkpoint import load, save
+from metasym.training.distributed import LostRankError
+from metasym.training.evaluation import evaluate
+from metasym.training.guard import NonFiniteError
+from metasym.training.loop import train
 from metasym.types import Batch, Episode, MetasymError, Record, Score, Tasks
 
 __version__ = "0.1.0"

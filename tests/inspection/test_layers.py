@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 import metasym as ms
-from metasym.field_symmetry import FieldSymmetry
 from metasym.inspection.spectrum import effective_size
+from metasym.symmetry.field_symmetry import FieldSymmetry
 
 G = ms.groups
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 import metasym as ms
 from metasym import MetasymError
-from metasym.functional import choose_map
+from metasym.adaptation.functional import choose_map
 from metasym.learners import ANIL, MAML, MSR, MTSR, Learner, MSRJoint, ProtoNet, accuracy
 from metasym.nn import TaskBatchNorm2d
 from metasym.types import Batch, Episode

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 import metasym as ms
-from metasym import functional
+from metasym.adaptation import functional
 from metasym.learners import ANIL, MAML, MSR, GradientLearner
 from metasym.nn import TaskBatchNorm2d
 

@@ -7,8 +7,8 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 import torch
 
-from metasym.experiments import find, run
-from metasym.report.demo import demo
+from metasym.experiments.paper import find, run
+from metasym.report.demo_page import demo
 from metasym.report.figures import (
     draw_runs,
     filters_figure,

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import metasym as ms
-from metasym.checkpoint import CURRENT
 from metasym.cli import main
 from metasym.report.page import render, write
+from metasym.training.checkpoint import CURRENT
 from metasym.types import MetasymError
 from tests.report.page_runs import Document, copy, edit, make_run, train_into
 
@@ -310,8 +310,8 @@ def test_odd_values_make_a_page_or_one_line(file, msr, tmp_path):
 
 
 def test_what_is_learned_is_not_finite(tmp_path):
-    from metasym.checkpoint import read_bytes, write_atomically
-    from metasym.serialization import pack, unpack
+    from metasym.storage.atomic import read_bytes, write_atomically
+    from metasym.storage.serialization import pack, unpack
 
     for kind, key in (("kronecker", "U1"), ("dense", "U")):
         folder = train_into(tmp_path / kind, kind)
@@ -367,9 +367,9 @@ def test_a_hundred_runs_stay_usable(maml, tmp_path):
 def test_huge_layers_are_not_drawn():
     import torch
 
-    from metasym.report.page.learned import START, Layer
+    from metasym.report.page.own_tasks_section import START, Layer
     from metasym.report.page.symmetry import layer_part
-    from metasym.symmetry import DenseSymmetry, KroneckerSymmetry
+    from metasym.symmetry.matrices import DenseSymmetry, KroneckerSymmetry
 
     plain = layer_part(Layer("big", torch.zeros(1000, 1000, dtype=torch.float64), START, None))
     assert not plain.figures

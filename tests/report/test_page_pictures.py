@@ -15,11 +15,11 @@ from PIL import Image
 
 import metasym as ms
 from metasym import groups
-from metasym.experiments.files import write_json
 from metasym.inspection import inspect
 from metasym.inspection.layers import inspect_layer
 from metasym.report.gauge import readable
 from metasym.report.page import render
+from metasym.report.page.class_images import NEGATIVE, POSITIVE, matrix_image
 from metasym.report.page.found import (
     class_colour,
     cycle_notation,
@@ -28,12 +28,12 @@ from metasym.report.page.found import (
     pattern_figure,
     permutation_picture,
 )
-from metasym.report.page.images import NEGATIVE, POSITIVE, matrix_image
-from metasym.report.page.learned import DRAWN, Layer, drawn_weight
+from metasym.report.page.own_tasks_section import DRAWN, Layer, drawn_weight
 from metasym.report.page.svg import Scale, Series, line_chart, linear_ticks, log_ticks
 from metasym.report.page.symmetry import layer_part
 from metasym.report.page.text import breakable, number, step_size_name, tick
 from metasym.report.page.training import POINTS, thinned
+from metasym.storage.json_files import write_json
 from tests.report.page_runs import Document
 
 

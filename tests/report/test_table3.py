@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from metasym.experiments.files import write_json
 from metasym.report.curves import curves_figures
 from metasym.report.tables import render
+from metasym.storage.json_files import write_json
 
 NAME = "aug-omniglot/5way-1shot"
 

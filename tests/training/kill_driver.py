@@ -13,7 +13,7 @@ from pathlib import Path
 
 from toy_learner import Lines, msr
 
-from metasym.training import train
+from metasym.training.loop import train
 
 STEPS = 200
 

@@ -10,8 +10,8 @@ import sys
 import torch
 from toy_learner import Lines, msr
 
-from metasym.evaluation import evaluate
-from metasym.training import train
+from metasym.training.evaluation import evaluate
+from metasym.training.loop import train
 
 options = dict(argument.split("=") for argument in sys.argv[1:])
 rank = int(os.environ.get("RANK", "0"))

@@ -6,13 +6,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
-from toy_learner import Lines, learner, msr
+from tests.training.toy_learner import Lines, learner, msr
 
-from metasym.evaluation import evaluate
 from metasym.learners import MAML
 from metasym.tasks import Subset
 from metasym.tasks.sampling import sample
-from metasym.training import train
+from metasym.training.evaluation import evaluate
+from metasym.training.loop import train
 from metasym.types import Batch, Episode, MetasymError
 
 X, Y = torch.ones(4, 3), torch.ones(4, 1)

@@ -16,11 +16,11 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 from torch.optim import lr_scheduler
-from toy_learner import Lines, ToyMAML, bits, learner, msr
+from tests.training.toy_learner import Lines, ToyMAML, bits, learner, msr
 
-from metasym.checkpoint import CURRENT, PREVIOUS, load, save
-from metasym.serialization import CheckpointError, pack, unpack
-from metasym.training import train
+from metasym.storage.serialization import CheckpointError, pack, unpack
+from metasym.training.checkpoint import CURRENT, PREVIOUS, load, save
+from metasym.training.loop import train
 from metasym.types import MetasymError
 
 HERE = Path(__file__).parent
@@ -300,7 +300,7 @@ def test_a_killed_run_leaves_no_lock(tmp_path):
 
 
 def test_a_newer_format_is_named(run, monkeypatch):
-    monkeypatch.setattr("metasym.serialization.VERSION", 2)
+    monkeypatch.setattr("metasym.storage.serialization.VERSION", 2)
     newer = pack({"learner": {}})
     monkeypatch.undo()
     (run / CURRENT).write_bytes(newer)
@@ -322,7 +322,7 @@ def test_a_full_disk_keeps_the_checkpoint_that_is_there(run, monkeypatch):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("metasym.checkpoint.os.fsync", full)
+        patch.setattr("metasym.training.checkpoint.os.fsync", full)
         with pytest.raises(MetasymError, match="No space left on device"):
             save(learner(), run / CURRENT)
     assert (run / CURRENT).read_bytes() == before

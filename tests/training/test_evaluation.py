@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
-from toy_learner import Lines, bits, learner
+from tests.training.toy_learner import Lines, bits, learner
 
-from metasym.evaluation import evaluate, summarise
+from metasym.training.evaluation import evaluate, summarise
 from metasym.types import MetasymError
 
 

@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 
 import pytest
-from toy_learner import Lines, msr
+from tests.training.toy_learner import Lines, msr
 
-from metasym.evaluation import evaluate
-from metasym.training import train
+from metasym.training.evaluation import evaluate
+from metasym.training.loop import train
 
 
 def resident_megabytes() -> float:

@@ -7,9 +7,9 @@ import io
 import sys
 
 import pytest
-from toy_learner import Lines, learner
+from tests.training.toy_learner import Lines, learner
 
-from metasym.training import train
+from metasym.training.loop import train
 from metasym.types import MetasymError
 
 OPTIONS = {"outer_steps": 5, "tasks_per_step": 2}

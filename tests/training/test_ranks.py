@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from toy_learner import flat, msr
+from tests.training.toy_learner import flat, msr
 
-from metasym.checkpoint import load
-from metasym.distributed import Ranks
-from metasym.serialization import unpack
+from metasym.storage.serialization import unpack
+from metasym.training.checkpoint import load
+from metasym.training.distributed import Ranks
 
 HERE = Path(__file__).parent
 DRIVER = str(HERE / "rank_driver.py")

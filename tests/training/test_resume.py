@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 from torch.optim import SGD, Adam, AdamW, RMSprop, lr_scheduler
-from toy_learner import Lines, bits, learner, reproducible
+from tests.training.toy_learner import Lines, bits, learner, reproducible
 
-from metasym.training import train
+from metasym.training.loop import train
 from metasym.types import MetasymError
 
 OPTIONS = {"tasks_per_step": 3, "checkpoint_every": 3, "progress": "silent"}

@@ -6,15 +6,15 @@ import pytest
 import torch
 from torch import nn
 from torch.optim.lr_scheduler import StepLR
-from toy_learner import Lines, ToyMAML, bits, flat, learner, msr, reproducible
+from tests.training.toy_learner import Lines, ToyMAML, bits, flat, learner, msr, reproducible
 
-from metasym.checkpoint import load
-from metasym.distributed import Ranks
-from metasym.randomness import step_seed, task_ids
-from metasym.supply import Supply
 from metasym.tasks.arrays import ArrayTasks
 from metasym.tasks.sampling import sample
-from metasym.training import train
+from metasym.training.checkpoint import load
+from metasym.training.distributed import Ranks
+from metasym.training.episodes import Supply
+from metasym.training.loop import train
+from metasym.training.randomness import step_seed, task_ids
 from metasym.types import MetasymError
 
 SILENT = {"progress": "silent"}

@@ -9,7 +9,7 @@ from torch.func import functional_call
 
 from metasym.learners import MSR
 from metasym.learners.base import Learner
-from metasym.reparam import reparameterize
+from metasym.symmetry.reparam import reparameterize
 from metasym.types import Batch, Episode, OuterLoss
 
 

@@ -36,9 +36,10 @@ def add(commands: Commands) -> None:
 
 
 def _angles(options: argparse.Namespace) -> None:
-    from metasym.experiments.angles import angles_file, check_names, measure_angles, read_angles
-    from metasym.experiments.files import ANGLES, make_folder
-    from metasym.report.angles import angles_figures, angles_table
+    from metasym.experiments.paper.angle_study import angles_file, check_names, measure_angles, read_angles
+    from metasym.experiments.result_files import ANGLES
+    from metasym.report.angle_figure import angles_figures, angles_table
+    from metasym.storage.atomic import make_folder
     from metasym.types import MetasymError
 
     if options.tasks < 2:

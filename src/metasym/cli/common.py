@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
 
-from metasym.experiments.catalogue import find
-from metasym.experiments.config import Experiment, Recipe, field_type
-from metasym.experiments.few_shot import BUDGET
-from metasym.experiments.paper import RECIPES
+from metasym.experiments.paper.catalogue import find
+from metasym.experiments.paper.config import Experiment, Recipe, field_type
+from metasym.experiments.paper.image_cells import BUDGET
+from metasym.experiments.paper.synthetic_cells import RECIPES
 from metasym.types import MetasymError
 
 Commands: TypeAlias = "argparse._SubParsersAction[Any]"
@@ -85,8 +85,7 @@ def say(text: str) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """A text file, whole or not at all."""
-    from metasym.checkpoint import write_atomically
-    from metasym.experiments.files import make_folder
+    from metasym.storage.atomic import make_folder, write_atomically
 
     make_folder(path.parent)
     write_atomically(path, text.encode(), what="a table")

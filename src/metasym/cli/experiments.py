@@ -6,11 +6,11 @@ import argparse
 from pathlib import Path
 
 from metasym.cli.common import PROGRESS, Commands, add_recipe, chosen, console, say, write_text
-from metasym.distributed import is_main
-from metasym.experiments.catalogue import names, printed
-from metasym.experiments.few_shot import BUDGET
-from metasym.experiments.paper import RECIPES
-from metasym.experiments.reproduce import TABLES, USUAL_SEEDS
+from metasym.experiments.paper.catalogue import names, printed
+from metasym.experiments.paper.image_cells import BUDGET
+from metasym.experiments.paper.synthetic_cells import RECIPES
+from metasym.experiments.paper.whole_tables import TABLES, USUAL_SEEDS
+from metasym.training.distributed import is_main
 from metasym.types import MetasymError
 
 
@@ -81,8 +81,8 @@ def _list(options: argparse.Namespace) -> None:
 
 
 def _run(options: argparse.Namespace) -> None:
-    from metasym.experiments.reproduce import score_line
-    from metasym.experiments.run import run
+    from metasym.experiments.paper.experiment_run import run
+    from metasym.experiments.paper.whole_tables import score_line
 
     experiment = chosen(options)
     note = say if options.verbose and is_main() else lambda _: None
@@ -101,7 +101,7 @@ def _run(options: argparse.Namespace) -> None:
 
 
 def _reproduce(options: argparse.Namespace) -> None:
-    from metasym.experiments.reproduce import reproduce, run_folder
+    from metasym.experiments.paper.whole_tables import reproduce, run_folder
 
     usual = (0,) if options.quick else USUAL_SEEDS.get(options.table, (0, 1, 2))
     recipes = [BUDGET] if options.budget and not options.recipe else options.recipe
@@ -125,7 +125,7 @@ def _reproduce(options: argparse.Namespace) -> None:
     )
     folder = written[0].parents[1]
     if options.table == "figures":
-        from metasym.experiments.reproduce import plan
+        from metasym.experiments.paper.whole_tables import plan
         from metasym.report.figures import draw_runs
 
         folders = [run_folder(options.out, e, quick=options.quick) for e in plan(options.table, **selected)]
@@ -153,6 +153,6 @@ def _reproduce(options: argparse.Namespace) -> None:
 
 
 def _cost(options: argparse.Namespace) -> None:
-    from metasym.experiments.counts import cost_text
+    from metasym.experiments.paper.network_sizes import cost_text
 
     print(cost_text(chosen(options)))

@@ -76,9 +76,9 @@ def _stored(options: argparse.Namespace) -> SymmetryReport:
 
 
 def _of_run(options: argparse.Namespace) -> tuple[SymmetryReport, dict[str, Any] | None]:
-    from metasym.checkpoint import save
-    from metasym.experiments.opening import open_run
+    from metasym.experiments.finished_runs import open_run
     from metasym.inspection import inspect, project
+    from metasym.training.checkpoint import save
 
     opened = open_run(options.run)
     model = opened.learner.model

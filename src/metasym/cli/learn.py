@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from metasym.cli.common import PROGRESS, Commands, console, say
 
 if TYPE_CHECKING:
-    from metasym.experiments.learning.options import Choices, Reason
-    from metasym.experiments.learning.run import Learned
+    from metasym.experiments.own_tasks.learn import Learned
+    from metasym.experiments.own_tasks.options import Choices, Reason
     from metasym.tasks.npz import TaskFile
 
 _FILE = """\
@@ -45,7 +45,7 @@ def add(commands: Commands) -> None:
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
-    from metasym.experiments.learning.options import Options
+    from metasym.experiments.own_tasks.options import Options
 
     group = parser.add_argument_group("what is chosen automatically, if it shall differ")
     hints = typing.get_type_hints(Options)
@@ -69,8 +69,8 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _learn(options: argparse.Namespace) -> None:
-    from metasym.experiments.learning.options import Options
-    from metasym.experiments.learning.run import learn
+    from metasym.experiments.own_tasks.learn import learn
+    from metasym.experiments.own_tasks.options import Options
 
     known = {field.name for field in dataclasses.fields(Options)}
     wishes = Options(**{name: value for name, value in vars(options).items() if name in known})

@@ -1,7 +1,1 @@
-"""The paper's experiments by name: what each is, running one, running a whole table."""
-
-from metasym.experiments.catalogue import find, names
-from metasym.experiments.config import Experiment, Recipe
-from metasym.experiments.run import run
-
-__all__ = ["Experiment", "Recipe", "find", "names", "run"]
+"""Whole runs from data to result: the paper's experiments, a user's own tasks, and what both share."""

@@ -8,9 +8,9 @@ import math
 from pathlib import Path
 from typing import Any
 
-from metasym.checkpoint import CONFIG as CONFIG  # the same file as a plain training run's
-from metasym.checkpoint import write_atomically
-from metasym.experiments.config import Experiment, Recipe
+from metasym.experiments.paper.config import Experiment, Recipe
+from metasym.storage.atomic import write_atomically
+from metasym.training.checkpoint import CONFIG as CONFIG  # the same file as a plain training run's
 from metasym.types import MetasymError
 
 RESULT = "result.json"

@@ -19,7 +19,7 @@ from metasym.groups.constructors import (
 from metasym.groups.generators import from_generators
 from metasym.groups.group import Group
 from metasym.groups.images import image_rotations, image_rotations_flips
-from metasym.groups.kernels import KernelBasis, conv_basis
+from metasym.groups.steerable import KernelBasis, conv_basis
 
 __all__ = [
     "Group",

@@ -28,8 +28,8 @@ from metasym.inspection.spatial import match, spatial_group, transforms
 from metasym.inspection.spectrum import dominant, effective_size, singular_values, symmetry_values
 from metasym.inspection.translations import explains, find_translations
 from metasym.inspection.verdict import with_verdict
-from metasym.reparam import JointWeight, symmetric_lists, symmetries
-from metasym.symmetry import KroneckerSymmetry, Symmetry
+from metasym.symmetry.matrices import KroneckerSymmetry, Symmetry
+from metasym.symmetry.reparam import JointWeight, symmetric_lists, symmetries
 from metasym.types import MetasymError
 
 _LISTED = 200

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from metasym.inspection.actions import Asked, act
 from metasym.inspection.reports import GroupErrors, LayerReport
-from metasym.reparam import symmetric_lists
+from metasym.symmetry.reparam import symmetric_lists
 from metasym.types import MetasymError
 
 _EXAMPLES, _SIDE = 16, 12

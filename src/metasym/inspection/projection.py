@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from metasym.inspection.equivariance import asked_rotations, kernel_action
 from metasym.inspection.pattern import averaged
 from metasym.inspection.reports import LayerReport, SymmetryReport
-from metasym.reparam import symmetries
-from metasym.symmetry import DenseSymmetry
+from metasym.symmetry.matrices import DenseSymmetry
+from metasym.symmetry.reparam import symmetries
 from metasym.types import MetasymError
 
 

@@ -7,8 +7,8 @@ import math
 import torch
 from torch import Tensor
 
-from metasym.field_symmetry import FieldSymmetry
-from metasym.symmetry import KroneckerSymmetry, Symmetry
+from metasym.symmetry.field_symmetry import FieldSymmetry
+from metasym.symmetry.matrices import KroneckerSymmetry, Symmetry
 
 DROP = 2.0
 """A singular value that is this many times the next one may be the last that matters."""

@@ -11,14 +11,14 @@ from typing import Any, overload
 import torch
 from torch import Tensor, nn
 
-from metasym.checkpoint import read_bytes, write_atomically
 from metasym.inspection.layers import inspect
 from metasym.inspection.reports import SymmetryReport
 from metasym.inspection.spectrum import dominant, effective_size, singular_values
-from metasym.reparam import JointWeight, reparameterize, symmetric_lists, symmetries
-from metasym.selection import SUPPORTED
-from metasym.serialization import CheckpointError, pack, unpack
-from metasym.symmetry import DenseSymmetry, KroneckerSymmetry, Symmetry
+from metasym.storage.atomic import read_bytes, write_atomically
+from metasym.storage.serialization import CheckpointError, pack, unpack
+from metasym.symmetry.matrices import DenseSymmetry, KroneckerSymmetry, Symmetry
+from metasym.symmetry.reparam import JointWeight, reparameterize, symmetric_lists, symmetries
+from metasym.symmetry.selection import SUPPORTED
 from metasym.types import MetasymError
 
 _KIND = "symmetry"

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from metasym.paths import Plan, Sizes, parse
+from metasym.engines.plan import Plan, Sizes, parse
 from metasym.types import Batch, Episode, Loss, MetasymError, OuterLoss, Params
 
 Metric = Callable[[Tensor, Tensor], Tensor]
@@ -67,7 +67,7 @@ class Learner(nn.Module, ABC):
         self.loss = loss
         self.chunk_size = chunk_size
         self.forced = parse(paths)
-        """Ways of computing a step that the user has decided on (see ``metasym.paths``)."""
+        """Ways of computing a step that the user has decided on (see ``metasym.engines.plan``)."""
 
     @abstractmethod
     def outer_parameters(self) -> Params:

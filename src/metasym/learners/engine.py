@@ -1,4 +1,4 @@
-"""Where a gradient learner's step is computed in closed form (``metasym.closed``), and where it is mapped."""
+"""Where a gradient learner's step is computed in closed form (``metasym.engines.dense.closed_form``), and where it is mapped."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
-from metasym.closed import closed_gradient, closed_loss
-from metasym.closed_layer import Layer, find_layer, flat_rows
-from metasym.contraction import DenseLayer
-from metasym.functional import is_squared, parameters_of
-from metasym.gram import ConvolutionPredictor, convolution_predictor
-from metasym.joint import U_NAME, V_NAME
-from metasym.paths import Plan, Sizes, convolution_plan, linear_plan
-from metasym.quadratic import fits, quadratic_gradient, quadratic_losses
+from metasym.adaptation.functional import is_squared, parameters_of
+from metasym.engines.convolution.moments import ConvolutionPredictor, convolution_predictor
+from metasym.engines.convolution.quadratic import fits, quadratic_gradient, quadratic_losses
+from metasym.engines.dense.closed_form import closed_gradient, closed_loss
+from metasym.engines.dense.contraction import DenseLayer
+from metasym.engines.dense.joint import U_NAME, V_NAME
+from metasym.engines.dense.layer import Layer, find_layer, flat_rows
+from metasym.engines.plan import Plan, Sizes, convolution_plan, linear_plan
 from metasym.types import Batch, Episode, OuterLoss, Params
 
 if TYPE_CHECKING:

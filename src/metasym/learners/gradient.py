@@ -10,11 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from metasym.chain import Chain, Chains
-from metasym.chain_estimates import chain_estimates, convolution_choice
-from metasym.chained import CHAIN_TYPES, ChainTask, chained_losses, chained_scores
-from metasym.contraction import layer_predictor
-from metasym.functional import (
+from metasym.adaptation.functional import (
     Adapted,
     ModelPredictor,
     Predictor,
@@ -29,15 +25,19 @@ from metasym.functional import (
     query_loss,
     sgd,
 )
-from metasym.gram import convolution_predictor
-from metasym.joint import JointPredictor, joint_predictor, joint_sgd
+from metasym.adaptation.linear_solve import check_linear, conjugate_gradients, ridge
+from metasym.engines.convolution.moments import convolution_predictor
+from metasym.engines.dense.contraction import layer_predictor
+from metasym.engines.dense.joint import JointPredictor, joint_predictor, joint_sgd
+from metasym.engines.layerwise.adapting import CHAIN_TYPES, ChainTask, chained_losses, chained_scores
+from metasym.engines.layerwise.chain import Chain, Chains
+from metasym.engines.layerwise.estimates import chain_estimates, convolution_choice
+from metasym.engines.plan import AUTO, Choice, Plan, Sizes, choose, settled
+from metasym.learners.adaptable import check_exact, last_layer, matching, need_symmetries, with_parameters
 from metasym.learners.base import Learner, Metric, check_count, check_finite
 from metasym.learners.engine import ClosedEngine
-from metasym.learners.parts import check_exact, last_layer, matching, need_symmetries, with_parameters
 from metasym.learners.step_sizes import StepSizes
-from metasym.linear_solve import check_linear, conjugate_gradients, ridge
-from metasym.paths import AUTO, Choice, Plan, Sizes, choose, settled
-from metasym.reparam import split
+from metasym.symmetry.reparam import split
 from metasym.types import Batch, Episode, Loss, MetasymError, OuterLoss, Params
 
 SOLVERS = ("sgd", "ridge", "cg")
@@ -54,7 +54,7 @@ class GradientLearner(Learner):
     learn_start: whether the outer loop learns the values that adaptation starts from.
     first_order: take the inner gradients as constants.
     map: ``"vmap"`` or ``"loop"`` over tasks, or ``"auto"``; chunk_size bounds the tasks held at once.
-    paths: other ways of computing a step than the cost model's, ``"name=way,..."`` (see ``metasym.paths``).
+    paths: other ways of computing a step than the cost model's, ``"name=way,..."`` (see ``metasym.engines.plan``).
     """
 
     def __init__(

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from metasym.functional import (
+from metasym.adaptation.functional import (
     call,
     check_no_running_statistics,
     choose_map,
@@ -17,9 +17,9 @@ from metasym.functional import (
     measure,
     parameters_of,
 )
+from metasym.learners.adaptable import with_parameters
 from metasym.learners.base import Learner, Metric, check_count, check_finite
-from metasym.learners.parts import with_parameters
-from metasym.reparam import split, symmetries
+from metasym.symmetry.reparam import split, symmetries
 from metasym.types import Batch, Episode, Loss, MetasymError, OuterLoss, Params
 
 

@@ -10,11 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from metasym.chain import Chain, Chains
-from metasym.chain_embeddings import embedding_losses
-from metasym.chain_estimates import chain_estimates, convolution_choice
-from metasym.chained import CHAIN_TYPES
-from metasym.functional import (
+from metasym.adaptation.functional import (
     call,
     check_no_running_statistics,
     choose_map,
@@ -23,9 +19,13 @@ from metasym.functional import (
     measure,
     parameters_of,
 )
+from metasym.engines.layerwise.adapting import CHAIN_TYPES
+from metasym.engines.layerwise.chain import Chain, Chains
+from metasym.engines.layerwise.embeddings import embedding_losses
+from metasym.engines.layerwise.estimates import chain_estimates, convolution_choice
+from metasym.engines.plan import AUTO, Choice, Plan, Sizes, choose, settled
+from metasym.learners.adaptable import with_parameters
 from metasym.learners.base import Learner, Metric
-from metasym.learners.parts import with_parameters
-from metasym.paths import AUTO, Choice, Plan, Sizes, choose, settled
 from metasym.types import Batch, Episode, Loss, MetasymError, OuterLoss, Params
 
 

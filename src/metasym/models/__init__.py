@@ -2,7 +2,7 @@
 
 from metasym.models.conv_blocks import Block, ConvNet, convolution_net
 from metasym.models.d8 import d8_net
-from metasym.models.few_shot import NETWORKS, SIZES, few_shot_network
+from metasym.models.image_networks import NETWORKS, SIZES, few_shot_network
 from metasym.models.single_layer import (
     Convolution1d,
     convolution1d,

@@ -29,13 +29,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-from metasym.field_symmetry import FieldSymmetry
 from metasym.groups import conv_basis
 from metasym.models.conv_blocks import ConvNet
 from metasym.models.start import started
 from metasym.nn import StackFields, TaskBatchNorm2d, UnstackFields
-from metasym.reparam import reparameterize
-from metasym.symmetry import Symmetry
+from metasym.symmetry.field_symmetry import FieldSymmetry
+from metasym.symmetry.matrices import Symmetry
+from metasym.symmetry.reparam import reparameterize
 from metasym.types import MetasymError
 
 ROTATIONS = 8

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from metasym.models.start import started
 from metasym.nn import LocallyConnected1d
-from metasym.reparam import reparameterize
-from metasym.symmetry import DenseSymmetry, Symmetry
+from metasym.symmetry.matrices import DenseSymmetry, Symmetry
+from metasym.symmetry.reparam import reparameterize
 from metasym.types import MetasymError
 
 

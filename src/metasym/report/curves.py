@@ -6,9 +6,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-from metasym.experiments.catalogue import names
-from metasym.experiments.files import make_folder, read_result, result_files
+from metasym.experiments.paper.catalogue import names
+from metasym.experiments.result_files import read_result, result_files
 from metasym.report.drawing import figure_files
+from metasym.storage.atomic import make_folder
 from metasym.types import MetasymError
 
 LOOKS = {

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from metasym.evaluation import summarise
-from metasym.experiments.catalogue import names
-from metasym.experiments.few_shot import TABLE3
-from metasym.experiments.files import read_result, result_files
-from metasym.experiments.paper import STEP_SIZES, TABLE1, TABLE2, Printed
-from metasym.experiments.scoring import DIVERGED
+from metasym.experiments.paper.catalogue import names
+from metasym.experiments.paper.image_cells import TABLE3
+from metasym.experiments.paper.scoring import DIVERGED
+from metasym.experiments.paper.synthetic_cells import STEP_SIZES, TABLE1, TABLE2, Printed
+from metasym.experiments.result_files import read_result, result_files
+from metasym.training.evaluation import summarise
 from metasym.types import MetasymError
 
 if TYPE_CHECKING:

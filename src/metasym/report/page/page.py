@@ -12,9 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import metasym
-from metasym.checkpoint import write_atomically
-from metasym.experiments.files import make_folder
-from metasym.report.page.learned import learned
+from metasym.report.page.own_tasks_section import learned
 from metasym.report.page.read import Run, Runs, find_runs
 from metasym.report.page.scores import (
     Row,
@@ -35,6 +33,7 @@ from metasym.report.page.training import (
     training_notes,
     training_remark,
 )
+from metasym.storage.atomic import make_folder, write_atomically
 from metasym.types import MetasymError
 
 if TYPE_CHECKING:

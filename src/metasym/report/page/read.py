@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from metasym.checkpoint import CURRENT
-from metasym.experiments.files import CONFIG, RESULT, read_json, read_result
-from metasym.experiments.run import FIND
+from metasym.experiments.paper.experiment_run import FIND
+from metasym.experiments.result_files import CONFIG, RESULT, read_result
 from metasym.inspection import SymmetryReport
-from metasym.metrics import NAME as METRICS
+from metasym.storage.json_files import read_json
+from metasym.training.checkpoint import CURRENT
+from metasym.training.metrics import NAME as METRICS
 from metasym.types import MetasymError
 
 FILES = (CONFIG, METRICS, CURRENT, RESULT)

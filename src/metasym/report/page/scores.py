@@ -9,7 +9,7 @@ from typing import Any
 
 from markupsafe import escape
 
-from metasym.experiments.catalogue import printed
+from metasym.experiments.paper.catalogue import printed
 from metasym.report.page.read import Run
 from metasym.report.page.svg import WIDTH, Scale, drawing, histogram, span
 from metasym.report.page.text import number, plural, tick

@@ -12,17 +12,17 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from metasym.field_symmetry import FieldSymmetry
 from metasym.inspection import LayerReport, SymmetryReport, inspect
 from metasym.inspection.layers import inspect_layer
 from metasym.report.gauge import effective_filter_size, readable
+from metasym.report.page.class_images import LARGEST, colour_bar, matrix_image
 from metasym.report.page.found import cycle_notation, errors_figure, group_figures, pattern_figure
-from metasym.report.page.images import LARGEST, colour_bar, matrix_image
-from metasym.report.page.learned import Layer
+from metasym.report.page.own_tasks_section import Layer
 from metasym.report.page.svg import Series, line_chart
 from metasym.report.page.text import layer_name, number, shape
 from metasym.report.page.training import Figure
-from metasym.symmetry import DenseSymmetry, KroneckerSymmetry, Symmetry
+from metasym.symmetry.field_symmetry import FieldSymmetry
+from metasym.symmetry.matrices import DenseSymmetry, KroneckerSymmetry, Symmetry
 
 SHOWN_BLOCKS, SHOWN_ROWS, SHOWN_COLUMNS, SHOWN_FILTERS = 24, 24, 64, 64
 _KINDS: dict[type, str] = {

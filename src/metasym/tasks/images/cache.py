@@ -20,8 +20,8 @@ from typing import Any, BinaryIO
 import numpy as np
 import torch
 
+from metasym.storage.locks import locked, remove_abandoned, temporary
 from metasym.tasks.images.classes import ImageClasses, Images
-from metasym.tasks.images.locks import locked, remove_abandoned, temporary
 from metasym.types import MetasymError
 
 SUFFIX = ".images"

@@ -12,8 +12,8 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+from metasym.storage.locks import locked
 from metasym.tasks.images.cache import make_folder, unusable
-from metasym.tasks.images.locks import locked
 from metasym.tasks.images.sources import Progress
 from metasym.types import MetasymError
 

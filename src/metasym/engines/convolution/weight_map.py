@@ -1,0 +1,146 @@
+"""How a convolution's weight follows from what adapts, ``M = M_0 + theta B``, and the way back, for all tasks.
+
+B ``[entries, out p]`` holds the weights of the unit filters, the same for all tasks. Where v alone adapts and U is a
+Kronecker product, B is never formed: ``M = U_out V R^T`` with R the product of U_in and U_space, a tenth of the
+multiply-adds at the paper's sizes. All in float64, and without autograd but for parameters that M depends on in
+other ways.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from metasym.engines.convolution.moments import FIRST_SYMMETRY, ConvolutionPredictor
+from metasym.symmetry.matrices import KroneckerSymmetry
+from metasym.types import Params
+
+
+class Forth(NamedTuple):
+    """What :meth:`Spread.directions` makes of theta, and what of it the way back needs."""
+
+    theta: Tensor
+    """``[tasks, entries]``."""
+    half: Tensor | None
+    """``R V^T [tasks, p, k]``, where U is a Kronecker product."""
+    Mt: Tensor
+    """``(theta B)^T [tasks, p, out]``: outputs last, so that tasks and p together are the rows of one product."""
+
+
+class Back(NamedTuple):
+    """What :meth:`Spread.gather` makes of a gradient by the weights, likewise."""
+
+    Gt: Tensor
+    """``[tasks, p, out]``."""
+    half: Tensor | None
+    """``U_out^T G [tasks, k, p]``, where U is a Kronecker product."""
+    by_theta: Tensor
+    """``G B^T [tasks, entries]``."""
+
+
+class Spread(ABC):
+    """The affine map from ``theta [tasks, entries]`` to weights ``M [tasks, out, p]``, of which p may hold a bias."""
+
+    offset: Tensor | None
+    """``M_0^T [p, out]``, where it is not zero."""
+
+    @abstractmethod
+    def directions(self, theta: Tensor) -> Forth:
+        """``theta B``."""
+
+    @abstractmethod
+    def gather(self, Gt: Tensor) -> Back:
+        """A gradient by the weights as one by theta."""
+
+    @abstractmethod
+    def pull_back(self, uses: list[tuple[Forth, Back]], by_offset: Tensor) -> Params:
+        """The gradient by what B and M_0 are made of, by the model's names of it.
+
+        B's gradient is the sum of all outer products ``theta^T G`` of the uses, ``by_offset [p, out]`` that of M_0^T.
+        """
+
+
+def spread_of(predict: ConvolutionPredictor, inner: Params) -> Spread:
+    """The map of a convolution that is linear in ``inner``; U is read here, and not again."""
+    U = predict.symmetry(inner)
+    if isinstance(U, KroneckerSymmetry):
+        names = [f"{FIRST_SYMMETRY}.{name}" for name, _ in U.named_parameters()]
+        # Factors that are one tensor have one name: their gradients are left to autograd, which adds them up.
+        if len(names) in (0, 3) and all(name in predict.params for name in names):
+            return _Kronecker(U)
+    return _Dense(predict, inner)
+
+
+class _Dense(Spread):
+    """B whole; its own dependence on parameters, and that of M_0, are left to autograd."""
+
+    def __init__(self, predict: ConvolutionPredictor, inner: Params) -> None:
+        self._others = {n: p for n, p in predict.params.items() if n not in inner and p.requires_grad}
+        with torch.set_grad_enabled(bool(self._others)):
+            self._made = predict.basis(inner)
+        self._B, offset = (t.detach() for t in self._made)
+        self._shape = offset.shape
+        self.offset = offset.mT
+
+    def directions(self, theta: Tensor) -> Forth:
+        return Forth(theta, None, (theta @ self._B).view(-1, *self._shape).mT)
+
+    def gather(self, Gt: Tensor) -> Back:
+        return Back(Gt, None, Gt.mT.flatten(1) @ self._B.mT)
+
+    def pull_back(self, uses: list[tuple[Forth, Back]], by_offset: Tensor) -> Params:
+        theta = torch.cat([forth.theta for forth, _ in uses])
+        G = torch.cat([back.Gt.mT.flatten(1) for _, back in uses])
+        by_made = (theta.mT @ G, by_offset.mT)
+        made = [(t, by) for t, by in zip(self._made, by_made, strict=True) if t.requires_grad]
+        if not made:
+            return {}
+        found = torch.autograd.grad(
+            [t for t, _ in made], list(self._others.values()), [by for _, by in made], allow_unused=True
+        )
+        return {name: g for name, g in zip(self._others, found, strict=True) if g is not None}
+
+
+class _Kronecker(Spread):
+    """``M = U_out V R^T`` with ``R = U_in (x) U_space [p, r]``, V ``[k, r]``."""
+
+    offset = None
+
+    def __init__(self, U: KroneckerSymmetry) -> None:
+        self._learned = U.learnable
+        self._out, self._in, self._space = (factor.detach().double() for factor in U.factors)
+        self._R = torch.kron(self._in, self._space)
+
+    def directions(self, theta: Tensor) -> Forth:
+        k, (p, r) = self._out.shape[1], self._R.shape
+        half = (theta.view(-1, r) @ self._R.mT).view(-1, k, p).mT.contiguous()
+        return Forth(theta, half, (half.view(-1, k) @ self._out.mT).view(-1, p, self._out.shape[0]))
+
+    def gather(self, Gt: Tensor) -> Back:
+        (m, k), p = self._out.shape, len(self._R)
+        half = (Gt.reshape(-1, m) @ self._out).view(-1, p, k).mT.contiguous()
+        return Back(Gt, half, (half.view(-1, p) @ self._R).view(len(Gt), -1))
+
+    def pull_back(self, uses: list[tuple[Forth, Back]], by_offset: Tensor) -> Params:
+        if not self._learned:
+            return {}
+        (m, k), (p, r) = self._out.shape, self._R.shape
+        G, forth_half = (
+            _rows(parts, n) for parts, n in (([b.Gt for _, b in uses], m), ([f.half for f, _ in uses], k))
+        )
+        V, back_half = (
+            _rows(parts, n) for parts, n in (([f.theta for f, _ in uses], r), ([b.half for _, b in uses], p))
+        )
+        (a, b), (s, t) = self._in.shape, self._space.shape
+        by_R = (back_half.mT @ V).view(a, s, b, t).transpose(1, 2).reshape(a * b, s * t)
+        by_in, by_space = by_R @ self._space.reshape(-1), self._in.reshape(-1) @ by_R
+        found = (G.mT @ forth_half, by_in.view(a, b), by_space.view(s, t))
+        return {f"{FIRST_SYMMETRY}.U{i + 1}": g for i, g in enumerate(found)}
+
+
+def _rows(parts: Sequence[Tensor | None], columns: int) -> Tensor:
+    return torch.cat([part.reshape(-1, columns) for part in parts if part is not None])

@@ -1,0 +1,23 @@
+"""Fused kernels: batch norm, ReLU and max-pooling in one, with tangents; compiled where a compiler is."""
+
+from metasym.engines.kernels.compiled import available
+from metasym.engines.kernels.norm_pool import (
+    WINDOWS,
+    Normed,
+    Tangent,
+    backward,
+    forward,
+    tangent,
+    tangent_backward,
+)
+
+__all__ = [
+    "WINDOWS",
+    "Normed",
+    "Tangent",
+    "available",
+    "backward",
+    "forward",
+    "tangent",
+    "tangent_backward",
+]

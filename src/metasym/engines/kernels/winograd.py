@@ -1,0 +1,75 @@
+"""Convolutions with 3 x 3 kernels by Winograd's minimal filtering, and their gradients: see ``winograd.cpp``.
+
+Images are ``[n, h, w, channels]``, weights ``[out, in, 3, 3]``, as torch has them. Rounding errors in float32 are
+about twice those of torch's own convolution. Only where it could be compiled: ask :func:`can_filter` first.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+import torch
+from torch import Tensor
+
+from metasym.engines.kernels.compiled import library
+
+_KINDS = {torch.float32: "float", torch.float64: "double"}
+SIDE = 3
+"""Height and width of the kernels."""
+TILE, PLANES = 4, 36
+"""A tile has 4 x 4 outputs and takes 36 products a pair of channels."""
+
+
+def can_filter() -> bool:
+    """Whether the kernel could be compiled."""
+    return library("winograd") is not None
+
+
+def convolve(x: Tensor, W: Tensor, padding: int, onto: Tensor | None = None) -> Tensor:
+    """``[n, h + 2 padding - 2, w + 2 padding - 2, out]``, added to ``onto`` where that is given."""
+    n, h, w, _ = x.shape
+    y = x.new_empty(n, h + 2 * padding - 2, w + 2 * padding - 2, W.shape[0]) if onto is None else onto
+    _call("forward", (x, W), (y,), (x, W, padding), add=onto is not None)
+    return y
+
+
+def convolution_gradients(
+    x: Tensor,
+    W: Tensor,
+    dy: Tensor,
+    padding: int,
+    *,
+    inputs: bool,
+    weight: bool,
+    onto: tuple[Tensor | None, Tensor | None] | None = None,
+) -> tuple[Tensor | None, Tensor | None]:
+    """The gradients by x (where ``inputs``) and by W (where ``weight``), added to ``onto`` where that is given.
+
+    x is read for the gradient by W alone, and W for that by x; of the other only the shape matters.
+    """
+    if onto is None:
+        dx = x.new_empty(x.shape) if inputs else None
+        dW = x.new_empty(W.shape) if weight else None
+    else:
+        dx, dW = onto[0] if inputs else None, onto[1] if weight else None
+    _call("backward", (x, W, dy), (dx, dW), (x, W, padding), add=onto is not None)
+    return dx, dW
+
+
+def _call(
+    name: str,
+    given: tuple[Tensor, ...],
+    results: tuple[Tensor | None, ...],
+    of: tuple[Tensor, Tensor, int],
+    *,
+    add: bool,
+) -> None:
+    kernels = library("winograd")
+    assert kernels is not None
+    x, W, padding = of
+    sizes = (ctypes.c_int64 * 6)(*x.shape, W.shape[0], padding)
+    held = [t.contiguous() for t in given]
+    assert all(t is None or t.is_contiguous() for t in results)
+    pointers = [ctypes.c_void_p(0 if t is None else t.data_ptr()) for t in (*held, *results)]
+    function = getattr(kernels, f"winograd_{name}_{_KINDS[x.dtype]}")
+    function(sizes, *pointers, int(add), torch.get_num_threads())

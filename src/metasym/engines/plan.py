@@ -1,0 +1,181 @@
+"""Which of several equal ways a step is computed: a cost model on sizes, calibrated beforehand.
+
+Every decision has a name and two or more ways, listed in ``WAYS``. All ways give the same numbers up to
+rounding, so the choice is one of speed and memory alone. It is made by estimates from sizes and from constants
+that were measured once (each says how, where it stands), never by timing the run: equal sizes take equal ways,
+and an equal seed gives equal bits. A user may force any of them, ``paths="engine=mapped,contract=filter"``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from metasym.types import Episode, MetasymError
+
+WAYS: dict[str, tuple[str, ...]] = {
+    "engine": ("mapped", "closed", "chain"),
+    "contract": ("filter", "input"),
+    "compile": ("no", "yes"),
+    "map": ("vmap", "loop"),
+    "convolve": ("direct", "winograd"),
+}
+"""The decisions and their ways; where estimates are equal the first way is taken.
+
+``engine``: ``closed`` is the meta-gradient by matrix products (``dense/closed_form.py``), ``mapped`` torch.func over tasks,
+``chain`` a network's layers differentiated one by one, task after task (``layerwise/adapting.py``).
+``contract``: whether U is contracted with the filter first (W is built) or with the inputs. The closed engine
+decides for the query set (its support set is always contracted first), the mapped one for each set by itself.
+``compile``: whether torch.compile is used.
+``map``: how torch.func goes over tasks, all at once or one after the other (an argument of its own, too).
+``convolve``: how the chain convolves with 3 x 3 kernels: torch's convolution, or Winograd's algorithm, which
+needs four times fewer multiplications and is compiled on first use (``kernels/winograd.cpp``).
+"""
+
+Forced = Mapping[str, str]
+"""Ways that the user has decided on, by the name of the decision."""
+
+AUTO = "auto"
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The sizes of one outer step: what decisions depend on, besides the model."""
+
+    tasks: int
+    support: int
+    """Examples of a task's support set."""
+    query: int
+    """Examples of a task's query set."""
+    inputs: tuple[int, ...]
+    """The shape of one example's x."""
+    outputs: tuple[int, ...]
+    """The shape of one example's y."""
+
+    @classmethod
+    def of(cls, episodes: Episode, tasks: int | None = None) -> Sizes:
+        """The sizes of a batch of episodes, or of one of so many tasks like them."""
+        support, query = episodes.support, episodes.query
+        return cls(
+            episodes.count if tasks is None else tasks,
+            int(support.x.shape[1]),
+            int(query.x.shape[1]),
+            tuple(support.x.shape[2:]),
+            tuple(support.y.shape[2:]),
+        )
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One decision: the way taken, and what each way was estimated to cost."""
+
+    name: str
+    way: str
+    why: str
+    """``"estimate"``, ``"forced"``, or the rule that left no choice, in words."""
+    milliseconds: Mapping[str, float] = field(default_factory=dict)
+    """The estimates a step, by way; empty where none were made."""
+
+    def __str__(self) -> str:
+        costs = ", ".join(f"{way} {cost:.3g} ms" for way, cost in self.milliseconds.items())
+        return f"{self.name}: {self.way} ({self.why}{': ' if costs else ''}{costs})"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain types, for ``config.json``; estimates to three digits."""
+        costs = {way: float(f"{cost:.3g}") for way, cost in self.milliseconds.items()}
+        return {"way": self.way, "why": self.why, "milliseconds": costs}
+
+
+Plan = tuple[Choice, ...]
+"""The decisions of a learner at one size of step."""
+
+
+def choose(name: str, milliseconds: Mapping[str, float], forced: Forced) -> Choice:
+    """The cheapest way by the estimates, in the order of ``WAYS``, unless the user has decided."""
+    known = {way: milliseconds[way] for way in WAYS[name] if way in milliseconds}
+    if name in forced:
+        return Choice(name, forced[name], "forced", known)
+    return Choice(name, min(known, key=known.__getitem__), "estimate", known)
+
+
+def settled(name: str, way: str, why: str, forced: Forced) -> Choice:
+    """A decision that a rule leaves no choice in; forcing another way is an error."""
+    if forced.get(name, way) != way:
+        raise MetasymError(f"expected {name}={way} here ({why}), found {name}={forced[name]}")
+    return Choice(name, way, why)
+
+
+def parse(value: str | Mapping[str, str] | None) -> dict[str, str]:
+    """What the user forces: ``"auto"`` (nothing), ``"name=way,..."``, or a mapping; checked."""
+    if value is None or value == AUTO:
+        return {}
+    if isinstance(value, str):
+        parts = [part.strip().partition("=") for part in value.split(",")]
+        found = {name.strip(): way.strip() for name, _, way in parts}
+    elif isinstance(value, Mapping):
+        found = dict(value)
+    else:
+        raise MetasymError(f"expected paths to be 'auto' or 'name=way,...', found {value!r}")
+    for name, way in found.items():
+        if name not in WAYS:
+            raise MetasymError(f"expected paths to name {', '.join(WAYS)} as name=way, found {name!r}")
+        if way not in WAYS[name]:
+            raise MetasymError(f"expected {name} to be one of {', '.join(WAYS[name])}, found {way!r}")
+    return found
+
+
+def as_dict(plan: Iterable[Choice]) -> dict[str, Any]:
+    """A plan in plain types, for ``config.json``."""
+    return {choice.name: choice.as_dict() for choice in plan}
+
+
+_MS_A_MULTIPLY_ADD = 3.2e-8
+"""Of a product with U: 32 filters of 70 entries by a U of 4760 x 70 take 0.32 to 0.36 ms, float32.
+
+This and the next three: one thread of an AMD EPYC (AVX2, 2.6 GHz), torch 2.13.0, November 2026. Ratios matter, not
+the machine: at eleven sizes (k 3 to 400, 1 to 40 support examples, 1 to 3 steps) the choices are the faster ways.
+"""
+_MS_A_CALL = 0.006
+"""Of a torch operation on small tensors, with what Python does around it."""
+_MS_AN_ENTRY = 1.4e-7
+"""Of a pass over the contracted inputs A: 32 tasks of 68 x 70 entries, one row from the left, 0.02 ms, and the
+temporaries beside it."""
+_MS_A_MAPPED_CALL = 0.08
+"""Of an operation under vmap and grad, there and back."""
+_COMPILED = "compiled, it runs 5 % faster and starts 9 s later"
+"""Measured on MSR-FC, k = 70: not worth it below 60,000 steps, and a choice by the number of steps would make a run
+that is resumed to more steps another one."""
+
+
+def linear_plan(
+    sizes: Sizes, outputs: int, inputs: int, k: int, steps: int, joint: bool, forced: Forced
+) -> Plan:
+    """How a step on one dense linear layer, squared loss, is computed (see ``dense/closed_form.py``)."""
+    product = sizes.tasks * outputs * inputs * k * _MS_A_MULTIPLY_ADD
+    support, query = (count * math.prod(sizes.inputs[:-1]) for count in (sizes.support, sizes.query))
+    by_query = {"filter": 3 * product, "input": 2 * query * product}
+    contract = choose("contract", by_query, forced)
+    passes = (4 * steps + 1) * sizes.tasks * support * outputs * k * _MS_AN_ENTRY
+    calls = 60 + steps * (60 if joint else 10)
+    closed = 2 * support * product + by_query[contract.way] + passes + calls * _MS_A_CALL
+    mapped = min(by_query.values()) + (30 + 25 * steps) * _MS_A_MAPPED_CALL
+    # Mapped, a step through W costs about ten products, there and back; contracted, passes without a closed form.
+    mapped += 2 * support * product + 5 * passes if 2 * support < 3 * steps else 10 * steps * product
+    engine = choose("engine", {"mapped": mapped, "closed": closed}, forced)
+    if engine.way == "mapped":
+        return engine, contract
+    compiled = forced.get("compile", "no")
+    return engine, contract, Choice("compile", compiled, "forced" if "compile" in forced else _COMPILED)
+
+
+def convolution_plan(sizes: Sizes, entries: int, weight: int, steps: int, forced: Forced) -> Plan:
+    """How a step on one convolution, squared loss, is computed from moments (see ``convolution/quadratic.py``).
+
+    The moments cost the same either way. ``entries``: of what adapts; ``weight``: of the layer's weight.
+    """
+    adds = 3 * sizes.tasks * (2 * steps + 1) * entries * weight  # there and back
+    closed = 2 * adds * _MS_A_MULTIPLY_ADD + (60 + 40 * steps) * _MS_A_CALL  # in float64
+    mapped = (40 + 30 * steps) * _MS_A_MAPPED_CALL + 2 * sizes.tasks * _MS_A_MAPPED_CALL
+    return (choose("engine", {"mapped": mapped, "closed": closed}, forced),)

@@ -1,0 +1,67 @@
+"""The model of a finished run, whichever command made it, and how it scores on its test tasks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from metasym.experiments.own_tasks.learned import load_learned
+from metasym.experiments.paper.experiment_run import load_run
+from metasym.experiments.paper.scoring import test_score
+from metasym.experiments.result_files import CONFIG
+from metasym.learners import Learner
+from metasym.storage.json_files import read_json
+from metasym.training.checkpoint import CURRENT
+from metasym.types import MetasymError, Score
+
+
+@dataclass(frozen=True, eq=False)
+class OpenedRun:
+    """A run's learner as trained, and what is needed to judge it."""
+
+    name: str
+    learner: Learner
+    score: Callable[[], Score]
+    """The score of the learner, as it is now, on the run's test tasks, with the same episodes every time."""
+    input_shape: tuple[int, ...]
+    """Of one example."""
+
+
+Opener = Callable[[Path], OpenedRun]
+
+
+def open_run(folder: str | os.PathLike[str]) -> OpenedRun:
+    """The run in ``folder``: of ``metasym run`` or of ``metasym learn``."""
+    path = Path(folder)
+    if not path.is_dir():
+        found = "a file" if path.exists() else "nothing there"
+        raise MetasymError(f"{path}: expected the folder of a run, found {found}")
+    if not (path / CONFIG).exists():
+        runs = sorted(str(below.parent.relative_to(path)) for below in path.glob(f"*/{CONFIG}"))[:3]
+        inside = f", but runs below it: {', '.join(runs)}, ..." if runs else ""
+        raise MetasymError(f"{path}: expected the folder of a run with {CONFIG}, found none{inside}")
+    config = read_json(path / CONFIG, "the config of a run")
+    if not (path / CURRENT).exists():
+        raise MetasymError(f"{path}: expected a run with {CURRENT}, found none: has it been trained?")
+    return OPENERS.get(str(config.get("command", "run")), _open_experiment)(path)
+
+
+def _open_experiment(path: Path) -> OpenedRun:
+    experiment, problem, learner = load_run(path)
+    return OpenedRun(
+        experiment.name,
+        learner,
+        lambda: test_score(experiment, problem, learner),
+        tuple(problem.input_shape),
+    )
+
+
+def _open_learned(path: Path) -> OpenedRun:
+    run = load_learned(path)
+    return OpenedRun(str(run.config["experiment"]), run.learner, run.score, run.choices.layout.input_shape)
+
+
+OPENERS: dict[str, Opener] = {"run": _open_experiment, "learn": _open_learned}
+"""By what ``config.json`` has under ``command``; runs of the catalogue have nothing there."""

@@ -1,0 +1,347 @@
+"""The automatic choices: what the shapes of the data say, unless the user says otherwise."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import torch
+from torch import nn
+
+from metasym.adaptation.functional import ModelPredictor, parameters_of
+from metasym.adaptation.linear_solve import check_linear
+from metasym.experiments.own_tasks.networks import filter_entries, plain_network, stored_dense
+from metasym.experiments.own_tasks.options import MODELS, Choices, Options, Reason
+from metasym.symmetry.selection import select_layers
+from metasym.tasks.npz import TaskFile
+from metasym.tasks.sampling import mix, sample
+from metasym.tasks.stored import Layout, StoredTasks, split_tasks
+from metasym.types import MetasymError
+
+_SPLIT = 34
+_VALIDATION, _TEST = 0.1, 0.2
+_USUAL = (0.5, 2.0)
+"""Data whose root mean square is in this range are left as they are."""
+LARGEST_SOLVE = 1024
+"""Unknowns, or equations if those are fewer, of an exact solve for each task."""
+
+
+def choose(file: TaskFile, options: Options) -> tuple[Choices, list[Reason]]:
+    """Everything that a run of the file's tasks needs, and the choices in words."""
+    shapes = _Shapes(file, options)
+    train, validation, test = (len(part) for part in split(file, options))
+    support = options.support or _support(file)
+    train_support = options.train_support or _train_support(file, support)
+    for flag, value in (("--support", support), ("--train-support", train_support)):
+        if value >= file.examples:
+            raise MetasymError(
+                f"expected {flag} below the {file.examples} examples of a task, so that one is left as query, "
+                f"found {value}"
+            )
+    choices = Choices(
+        model=shapes.model,
+        single_layer=shapes.single_layer,
+        hidden=options.hidden or (40 if shapes.model == "mlp" else 16),
+        kernel_size=shapes.kernel_size,
+        padding=shapes.padding,
+        bias=(not shapes.single_layer) if options.bias is None else options.bias,
+        symmetry=options.symmetry,
+        filter_size=options.filter_size,
+        support=support,
+        train_support=train_support,
+        train_tasks=train,
+        validation_tasks=validation,
+        test_tasks=test,
+        solver="sgd",
+        penalty=options.penalty,
+        inner_steps=options.inner_steps or (5 if file.classes else 3),
+        inner_lr=0.1 if options.inner_lr is None else options.inner_lr,
+        find_steps=0,
+        outer_steps=options.outer_steps or 1500,
+        outer_lr=2e-3 if options.outer_lr is None else options.outer_lr,
+        tasks_per_step=options.tasks_per_step or 16,
+        validate_every=25,
+        patience=options.patience or 8,
+        seed=options.seed,
+        layout=shapes.layout,
+    )
+    model = plain_network(choices)
+    _check_network(file, choices, model)
+    choices = _solver(file, options, choices, model)
+    if file.classes and options.solver == "ridge":
+        raise MetasymError("expected --solver sgd for labels, found ridge: it minimises squares")
+    _check_solver_flags(options, choices.solver)
+    _check_network_flags(options, choices, model)
+    return choices, reasons(file, choices, model)
+
+
+def _check_solver_flags(options: Options, solver: str) -> None:
+    """Refuse flags of the other solver, which would change nothing."""
+    of_ridge = {"--find-steps": options.find_steps or None, "--penalty": options.penalty}
+    of_sgd = {"--inner-steps": options.inner_steps, "--inner-lr": options.inner_lr}
+    for flag, value in (of_ridge if solver == "sgd" else of_sgd).items():
+        if value is not None:
+            other = "ridge" if solver == "sgd" else "sgd"
+            raise MetasymError(
+                f"expected {flag} only where tasks adapt by --solver {other}, found {flag} {value:g} and {solver}"
+            )
+
+
+def _check_network_flags(options: Options, choices: Choices, model: nn.Module) -> None:
+    """Refuse flags of another network or another U, which would change nothing."""
+    own = ":" in choices.model
+    if options.hidden is not None and (choices.single_layer or own):
+        raise MetasymError(
+            f"expected --hidden only for a network with hidden layers, found --model {choices.model}"
+        )
+    if options.kernel_size is not None and (choices.model in ("fc", "mlp") or own):
+        raise MetasymError(
+            f"expected --kernel-size only for conv1d and conv2d, found --model {choices.model}"
+        )
+    if options.filter_size is None:
+        return
+    if options.symmetry == "kronecker":
+        raise MetasymError("expected --filter-size only for a dense U, found --symmetry kronecker")
+    largest = max(m.weight.numel() for _, m in select_layers(model, None))  # type: ignore[operator]
+    if options.filter_size > largest:
+        raise MetasymError(
+            f"expected --filter-size of at most {largest}, the weights of the layer, found {options.filter_size}"
+        )
+
+
+def split(file: TaskFile, options: Options) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Which tasks train, validate and test, by the seed alone."""
+    order = mix(options.seed, _SPLIT, torch.arange(file.tasks)).argsort()
+    validation = _VALIDATION if options.validation is None else options.validation
+    return split_tasks(file.tasks, validation, _TEST if options.test is None else options.test, order)
+
+
+def reasons(file: TaskFile, choices: Choices, model: nn.Module) -> list[Reason]:
+    """The choices in words, with the flags that change them."""
+    layers = [(name, m.weight.numel()) for name, m in select_layers(model, None)]  # type: ignore[operator]
+    dense = [name for name, entries in layers if stored_dense(choices, entries)]
+    kinds = (
+        "dense" if len(dense) == len(layers) else "Kronecker" if not dense else "dense or Kronecker by size"
+    )
+    sizes = ", ".join(
+        f"{filter_entries(choices, entries)} of {entries}"
+        if stored_dense(choices, entries)
+        else "as the weight's"
+        for _, entries in layers
+    )
+    layout = choices.layout
+    scales = [
+        f"{name} divided by {s:.4g}" for name, s in (("x", layout.x_scale), ("y", layout.y_scale)) if s != 1
+    ]
+    exact = choices.solver == "ridge"
+    adapting, finding = ("--penalty", "--find-steps, ") if exact else ("--inner-steps, --inner-lr", "")
+    found = [
+        Reason("network", _network_words(choices), "--model"),
+        Reason("bias", "yes" if choices.bias else "none", "--bias, --no-bias"),
+        Reason("symmetry matrix U", kinds, "--symmetry"),
+        Reason("filter entries", sizes, "--filter-size"),
+        Reason(
+            "tasks",
+            f"{choices.train_tasks} to train, {choices.validation_tasks} to validate, {choices.test_tasks} to test",
+            "--validation, --test",
+        ),
+        Reason("support examples", f"{choices.support} of {file.examples}", "--support"),
+        Reason("in training", f"{choices.train_support} of {file.examples}", "--train-support"),
+        Reason("scale", ", ".join(scales) or "x and y as they are", "--scale"),
+        Reason("adaptation", _adaptation_words(choices), f"--solver, {adapting}"),
+        Reason("outer steps", _steps_words(choices), f"{finding}--outer-steps, --patience"),
+        Reason("seed", str(choices.seed), "--seed"),
+    ]
+    return found if ":" not in choices.model else [r for r in found if r.what != "bias"]
+
+
+def _network_words(choices: Choices) -> str:
+    shape = "x".join(map(str, choices.layout.input_shape))
+    outputs = "x".join(map(str, choices.layout.output_shape))
+    words = {
+        "fc": "fc: one fully connected layer",
+        "mlp": f"mlp: {choices.hidden} hidden units",
+        "conv1d": f"conv1d: kernels of {choices.kernel_size}",
+        "conv2d": f"conv2d: kernels of {choices.kernel_size} x {choices.kernel_size}",
+    }.get(choices.model, choices.model)
+    if choices.model.startswith("conv"):
+        words += (
+            ", one layer" if choices.single_layer else f", two layers of {choices.hidden} channels, pooled"
+        )
+    return f"{words}, {shape} -> {outputs}"
+
+
+def _adaptation_words(choices: Choices) -> str:
+    if choices.solver == "sgd":
+        return f"{choices.inner_steps} steps of SGD, step sizes learned from {choices.inner_lr:g}"
+    if choices.penalty is None:
+        return "exact (ridge), penalty chosen on the validation tasks"
+    return f"exact (ridge), penalty {choices.penalty:g}"
+
+
+def _steps_words(choices: Choices) -> str:
+    first = f"{choices.find_steps} to find the filter's size, then " if choices.find_steps else ""
+    return (
+        f"{first}at most {choices.outer_steps}, until {choices.patience} validations "
+        f"(one in {choices.validate_every} steps) bring nothing"
+    )
+
+
+class _Shapes:
+    """The network's kind and sizes, and how it sees the data."""
+
+    def __init__(self, file: TaskFile, options: Options) -> None:
+        x, y = tuple(file.x.shape[2:]), tuple(file.y.shape[2:])
+        self.model = options.model or _model(file)
+        self.kernel_size, self.padding, self.single_layer = options.kernel_size or 3, 0, False
+        if self.model in ("fc", "mlp"):
+            inputs: tuple[int, ...] = (math.prod(x),)
+            outputs: tuple[int, ...] = (file.classes or math.prod(y),)
+            self.single_layer = self.model == "fc"
+        elif self.model in ("conv1d", "conv2d"):
+            inputs, outputs = self._convolution(file, x, y, options)
+        elif ":" in self.model:
+            inputs, outputs = x or (1,), () if file.classes else y or (1,)
+        else:
+            raise MetasymError(
+                f"expected --model to be one of {', '.join(MODELS)} or package.module:function, found {self.model!r}"
+            )
+        scale = options.scale != "none"
+        self.layout = Layout(
+            inputs,
+            outputs,
+            _scale(file.x_rms) if scale else 1.0,
+            _scale(file.y_rms) if scale and not file.classes else 1.0,
+        )
+
+    def _convolution(
+        self, file: TaskFile, x: tuple[int, ...], y: tuple[int, ...], options: Options
+    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Images ``[channels, ...]`` in; one layer where the outputs are such images too, or a pooled network."""
+        space = 1 if self.model == "conv1d" else 2
+        if len(x) not in (space, space + 1):
+            raise MetasymError(
+                f"expected x [tasks, examples, {'channels, length' if space == 1 else 'channels, height, width'}] or "
+                f"without channels for --model {self.model}, found {list(file.x.shape)}"
+            )
+        inputs = x if len(x) == space + 1 else (1, *x)
+        if file.classes or len(y) not in (space, space + 1):
+            return inputs, (file.classes or math.prod(y),)
+        outputs = y if len(y) == space + 1 else (1, *y)
+        less = {a - b for a, b in zip(inputs[1:], outputs[1:], strict=True)}
+        smaller = next(iter(less))
+        if len(less) > 1 or smaller < 0:
+            raise MetasymError(
+                f"expected outputs that are as much smaller than the inputs in every direction as a kernel takes "
+                f"away, found {list(inputs)} and {list(outputs)}"
+            )
+        self.single_layer = True
+        if smaller == 0:
+            if self.kernel_size % 2 == 0:
+                raise MetasymError(
+                    f"expected an odd --kernel-size for outputs of the inputs' size, found {self.kernel_size}"
+                )
+            self.padding = self.kernel_size // 2
+        elif options.kernel_size not in (None, smaller + 1):
+            raise MetasymError(
+                f"expected --kernel-size {smaller + 1} for {list(inputs)} -> {list(outputs)}, "
+                f"found {options.kernel_size}"
+            )
+        else:
+            self.kernel_size = smaller + 1
+        return inputs, outputs
+
+
+def _model(file: TaskFile) -> str:
+    dims = file.x.ndim - 2
+    if dims <= 1:
+        return "mlp" if file.classes else "fc"
+    if dims <= 3:
+        return "conv2d"
+    raise MetasymError(
+        f"{file.path}: expected vectors or images, or --model package.module:function for others, "
+        f"found x {list(file.x.shape)}"
+    )
+
+
+def _scale(rms: float) -> float:
+    low, high = _USUAL
+    return 1.0 if rms == 0 or low <= rms <= high else rms
+
+
+def _support(file: TaskFile) -> int:
+    """A tenth of the examples; of labels half, so that every class has its turn."""
+    if file.classes:
+        return max(1, min(file.examples - 1, max(file.classes, file.examples // 2)))
+    return max(1, file.examples // 10)
+
+
+def _train_support(file: TaskFile, support: int) -> int:
+    """Half of the examples: the more a task's support tells, the sooner the outer loop sees what tasks share."""
+    return support if file.classes else max(support, file.examples // 2)
+
+
+def _solver(file: TaskFile, options: Options, choices: Choices, model: nn.Module) -> Choices:
+    """Exact adaptation where the network is linear in what adapts and small; its two stages of training."""
+    linear = not file.classes and options.solver != "sgd" and _is_linear(file, choices, model)
+    if options.solver == "ridge" and not linear:
+        raise MetasymError(
+            f"expected --solver sgd for --model {choices.model}, found ridge, which needs a network that is linear "
+            "in its weights and targets y of floats"
+        )
+    rows = choices.train_support * math.prod(choices.layout.output_shape)
+    exact = dataclasses.replace(choices, solver="ridge")
+    entries = [m.weight.numel() for _, m in select_layers(model, None)]  # type: ignore[operator]
+    unknowns = sum(filter_entries(exact, n) if stored_dense(exact, n) else n for n in entries)
+    if not linear or (min(rows, unknowns) > LARGEST_SOLVE and options.solver is None):
+        return choices
+    dense = all(stored_dense(exact, n) for n in entries)
+    if options.find_steps and not dense:
+        raise MetasymError("expected a dense U (--symmetry dense) with --find-steps, found a Kronecker one")
+    return dataclasses.replace(
+        exact,
+        find_steps=(125 if dense else 0) if options.find_steps is None else options.find_steps,
+        outer_steps=options.outer_steps or 125,
+        patience=options.patience or 4,
+    )
+
+
+def _is_linear(file: TaskFile, choices: Choices, model: nn.Module) -> bool:
+    x = _some(file, choices).support.x[0]
+    params = parameters_of(model)
+    try:
+        check_linear(ModelPredictor(model, params), params, x)
+    except MetasymError:
+        return False
+    return True
+
+
+def _check_network(file: TaskFile, choices: Choices, model: nn.Module) -> None:
+    """Refuse a network that does not take the examples or does not give outputs of their shape."""
+    episode = _some(file, choices)
+    x, y = episode.support.x[0], episode.support.y[0]
+    try:
+        with torch.no_grad():
+            found: Any = model(x)
+    except Exception as error:
+        raise MetasymError(
+            f"--model {choices.model}: expected a network for x {list(x.shape)}, "
+            f"found {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+        ) from None
+    shape = list(getattr(found, "shape", []))
+    want = [len(x), file.classes] if file.classes else list(y.shape)
+    fits = (
+        shape[:1] == want[:1] and len(shape) == 2 and shape[1] >= file.classes
+        if file.classes
+        else shape == want
+    )
+    if not fits:
+        raise MetasymError(
+            f"--model {choices.model}: expected predictions {want} for x {list(x.shape)}, found {shape}"
+        )
+
+
+def _some(file: TaskFile, choices: Choices) -> Any:
+    tasks = StoredTasks(file, [0, 1], support=choices.train_support, layout=choices.layout)
+    return sample(tasks, torch.tensor([0]), 0)

@@ -1,0 +1,356 @@
+"""``metasym learn`` from beginning to end: read, choose, train both methods, inspect, write. Resumable."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+import shlex
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+import metasym
+from metasym.experiments.inner_lrs import inner_lrs
+from metasym.experiments.machine import commit, one_line, threads
+from metasym.experiments.own_tasks.choosing import choose, split
+from metasym.experiments.own_tasks.missing_directions import completed, missing
+from metasym.experiments.own_tasks.networks import load_function, plain_network, symmetric_network
+from metasym.experiments.own_tasks.options import Choices, Options, Reason
+from metasym.experiments.own_tasks.training_stages import (
+    FIND,
+    Stage,
+    choose_penalty,
+    find,
+    fit,
+    loss_of,
+    maml,
+    msr,
+    score,
+)
+from metasym.experiments.resources import peak_memory
+from metasym.experiments.result_files import CONFIG, RESULT, read_result
+from metasym.inspection import SymmetryReport, inspect, save_symmetry
+from metasym.learners.gradient import GradientLearner
+from metasym.storage.atomic import make_folder
+from metasym.storage.json_files import read_json, write_json
+from metasym.symmetry.reparam import symmetries
+from metasym.tasks.npz import TaskFile, read_tasks
+from metasym.tasks.stored import StoredTasks
+from metasym.training.checkpoint import CURRENT, load
+from metasym.training.progress import ProgressChoice
+from metasym.types import MetasymError
+
+COMMAND = "learn"
+BASELINE = "maml"
+"""The folder, in a run's, of the baseline."""
+SYMMETRY = "symmetry.safetensors"
+_SHOTS = (1, 2, 5, 10, 20)
+_DIVERGED = 10.0
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """What a run of ``metasym learn`` has to say."""
+
+    folder: Path
+    msr: dict[str, Any]
+    """The result of MSR: ``result.json``."""
+    maml: dict[str, Any] | None
+    """The result of the baseline: ``maml/result.json``; None for a run without."""
+    report: SymmetryReport
+    choices: Choices
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """What both methods share."""
+
+    file: TaskFile
+    choices: Choices
+    options: Options
+    train: StoredTasks
+    validation: StoredTasks
+    test: StoredTasks
+    folder: Path
+    resume: bool
+    progress: ProgressChoice
+    note: Callable[[str], None]
+
+    @property
+    def metric(self) -> str:
+        return "accuracy" if self.file.classes else "mse"
+
+    @property
+    def name(self) -> str:
+        return f"{COMMAND}/{self.file.path.stem}"
+
+    def stage(self, folder: Path, *, few: bool = False) -> Stage:
+        """Training with many support examples, or with as few as are scored."""
+        count = self.choices.support if few else self.choices.train_support
+        parts = [tasks.with_support(count) for tasks in (self.train, self.validation)]
+        return Stage(parts[0], parts[1], folder, self.resume, self.progress, self.options.device)
+
+
+def learn(
+    path: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    options: Options | None = None,
+    *,
+    resume: bool = False,
+    progress: ProgressChoice = "auto",
+    note: Callable[[str], None] = lambda _: None,
+    explain: Callable[[TaskFile, list[Reason]], None] = lambda _file, _reasons: None,
+) -> Learned:
+    """Learn the symmetry of the tasks in the file ``path``; everything goes into the folder ``out``.
+
+    ``explain`` is told the choices before training begins, ``note`` what is being done, a line at a time. A
+    finished run of the same data and choices is not run again; with ``resume`` one that was killed goes on.
+    """
+    options = options or Options()
+    folder = Path(out)
+    with one_line(folder), threads(options.threads):
+        file = read_tasks(path)
+        choices, reasons = choose(file, options)
+        explain(file, reasons)
+        run = _prepare(file, choices, options, folder, resume, progress, note)
+        symmetric = _msr(run)
+        plain = _maml(run) if options.baseline else None
+        report = SymmetryReport.from_json(symmetric["symmetry"])
+        return Learned(folder, symmetric, plain, report, choices)
+
+
+def config_of(file: TaskFile, choices: Choices, method: str) -> dict[str, Any]:
+    """What ``config.json`` holds before training begins: enough to know the run again, and to load it."""
+    return {
+        "command": COMMAND,
+        "experiment": f"{COMMAND}/{file.path.stem}",
+        "recipe": COMMAND,
+        "method": method,
+        "data": file.describe(),
+        "choices": choices.as_dict(),
+    }
+
+
+def _prepare(
+    file: TaskFile,
+    choices: Choices,
+    options: Options,
+    folder: Path,
+    resume: bool,
+    progress: ProgressChoice,
+    note: Callable[[str], None],
+) -> _Run:
+    parts = (
+        StoredTasks(file, ids, support=choices.support, layout=choices.layout) for ids in split(file, options)
+    )
+    train, validation, test = parts
+    run = _Run(file, choices, options, train, validation, test, folder, resume, progress, note)
+    places = {"msr": folder, "maml": folder / BASELINE} if options.baseline else {"msr": folder}
+    for method, place in places.items():
+        make_folder(place)
+        wanted = config_of(file, choices, method)
+        if (place / CONFIG).exists():
+            _same(read_json(place / CONFIG, "the config of a run"), wanted, place)
+        else:
+            if (place / CURRENT).exists():
+                raise MetasymError(
+                    f"{place}: expected an empty folder or a run with {CONFIG}, found one without"
+                )
+            write_json(place / CONFIG, wanted)
+    return run
+
+
+def _same(stored: dict[str, Any], wanted: dict[str, Any], folder: Path) -> None:
+    """Refuse the folder of another run, naming the first difference."""
+    plain = json.loads(json.dumps(wanted))
+    pairs = [(key, plain[key], stored.get(key)) for key in ("command", "method")]
+    ours, theirs = plain["data"], stored.get("data")
+    theirs = theirs if isinstance(theirs, dict) else {}
+    pairs += [
+        (key, ours[key], theirs.get(key)) for key in ours if key != "path"
+    ]  # a file may have been moved
+    chosen = stored.get("choices")
+    chosen = chosen if isinstance(chosen, dict) else {}
+    pairs += [(key, value, chosen.get(key)) for key, value in plain["choices"].items()]
+    for key, expected, found in pairs:
+        if expected != found:
+            raise MetasymError(
+                f"{folder}: expected an empty folder or a run with {key} {expected!r}, found one with {found!r}"
+            )
+
+
+def _finished(folder: Path) -> dict[str, Any] | None:
+    return read_result(folder / RESULT) if (folder / RESULT).exists() else None
+
+
+def _msr(run: _Run) -> dict[str, Any]:
+    """Find, prune, refine, give back what was pruned too much; then score and inspect."""
+    found = _finished(run.folder)
+    if found is not None:
+        return found
+    began = time.perf_counter()
+    choices, loss = run.choices, loss_of(run.file.classes)
+    learner = msr(choices, symmetric_network(choices), loss)
+    if choices.find_steps:
+        run.note(f"MSR, first stage: {choices.find_steps} steps find how many filter entries the tasks need")
+        left = find(choices, learner, run.stage(run.folder / FIND))
+        run.note("; ".join(f"{name or 'the layer'} needs {k} filter entries" for name, k in left.items()))
+        learner = msr(choices, learner.model, loss)
+    stage = run.stage(run.folder)
+    choose_penalty(choices, learner, stage.validation)
+    run.note("MSR: U is learned")
+    steps, rate = fit(choices, learner, stage, run.metric)
+    sizes = {name: list(s.filter_shape) for name, s in symmetries(learner.model).items()}  # the checkpoint's
+    learner, given = missing(choices, learner, run.validation, run.file.y_rms**2)
+    result = _score(run, learner, "msr", choices.find_steps + steps, rate)
+    report = inspect(learner.model)
+    save_symmetry(learner.model, run.folder / SYMMETRY, report)
+    found = {
+        **result,
+        "filter_sizes": sizes,
+        "completed": None if given is None else given.as_dict(),
+        "symmetry": report.to_json(),
+    }
+    return _write(run, run.folder, found, began)
+
+
+def _maml(run: _Run) -> dict[str, Any]:
+    """The baseline: the same network, plain, trained on what is scored."""
+    folder = run.folder / BASELINE
+    found = _finished(folder)
+    if found is not None:
+        return found
+    began = time.perf_counter()
+    choices = run.choices
+    learner = maml(choices, plain_network(choices), loss_of(run.file.classes))
+    stage = run.stage(folder, few=True)
+    choose_penalty(choices, learner, stage.validation)
+    run.note("MAML on the plain network, as the baseline")
+    steps, rate = fit(_baseline(choices), learner, stage, run.metric)
+    result = _score(run, learner, "maml", steps, rate)
+    return _write(run, folder, result, began)
+
+
+def _baseline(choices: Choices) -> Choices:
+    """Where the start is all that MAML learns it can take, and needs, larger steps than U can."""
+    return choices if choices.solver == "sgd" else replace(choices, outer_lr=5 * choices.outer_lr)
+
+
+def _score(
+    run: _Run, learner: GradientLearner, method: str, steps: int, rate: float | None
+) -> dict[str, Any]:
+    """The test score, and that from other numbers of support examples, as ``result.json`` has them."""
+    choices, unit = run.choices, run.choices.layout.y_scale**2 if run.metric == "mse" else 1.0
+    by_support: dict[str, dict[str, float]] = {}
+    for count in sorted({n for n in _SHOTS if n < run.file.examples} | {choices.support}, reverse=True):
+        penalty = choose_penalty(choices, learner, run.validation.with_support(count))
+        other = score(choices, learner, run.test.with_support(count), run.metric)
+        by_support[str(count)] = {"mean": other.mean * unit, "ci95": other.ci95 * unit, "penalty": penalty}
+    penalty = choose_penalty(choices, learner, run.validation)
+    found = score(choices, learner, run.test, run.metric)
+    per_task = [value * unit for value in found.per_task]
+    result: dict[str, Any] = {
+        "experiment": run.name,
+        "recipe": COMMAND,
+        "method": method,
+        "metric": run.metric,
+        "mean": found.mean * unit,
+        "ci95": found.ci95 * unit,
+        "median": found.median * unit,
+        "diverged": found.diverged,
+        "support": choices.support,
+        "by_support": dict(sorted(by_support.items(), key=lambda item: int(item[0]))),
+        "penalty": penalty if learner.solver != "sgd" else None,
+        "outer_steps": steps,
+        "outer_steps_per_second": rate,
+        "inner_lrs": inner_lrs(learner),
+        "seed": choices.seed,
+        "parameters": sum(p.numel() for p in learner.outer_parameters().values()),
+    }
+    if run.metric == "mse":
+        square = run.file.y_rms**2
+        result["target_mean_square"] = square
+        result["diverged"] = sum(not value <= _DIVERGED * square for value in per_task)
+    return {**result, "per_task": per_task}
+
+
+def _write(run: _Run, folder: Path, result: dict[str, Any], began: float) -> dict[str, Any]:
+    per_task, symmetry = result.pop("per_task"), result.pop("symmetry", None)
+    written = {
+        **result,
+        "seconds": time.perf_counter() - began,
+        "peak_memory_mb": peak_memory(),
+        "command": command(run.file.path, run.options),
+        "commit": commit(),
+        "versions": {
+            "metasym": metasym.__version__,
+            "torch": torch.__version__,
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+        },
+        "threads": torch.get_num_threads(),
+        "config": config_of(run.file, run.choices, result["method"]),
+        **({} if symmetry is None else {"symmetry": symmetry}),
+        "per_task": per_task,
+    }
+    write_json(folder / RESULT, written)
+    return read_result(folder / RESULT)
+
+
+def command(path: Path, options: Options) -> str:
+    """The command line of a run."""
+    parts = ["metasym", COMMAND, str(path), "--out", "DIR"]
+    usual = Options()
+    for field in fields(Options):
+        value, flag = getattr(options, field.name), field.name.replace("_", "-")
+        if value != getattr(usual, field.name):
+            parts += (
+                [f"--{flag}" if value else f"--no-{flag}"]
+                if isinstance(value, bool)
+                else [f"--{flag}", str(value)]
+            )
+    return shlex.join(parts)
+
+
+def open_learned(
+    folder: str | os.PathLike[str], function: Callable[[], nn.Module] | None = None
+) -> tuple[dict[str, Any], Choices, GradientLearner]:
+    """The config of a finished run (MSR's folder, or the baseline's in it), its choices, its learner as trained."""
+    path = Path(folder)
+    config = read_json(path / CONFIG, "the config of a run")
+    if config.get("command") != COMMAND:
+        raise MetasymError(f"{path}: expected a run of metasym learn, found another")
+    if not (path / RESULT).exists():
+        raise MetasymError(
+            f"{path}: expected a finished run with {RESULT}, found none: metasym learn --resume goes on with it"
+        )
+    choices, result = Choices.from_dict(config["choices"]), read_result(path / RESULT)
+    if function is None and ":" in choices.model:  # not imported by itself: a run's files execute no code
+        raise MetasymError(
+            f"{path}: expected the function that makes the network, ms.load_learned(..., model={choices.model}), "
+            f"found none; metasym inspect {path / SYMMETRY} needs none"
+        )
+    loss = loss_of(config["data"]["classes"])
+    penalty = result["penalty"] if result.get("penalty") is not None else 0.0
+    if config["method"] == "msr":
+        sizes = {name: math.prod(shape) for name, shape in result["filter_sizes"].items()}
+        found = load(path / CURRENT, msr(choices, symmetric_network(choices, sizes, function), loss, penalty))
+        given = result.get("completed")
+        return (
+            config,
+            choices,
+            found if given is None else completed(choices, found, float(given["strength"])),
+        )
+    learner = maml(choices, plain_network(choices, function), loss, penalty)
+    return config, choices, load(path / CURRENT, learner)
+
+
+__all__ = ["Learned", "command", "learn", "load_function", "open_learned"]

@@ -1,0 +1,134 @@
+"""A finished run of ``metasym learn`` in the user's hands: adapt it to a new task, get an ordinary module."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from metasym.experiments.own_tasks.choosing import split
+from metasym.experiments.own_tasks.learn import open_learned
+from metasym.experiments.own_tasks.options import Choices, Options
+from metasym.experiments.own_tasks.training_stages import score
+from metasym.learners.gradient import GradientLearner
+from metasym.tasks.npz import read_tasks
+from metasym.tasks.stored import Layout, StoredTasks
+from metasym.types import Batch, MetasymError, Score
+
+
+class Deployed(nn.Module):
+    """An adapted network on examples as the user has them: ``x [examples, ...]`` in, predictions out.
+
+    Scales and shapes x for the network and its outputs back.
+    """
+
+    def __init__(self, network: nn.Module, layout: Layout, shape: tuple[int, ...], labels: bool) -> None:
+        super().__init__()
+        self.network = network
+        self.input_shape = layout.input_shape
+        self.output_shape = None if labels else shape
+        self.x_scale, self.y_scale = layout.x_scale, layout.y_scale
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``x [examples, ...]`` as in the file; ``[examples, ...]`` as y there, or a score for each class."""
+        found: Tensor = self.network(x.reshape(len(x), *self.input_shape) / self.x_scale) * self.y_scale
+        return found if self.output_shape is None else found.reshape(len(x), *self.output_shape)
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedRun:
+    """What ``metasym learn`` left in a folder."""
+
+    learner: GradientLearner
+    """The meta-learned learner; it sees examples shaped and scaled by ``choices.layout``."""
+    choices: Choices
+    config: dict[str, Any]
+
+    @property
+    def model(self) -> nn.Module:
+        """The network, with the U that was learned; for ``ms.inspect``, ``ms.save_symmetry``, ``ms.project``."""
+        return self.learner.model
+
+    def adapt(self, x: Any, y: Any) -> nn.Module:
+        """An ordinary ``nn.Module`` adapted to a new task from its examples.
+
+        ``x [examples, ...]`` and ``y [examples, ...]``, tensors or arrays, are as one task's in the file. The module
+        takes such x and predicts such y (for labels: a score for each class, ``[examples, classes]``).
+        """
+        layout, classes = self.choices.layout, int(self.config["data"]["classes"])
+        x_shape, y_shape = (tuple(self.config["data"][name]["shape"][2:]) for name in ("x", "y"))
+        inputs, targets = _tensor(x), _tensor(y)
+        for name, value, shape in (("x", inputs, x_shape), ("y", targets, y_shape)):
+            if value.ndim < 1 or tuple(value.shape[1:]) != shape or len(value) < 1:
+                wanted = ", ".join(["examples >= 1", *map(str, shape)])
+                raise MetasymError(f"expected {name} of one task, [{wanted}], found {list(value.shape)}")
+            if not bool(value.isfinite().all()):
+                raise MetasymError(f"expected {name} of finite numbers, found NaN or infinity")
+        if len(inputs) != len(targets):
+            raise MetasymError(f"expected as many y as x, found {len(targets)} and {len(inputs)}")
+        inputs = inputs.float().reshape(len(inputs), *layout.input_shape) / layout.x_scale
+        if classes:
+            targets = targets.long()
+        else:
+            targets = targets.float().reshape(len(targets), *layout.output_shape) / layout.y_scale
+        network = self.learner.adapt(Batch(inputs, targets))
+        as_is = layout.x_scale == layout.y_scale == 1 and x_shape == layout.input_shape
+        if as_is and (classes or y_shape == layout.output_shape):
+            return network
+        return Deployed(network, layout, y_shape, bool(classes)).eval()
+
+    def score(self) -> Score:
+        """The score on the run's test tasks, as they are in the file now: it has to be the same."""
+        file = read_tasks(self.config["data"]["path"])
+        found = file.describe()
+        for name in ("x", "y"):
+            if found[name] != self.config["data"][name]:
+                raise MetasymError(
+                    f"{file.path}: expected the run's own {name}, {self.config['data'][name]}, found {found[name]}"
+                )
+        choices = self.choices
+        parts = Options(
+            seed=choices.seed,
+            validation=choices.validation_tasks / file.tasks,
+            test=choices.test_tasks / file.tasks,
+        )
+        tasks = StoredTasks(file, split(file, parts)[2], support=choices.support, layout=choices.layout)
+        if file.classes:
+            return score(choices, self.learner, tasks, "accuracy")
+        found_score = score(choices, self.learner, tasks, "mse")
+        return in_units(found_score, choices.layout.y_scale**2)
+
+
+def in_units(value: Score, unit: float) -> Score:
+    """A score of scaled data in the data's own units."""
+    return Score(
+        per_task=tuple(v * unit for v in value.per_task),
+        mean=value.mean * unit,
+        ci95=value.ci95 * unit,
+        median=value.median * unit,
+        metric=value.metric,
+        diverged=value.diverged,
+    )
+
+
+def load_learned(folder: str | os.PathLike[str], model: Callable[[], nn.Module] | None = None) -> LearnedRun:
+    """The run of ``metasym learn`` in ``folder`` (``folder/maml`` is its baseline). Executes no code from it.
+
+    ``model`` is the function that makes the network, for a run with a network of the user's own.
+    """
+    config, choices, learner = open_learned(folder, model)
+    return LearnedRun(learner, choices, config)
+
+
+def _tensor(value: Any) -> Tensor:
+    if isinstance(value, Tensor):
+        return value.detach()
+    try:
+        return torch.as_tensor(np.asarray(value))
+    except (TypeError, ValueError) as error:
+        raise MetasymError(f"expected numbers, found {type(value).__name__}: {error}") from None

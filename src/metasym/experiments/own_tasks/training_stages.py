@@ -1,0 +1,220 @@
+"""The stages of a run: each trains one learner in a folder of its own, stops early, and can be resumed."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.optim.lr_scheduler import LambdaLR
+
+from metasym.experiments.own_tasks.options import Choices
+from metasym.learners.gradient import MAML, MSR, GradientLearner
+from metasym.storage.atomic import read_bytes
+from metasym.storage.serialization import unpack
+from metasym.symmetry.pruning import NuclearAdam, compress
+from metasym.symmetry.reparam import symmetries
+from metasym.tasks.sampling import mix
+from metasym.tasks.stored import StoredTasks
+from metasym.training.checkpoint import CURRENT, load
+from metasym.training.evaluation import evaluate
+from metasym.training.loop import train
+from metasym.training.metrics import NAME
+from metasym.training.progress import ProgressChoice
+from metasym.types import Loss, Score
+
+_EPISODES, _VALIDATION, _FIND = 35, 36, 37
+FIND = "find"
+"""The folder, in a run's, of its first stage."""
+PENALTIES = (1e-6, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
+"""Penalties of an exact inner solve to choose from on the validation tasks: from no noise to much."""
+FIND_PENALTY = 0.1
+"""Firm: a direction of U has to earn its place."""
+FIND_LR, NUCLEAR, MOST_NUCLEAR = 1e-2, 0.02, 0.1
+"""The first stage's learning rate and nuclear norm for U of up to ``FIND_ROWS`` rows."""
+FIND_ROWS = 144
+PRUNED = (0.5, 0.3, 0.1, 0.03, 0.01)
+"""Directions of U below so much of the largest are dropped, if the validation tasks do not miss them."""
+_LARGEST_RIDGE = 512
+"""Weights of a plain network beyond which the exact solve goes by conjugate gradients, without a Jacobian."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What a stage trains on and where it writes."""
+
+    train: StoredTasks
+    validation: StoredTasks
+    folder: Path
+    resume: bool
+    progress: ProgressChoice
+    device: str
+
+
+def loss_of(classes: int) -> Loss:
+    """Cross entropy of labels, the squared error of numbers."""
+    return F.cross_entropy if classes else F.mse_loss
+
+
+def msr(choices: Choices, model: nn.Module, loss: Loss, penalty: float = FIND_PENALTY) -> MSR:
+    """The learner of a network with a U."""
+    return MSR(model, loss, **_options(choices, "ridge", penalty))  # type: ignore[arg-type]
+
+
+def maml(choices: Choices, model: nn.Module, loss: Loss, penalty: float = FIND_PENALTY) -> MAML:
+    """The baseline on the plain network; it adapts as MSR does, all of its weights."""
+    entries = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    return MAML(model, loss, **_options(choices, "cg" if entries > _LARGEST_RIDGE else "ridge", penalty))  # type: ignore[arg-type]
+
+
+def _options(choices: Choices, exact: str, penalty: float) -> dict[str, object]:
+    if choices.solver == "sgd":
+        return {"inner_steps": choices.inner_steps, "inner_lr": choices.inner_lr}
+    steps = iterations(choices.support) if exact == "cg" else 1
+    return {"solver": exact, "penalty": penalty, "inner_steps": steps}
+
+
+def iterations(support: int) -> int:
+    """Conjugate gradients that are exact for a linear layer: it has as many singular values as there are examples.
+
+    No more: beyond convergence nothing is left to divide by, and derivatives are not finite.
+    """
+    return min(support, 20)
+
+
+def find_rates(rows: int) -> tuple[float, float]:
+    """Learning rate and nuclear norm of the first stage for a U of so many rows.
+
+    Adam moves every entry by about the learning rate, whether it matters or not: what the entries that do not
+    matter add up to grows with their number, and so does what has to be taken off again.
+    """
+    more = math.sqrt(max(1.0, rows / FIND_ROWS))
+    return FIND_LR / more, min(NUCLEAR * more, MOST_NUCLEAR)
+
+
+def find(choices: Choices, learner: MSR, stage: Stage) -> dict[str, int]:
+    """The first stage: learn U under a nuclear norm that sets to zero what the tasks do not need, and drop it.
+
+    Returns the filter entries that are left, by layer. The learner is of no use afterwards, its model is.
+    """
+    lr, nuclear = find_rates(max(math.prod(s.weight_shape) for s in symmetries(learner.model).values()))
+    records = train(
+        learner,
+        stage.train,
+        outer_steps=choices.find_steps,
+        tasks_per_step=choices.tasks_per_step,
+        optimizer=lambda parameters: NuclearAdam(parameters, lr=lr, nuclear=nuclear),
+        seed=int(mix(choices.seed, _FIND)),
+        out=stage.folder,
+        checkpoint_every=50,
+        resume=stage.resume,
+        progress=stage.progress,
+        device=stage.device,
+    )
+    for _ in records:
+        pass
+    return compress(learner.model, tolerance=_tolerance(choices, learner, stage.validation))
+
+
+def _tolerance(choices: Choices, learner: MSR, validation: StoredTasks) -> float:
+    """The most that can be pruned without a score on the validation tasks that is worse by more than 1 %."""
+    least = 1e-3
+    whole = score(choices, learner, validation, "mse").mean
+    for tolerance in PRUNED:
+        model = copy.deepcopy(learner.model)
+        compress(model, tolerance=tolerance)
+        found = score(choices, msr(choices, model, learner.loss, learner.penalty), validation, "mse").mean
+        if found <= 1.01 * whole:
+            return tolerance
+    return least
+
+
+def fit(choices: Choices, learner: GradientLearner, stage: Stage, metric: str) -> tuple[int, float | None]:
+    """Train until the validation score has not improved for some time; the best is left in the learner.
+
+    Returns the number of outer steps and their rate.
+    """
+    steps, values = _so_far(stage.folder) if stage.resume else (0, [])
+    checkpoint, rate = stage.folder / CURRENT, None
+    if not _is_over(values, metric, choices.patience):
+        records = train(
+            learner,
+            stage.train,
+            outer_steps=choices.outer_steps,
+            tasks_per_step=choices.tasks_per_step,
+            outer_lr=choices.outer_lr,
+            scheduler=lambda optimizer: LambdaLR(
+                optimizer, lambda step: 0.5 * (1 + math.cos(math.pi * min(step / choices.outer_steps, 1.0)))
+            ),
+            validation=stage.validation,
+            validate_every=min(choices.validate_every, choices.outer_steps),
+            validation_metric="accuracy" if metric == "accuracy" else "loss",
+            seed=int(mix(choices.seed, _EPISODES)),
+            out=stage.folder,
+            # With every validation: what was best is in the last checkpoint when training stops.
+            checkpoint_every=min(choices.validate_every, choices.outer_steps),
+            resume=stage.resume,
+            progress=stage.progress,
+            device=stage.device,
+        )
+        for record in records:
+            steps, rate = record.step, record.steps_per_second
+            if record.validation is not None:
+                values.append(record.validation)
+                if _is_over(values, metric, choices.patience):
+                    records.close()
+                    break
+    load(checkpoint, learner)
+    learner.to(torch.device(stage.device))
+    return steps, rate
+
+
+def choose_penalty(
+    choices: Choices, learner: GradientLearner, validation: StoredTasks, *, among: Sequence[float] = PENALTIES
+) -> float:
+    """Set the learner's penalty to the one that is best on the validation tasks, and return it."""
+    if learner.solver == "sgd":
+        return learner.penalty
+    if choices.penalty is not None:
+        learner.penalty = choices.penalty
+        return choices.penalty
+    found: dict[float, float] = {}
+    for penalty in among:
+        learner.penalty = penalty
+        found[penalty] = score(choices, learner, validation, "mse").mean
+    best = min(found, key=lambda p: found[p] if math.isfinite(found[p]) else math.inf)
+    learner.penalty = best
+    return best
+
+
+def score(choices: Choices, learner: GradientLearner, tasks: StoredTasks, metric: str) -> Score:
+    """The score on the tasks, always with the same episodes; a squared error in the data's own units."""
+    if learner.solver == "cg":
+        learner.test_inner_steps = iterations(tasks.support)
+    seed = int(mix(choices.seed, _VALIDATION))
+    return evaluate(learner, tasks, metric="accuracy" if metric == "accuracy" else "loss", seed=seed)
+
+
+def _is_over(values: Sequence[float], metric: str, patience: int) -> bool:
+    """Whether the best of the validations is ``patience`` validations old."""
+    if not values:
+        return False
+    worst = -math.inf if metric == "accuracy" else math.inf
+    clean = [worst if math.isnan(v) else v for v in values]
+    best = clean.index(max(clean) if metric == "accuracy" else min(clean))
+    return len(values) - 1 - best >= patience
+
+
+def _so_far(folder: Path) -> tuple[int, list[float]]:
+    """The step of a run's checkpoint and the validation scores up to it; what came after is done again."""
+    if not (folder / CURRENT).exists() or not (folder / NAME).exists():
+        return 0, []
+    step = int(unpack(read_bytes(folder / CURRENT), str(folder / CURRENT))["step"])
+    records = [json.loads(line) for line in (folder / NAME).read_text().splitlines()[:step]]
+    return step, [float(r["validation"]) for r in records if r.get("validation") is not None]

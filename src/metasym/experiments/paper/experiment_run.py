@@ -1,0 +1,288 @@
+"""One experiment from beginning to end: train, test, write the result. Resumable at any point."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+import time
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+import metasym
+from metasym.engines.plan import Sizes, as_dict
+from metasym.experiments.inner_lrs import inner_lrs
+from metasym.experiments.machine import commit, one_line, threads
+from metasym.experiments.paper.build import AnyProblem, build_learner, build_problem
+from metasym.experiments.paper.catalogue import find
+from metasym.experiments.paper.config import Experiment, Recipe, experiment_from
+from metasym.experiments.paper.image_cells import BUDGET
+from metasym.experiments.paper.image_problem import ImageProblem
+from metasym.experiments.paper.optimizers import outer_autocast, outer_optimizer, outer_schedule
+from metasym.experiments.paper.scoring import learning_curve, tested
+from metasym.experiments.paper.stored_runs import same_run
+from metasym.experiments.resources import Spent
+from metasym.experiments.result_files import CONFIG, RESULT, read_result
+from metasym.learners import Learner
+from metasym.storage.atomic import make_folder
+from metasym.storage.json_files import read_json, write_json
+from metasym.symmetry.pruning import NuclearAdam, compress
+from metasym.symmetry.reparam import symmetries
+from metasym.tasks.sampling import mix, sample
+from metasym.tasks.subset import hold_out
+from metasym.training.checkpoint import CURRENT, load
+from metasym.training.distributed import Ranks, connect, pick_device
+from metasym.training.loop import train
+from metasym.training.memory import LARGE, keep_freed_memory
+from metasym.training.progress import ProgressChoice
+from metasym.types import Tasks
+
+_FIND = 17
+FIND = "find"
+"""The folder, in a run's, of its first stage."""
+
+
+def run(
+    experiment: Experiment,
+    out: str | os.PathLike[str],
+    *,
+    resume: bool = False,
+    progress: ProgressChoice = "auto",
+    note: Callable[[str], None] = lambda _: None,
+) -> dict[str, Any]:
+    """Meta-train and test ``experiment``; its files go into the folder ``out``, its result is returned.
+
+    A folder with the finished result of this very experiment is not run again; with ``resume`` an unfinished
+    run goes on from its last checkpoint. The folder of another experiment is refused. Under ``torchrun`` every
+    rank has to call this; rank 0 alone reads and writes files, and all return its result. ``note`` is told how
+    the steps are computed, a line a decision.
+    """
+    folder = Path(out)
+    ranks = connect(pick_device(experiment.recipe.device, torch.device("cpu")))
+    found = ranks.on_main(lambda: _finished(experiment, folder))
+    if found is not None:
+        return found
+    keep_freed_memory(LARGE)
+    with one_line(folder), threads(experiment.recipe.threads):
+        return _run(experiment, folder, ranks, resume, progress, note)
+
+
+def _finished(experiment: Experiment, folder: Path) -> dict[str, Any] | None:
+    """The result in the folder, if there is one; refuses the folder of another experiment."""
+    make_folder(folder)
+    if (folder / CONFIG).exists():
+        same_run(read_json(folder / CONFIG, "the config of a run"), experiment, folder / CONFIG)
+    if not (folder / RESULT).exists():
+        return None
+    found = read_result(folder / RESULT)
+    same_run(found.get("config", {}), experiment, folder / RESULT)
+    return found
+
+
+def load_run(
+    folder: str | os.PathLike[str], *, data: str | None = None
+) -> tuple[Experiment, AnyProblem, Learner]:
+    """The experiment in a run's folder, its problem, and its learner as trained.
+
+    ``data`` is the folder of the images, where the run had them from another. The parameters are those that the run
+    was tested with.
+    """
+    path = Path(folder)
+    experiment = experiment_from(read_json(path / CONFIG, "the config of a run"))
+    if data is not None:
+        experiment = experiment.replace(data=data)
+    problem = build_problem(experiment)
+    tasks, _ = _training_tasks(experiment, problem)
+    learner = build_learner(experiment, problem, len(tasks), _found_model(experiment, problem, tasks, path))
+    # Checkpoints of before keep_best was heeded hold the best of Table 3's runs too.
+    return experiment, problem, load(path / CURRENT, learner, best=not experiment.has_classes)
+
+
+def command(experiment: Experiment) -> str:
+    """The command line that runs ``experiment``."""
+    anywhere = experiment.replace(data=None)  # where the images are differs from machine to machine
+    return shlex.join(["metasym", "run", experiment.name, "--out", "DIR", *flags(anywhere)])
+
+
+def flags(experiment: Experiment) -> list[str]:
+    """The command line's flags for what is not usual about ``experiment``."""
+    parts = {"paper": [], BUDGET: ["--budget", "cpu"]}.get(
+        experiment.recipe_name, ["--recipe", experiment.recipe_name]
+    )
+    usual = find(experiment.name, experiment.recipe_name).recipe
+    for field in fields(Recipe):
+        value = getattr(experiment.recipe, field.name)
+        if value != getattr(usual, field.name):
+            flag = field.name.replace("_", "-")
+            if isinstance(value, bool):
+                parts.append(f"--{flag}" if value else f"--no-{flag}")
+            else:
+                parts += [f"--{flag}", "none" if value is None else str(value)]
+    return parts
+
+
+def _run(
+    experiment: Experiment,
+    folder: Path,
+    ranks: Ranks,
+    resume: bool,
+    progress: ProgressChoice,
+    note: Callable[[str], None],
+) -> dict[str, Any]:
+    began = time.perf_counter()
+    spent = Spent(folder, afresh=not (folder / CURRENT).exists())
+    recipe = experiment.recipe
+    problem = build_problem(experiment)
+    tasks, held_out = _training_tasks(experiment, problem)
+    learner = build_learner(experiment, problem, len(tasks))
+    plan = learner.plan(Sizes.of(sample(tasks, torch.tensor([0]), 0), min(recipe.tasks_per_step, len(tasks))))
+    config = {**experiment.as_dict(), "learner": learner.describe(), "paths": as_dict(plan)}
+    for choice in plan:
+        note(str(choice))
+
+    def write_config() -> None:
+        write_json(folder / CONFIG, config)
+
+    # The folder of another run is refused by train, and stays as it was.
+    if not ranks.on_main((folder / CURRENT).exists):
+        ranks.on_main(write_config)
+    if recipe.find_steps:
+        found = _find(experiment, problem, tasks, folder, resume, progress)
+        learner = build_learner(experiment, problem, len(tasks), found)
+    records = train(
+        learner,
+        tasks,
+        outer_steps=recipe.outer_steps,
+        tasks_per_step=recipe.tasks_per_step,
+        outer_lr=recipe.outer_lr,
+        optimizer=outer_optimizer(recipe),
+        scheduler=outer_schedule(recipe),
+        clip_norm=recipe.clip_norm,
+        validation=held_out,
+        validate_every=recipe.validate_every,
+        validation_metric="accuracy" if experiment.has_classes and held_out is not None else "loss",
+        keep_best=not experiment.has_classes,  # Table 3 tests what the last step leaves
+        seed=recipe.seed,
+        out=folder,
+        checkpoint_every=recipe.checkpoint_every,
+        resume=resume,
+        on_nonfinite="skip" if recipe.on_nonfinite == "skip" else "stop",
+        progress=progress,
+        device=recipe.device,
+        autocast=outer_autocast(recipe),
+    )
+    rate, skipped = None, 0
+    try:
+        for record in records:
+            rate, skipped = record.steps_per_second, skipped + record.skipped_tasks
+            spent.note(record.step, ranks)
+    finally:
+        if rate is not None:  # a folder that was refused stays as it was
+            spent.write(ranks)
+    ranks.on_main(write_config)  # again, for a run whose config was moved away
+    trained = time.perf_counter()
+    score = tested(experiment, problem, learner)
+    per_task = score.pop("per_task")
+    result = {
+        "experiment": experiment.name,
+        "recipe": experiment.recipe_name,
+        "method": experiment.method,
+        **score,
+        "outer_steps": recipe.find_steps + recipe.outer_steps,
+        "outer_steps_per_second": rate,
+        "skipped_tasks": skipped,
+        "inner_lrs": inner_lrs(learner),
+        "filter_sizes": [s.filter_shape.numel() for s in symmetries(learner.model).values()],
+        "seed": recipe.seed,
+        "parameters": sum(p.numel() for p in learner.outer_parameters().values()),
+        "seconds": time.perf_counter() - began,
+        "test_seconds": time.perf_counter() - trained,
+        **spent.so_far(),
+        "problem": problem.description,
+        "command": command(experiment),
+        "commit": commit(),
+        "versions": {
+            "metasym": metasym.__version__,
+            "torch": torch.__version__,
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+        },
+        "threads": torch.get_num_threads(),
+        "config": config,
+        "per_task": per_task,
+    }
+
+    def write_result() -> dict[str, Any]:
+        if recipe.validate_every:
+            result["curve"] = learning_curve(folder)
+        write_json(folder / RESULT, result)
+        return read_result(folder / RESULT)
+
+    return ranks.on_main(write_result)
+
+
+def _find(
+    experiment: Experiment,
+    problem: AnyProblem,
+    tasks: Tasks,
+    folder: Path,
+    resume: bool,
+    progress: ProgressChoice,
+) -> nn.Module:
+    """The first stage of a recipe with ``find_steps``: learn U under a nuclear norm, drop what it prunes.
+
+    Its own folder inside the run's holds its checkpoints. An inner problem with a firm penalty and a U that
+    starts small keep directions off until they earn their place; the norm then sets the others to 0.
+    """
+    recipe = experiment.recipe
+    learner = _finder(experiment, problem, tasks)
+    records = train(
+        learner,
+        tasks,
+        outer_steps=recipe.find_steps,
+        tasks_per_step=recipe.tasks_per_step,
+        optimizer=lambda parameters: NuclearAdam(parameters, lr=recipe.find_lr, nuclear=recipe.nuclear),
+        seed=int(mix(recipe.seed, _FIND)),
+        out=folder / FIND,
+        checkpoint_every=recipe.checkpoint_every,
+        resume=resume,
+        progress=progress,
+        device=recipe.device,
+        autocast=outer_autocast(recipe),
+    )
+    for _ in records:
+        pass
+    compress(learner.model, equal=recipe.find_equal)
+    return learner.model
+
+
+def _finder(experiment: Experiment, problem: AnyProblem, tasks: Tasks) -> Learner:
+    """The learner of the first stage: as the recipe says, but for its own solver and penalty."""
+    recipe = experiment.recipe
+    solver = recipe.solver if recipe.find_solver == "same" else recipe.find_solver
+    return build_learner(experiment.replace(solver=solver, penalty=recipe.find_penalty), problem, len(tasks))
+
+
+def _found_model(experiment: Experiment, problem: AnyProblem, tasks: Tasks, folder: Path) -> nn.Module | None:
+    """The model that a finished first stage has left; None for a recipe without one."""
+    if not experiment.recipe.find_steps:
+        return None
+    learner = load(folder / FIND / CURRENT, _finder(experiment, problem, tasks))
+    compress(learner.model, equal=experiment.recipe.find_equal)
+    return learner.model
+
+
+def _training_tasks(experiment: Experiment, problem: AnyProblem) -> tuple[Tasks, Tasks | None]:
+    """The tasks to train on, and those held out for validation."""
+    if isinstance(problem, ImageProblem):
+        return problem.train, problem.validation if experiment.recipe.validate_every else None
+    fraction = experiment.recipe.validation_fraction
+    if fraction == 0:
+        return problem.train, None
+    return hold_out(problem.train, fraction, experiment.data_seed)

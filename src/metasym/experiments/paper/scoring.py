@@ -1,0 +1,81 @@
+"""What a finished run has to say of itself: its test score, its step sizes, its learning curve."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from metasym.experiments.paper.build import AnyProblem
+from metasym.experiments.paper.config import Experiment
+from metasym.learners import Learner
+from metasym.tasks.sampling import mix, sample
+from metasym.training.evaluation import evaluate
+from metasym.training.metrics import NAME
+from metasym.types import Score, Tasks
+
+_TEST_EPISODES = 13
+DIVERGED = 10.0
+"""A task whose error is this many times the mean square of the targets has diverged, finite or not."""
+_CHUNKS = {"translation": 256, "rotation": 32, "aug-omniglot": 16, "aug-miniimagenet": 8}
+"""Test tasks held in memory at once."""
+
+
+def test_seed(experiment: Experiment) -> int:
+    """The seed of the test episodes: of which images are support and how query images are augmented."""
+    return int(mix(experiment.data_seed, _TEST_EPISODES))
+
+
+def test_score(experiment: Experiment, problem: AnyProblem, learner: Learner) -> Score:
+    """The score on all test tasks, always with the same episodes."""
+    return evaluate(
+        learner,
+        problem.test,
+        metric="accuracy" if experiment.has_classes else "loss",
+        seed=test_seed(experiment),
+        tasks_per_chunk=_CHUNKS[experiment.problem.partition("/")[0]],
+    )
+
+
+def tested(experiment: Experiment, problem: AnyProblem, learner: Learner) -> dict[str, Any]:
+    """The test score as ``result.json`` has it (without the scores of single tasks), and those."""
+    score = test_score(experiment, problem, learner)
+    found: dict[str, Any] = {
+        "metric": experiment.metric,
+        "mean": score.mean,
+        "ci95": score.ci95,
+        "median": score.median,
+        "diverged": score.diverged,
+    }
+    if not experiment.has_classes:
+        square = _target_square(problem.test)
+        found["diverged"] = int((~(np.asarray(score.per_task) <= DIVERGED * square)).sum())
+        found["target_mean_square"] = square
+    return {**found, "per_task": list(score.per_task)}
+
+
+def learning_curve(folder: Path) -> dict[str, list[float]]:
+    """The validations of a run, and the outer loss averaged over the steps since the one before."""
+    curve: dict[str, list[float]] = {"step": [], "validation": [], "outer_loss": []}
+    losses: list[float] = []
+    for line in (folder / NAME).read_text().splitlines():
+        record = json.loads(line)
+        losses.append(record["outer_loss"])
+        if record["validation"] is not None:
+            curve["step"].append(record["step"])
+            curve["validation"].append(record["validation"])
+            curve["outer_loss"].append(sum(losses) / len(losses))
+            losses = []
+    return curve
+
+
+def _target_square(tasks: Tasks, most: int = 256) -> float:
+    """The mean square of the test tasks' targets (of the first ``most``): the error of predicting zero."""
+    total, count = 0.0, min(len(tasks), most)
+    for start in range(0, count, 32):
+        ids = torch.arange(start, min(start + 32, count))
+        total += float(sample(tasks, ids, 0).query.y.double().square().mean()) * len(ids)
+    return total / count

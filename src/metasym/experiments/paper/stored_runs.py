@@ -1,0 +1,45 @@
+"""Whether a file that is there already belongs to the run that is asked for."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+from metasym.experiments.paper.config import Experiment, Recipe
+from metasym.experiments.result_files import CONFIG, RESULT
+from metasym.types import MetasymError
+
+_FREE = ("device", "threads", "chunk_size", "checkpoint_every", "data")
+"""Fields of a recipe that do not say what is computed: a result with others is still this one's."""
+_MOST_SHOWN = 4
+"""Differing fields that an error names; the rest it counts."""
+
+
+def same_run(stored: dict[str, Any], experiment: Experiment, path: Path) -> None:
+    """Refuse the file ``path``, with the config ``stored``, of another run than ``experiment``'s.
+
+    The error names what differs, and the run's folder or, for a small result file, the file itself.
+    """
+    wanted = json.loads(json.dumps(experiment.as_dict()))
+    ours, theirs = dict(wanted.pop("recipe")), stored.get("recipe")
+    # A field that the file does not know yet had the default when it was written.
+    theirs = {**dataclasses.asdict(Recipe()), **theirs} if isinstance(theirs, dict) else {}
+    pairs = [(key, wanted[key], stored.get(key)) for key in wanted]
+    pairs += [(key, ours[key], theirs.get(key)) for key in ours if key not in _FREE]
+    differing = [(key, expected, found) for key, expected, found in pairs if expected != found]
+    if not differing:
+        return
+    shown = differing[:_MOST_SHOWN]
+    expected = ", ".join(f"{key} {value!r}" for key, value, _ in shown)
+    found = ", ".join(f"{value!r}" for _, _, value in shown)
+    more = f" ({len(differing) - len(shown)} more fields differ)" if len(differing) > len(shown) else ""
+    if path.name in (CONFIG, RESULT):
+        raise MetasymError(
+            f"{path.parent}: expected an empty folder or a run with {expected}, found one with {found}{more}"
+        )
+    raise MetasymError(
+        f"{path}: expected a result with {expected}, found one with {found}{more}; "
+        "move it away to run again, or choose another folder for results"
+    )

@@ -1,0 +1,58 @@
+"""What a run has cost so far, over all its starts: processor time and memory, kept beside its checkpoints."""
+
+from __future__ import annotations
+
+import resource
+import sys
+from pathlib import Path
+from typing import Any
+
+from metasym.storage.json_files import read_json, write_json
+from metasym.training.distributed import Ranks
+
+NAME = "spent.json"
+_EVERY = 50
+"""Steps between two notes: a run that is killed forgets at most so many."""
+
+
+class Spent:
+    """Adds this process to what earlier ones have noted in ``folder``; a run from the beginning starts at zero."""
+
+    def __init__(self, folder: Path, *, afresh: bool) -> None:
+        self.path = folder / NAME
+        before: dict[str, Any] = {}
+        if not afresh and self.path.exists():
+            before = read_json(self.path, "what a run has cost")
+        self._before = float(before.get("cpu_seconds", 0.0))
+        self._memory = float(before.get("peak_memory_mb", 0.0))
+        self._starts = int(before.get("starts", 0)) + 1
+        self._began = _cpu_seconds()
+
+    def so_far(self) -> dict[str, float | int]:
+        """Processor time in seconds, the most memory that any of the processes held (MiB), and their number."""
+        return {
+            "cpu_seconds": self._before + _cpu_seconds() - self._began,
+            "peak_memory_mb": max(self._memory, peak_memory()),
+            "starts": self._starts,
+        }
+
+    def note(self, step: int, ranks: Ranks) -> None:
+        """Write it down every now and then."""
+        if step % _EVERY == 0:
+            self.write(ranks)
+
+    def write(self, ranks: Ranks) -> None:
+        """Write it down; of several processes only the first does."""
+        if ranks.main:
+            write_json(self.path, self.so_far())
+
+
+def peak_memory() -> float:
+    """The most memory that this process has held, in MiB."""
+    unit = 1 if sys.platform == "darwin" else 1024  # bytes there, KiB elsewhere
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
+
+
+def _cpu_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime

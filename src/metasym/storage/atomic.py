@@ -1,0 +1,54 @@
+"""Files that are written whole or not at all, and read with one line about what is wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+from metasym.storage.serialization import CheckpointError
+from metasym.types import MetasymError
+
+
+def write_atomically(
+    path: Path, data: bytes, *, keep: Path | None = None, what: str = "a checkpoint"
+) -> None:
+    """Write ``data`` so that ``path`` holds either what it held or all of ``data``, whatever happens when.
+
+    The file that was there is moved to ``keep`` first. A kill between the two renames leaves ``keep``
+    alone, which is whole; the bytes are on the disk before either rename, and the renames before return.
+    """
+    temporary = path.with_name(path.name + ".tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        if keep is not None:
+            with contextlib.suppress(FileNotFoundError):
+                path.replace(keep)
+        temporary.replace(path)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise MetasymError(f"{path}: expected to write {what}, found {error.strerror}") from None
+
+
+def read_bytes(path: Path) -> bytes:
+    """The bytes of a file, or one line that says why not."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise CheckpointError(f"{path}: expected a checkpoint, found {error.strerror}") from None
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it, or say in one line why not."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise MetasymError(f"{folder}: expected a folder to write to, found {error.strerror}") from None

@@ -1,0 +1,105 @@
+"""Files and folders that belong to one process while it lives: the operating system ends a lock with the process that holds it.
+
+A file that nobody holds any more was left by a process that was killed, and can be removed by any other. Whoever
+removes one holds it meanwhile, and whoever gets hold of one looks whether it is still there: so no two processes
+take themselves for the only one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, BinaryIO
+
+from metasym.types import MetasymError
+
+_WITHOUT_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
+"""What some network file systems answer: there processes may do the same work twice, but spoil nothing."""
+
+
+class FolderLock:
+    """Holds a folder for one run: no second process writes into it until :meth:`release` or this one's death.
+
+    The lock is the operating system's, on the folder itself: nothing is left behind to be cleaned up.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._handle = os.open(folder, os.O_RDONLY)
+        except OSError as error:
+            raise MetasymError(f"{folder}: expected a folder, found {error.strerror}") from None
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._handle)
+            raise MetasymError(
+                f"{folder}: expected a folder that no other run writes to, found one that is training there now"
+            ) from None
+        except OSError:  # a file system without locks: as before there were any
+            pass
+
+    def release(self) -> None:
+        """Let others in."""
+        os.close(self._handle)
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock for ``path``; processes that want it too wait. Its file is gone afterwards."""
+    lock = path.with_name(path.name + ".lock")
+    while True:
+        with lock.open("ab") as file:
+            held = _hold(file)
+            if held and _is_gone(file):
+                continue  # its last holder removed it: the lock is a new file by now
+            try:
+                yield
+            finally:
+                if held:
+                    lock.unlink(missing_ok=True)
+            return
+
+
+@contextlib.contextmanager
+def temporary(path: Path) -> Iterator[tuple[BinaryIO, Path]]:
+    """A new file beside ``path``, held while it is written; removed unless it has been moved to its place."""
+    while True:
+        handle, name = tempfile.mkstemp(prefix=f"{path.name}.", suffix=".tmp", dir=path.parent)
+        with os.fdopen(handle, "wb") as file:
+            if _hold(file) and _is_gone(file):
+                continue  # removed before we held it
+            try:
+                yield file, Path(name)
+            finally:
+                Path(name).unlink(missing_ok=True)
+            return
+
+
+def remove_abandoned(folder: Path, suffix: str) -> None:
+    """Remove locks and temporary files for names that end in ``suffix`` whose processes are no more."""
+    for left in [*folder.glob(f"*{suffix}.*.tmp"), *folder.glob(f"*{suffix}.lock")]:
+        with contextlib.suppress(OSError), left.open("rb+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not _is_gone(file):
+                left.unlink()
+
+
+def _hold(file: IO[bytes]) -> bool:
+    """Wait until nobody else holds the file; False where the file system has no locks."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX)
+    except OSError as error:
+        if error.errno not in _WITHOUT_LOCKS:
+            raise
+        return False
+    return True
+
+
+def _is_gone(file: IO[bytes]) -> bool:
+    return os.fstat(file.fileno()).st_nlink == 0

@@ -1,0 +1,1 @@
+"""vec(W) = U v: symmetry matrices, and how they get into a model and out of it again."""

@@ -1,0 +1,384 @@
+"""Put symmetries into any model, take them out again, and say which parameter is which.
+
+Built on ``torch.nn.utils.parametrize``: the filter v is the parametrization's ``original``, the
+``Symmetry`` is its module. Tied weights stay tied: every place that shares a weight gets the same
+symmetry and the same filter.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import parametrize
+
+from metasym.symmetry.matrices import DenseSymmetry, KroneckerSymmetry, Symmetry
+from metasym.symmetry.selection import Select, select_layers
+from metasym.types import MetasymError, Params
+
+MakeSymmetry = Callable[[str, nn.Module], Symmetry | None]
+KINDS = ("kronecker", "dense")
+_ORDER = "_metasym_parameter_order"
+
+
+@dataclass(frozen=True)
+class Split:
+    """A model's parameters by their part in the reparameterization, each by qualified name."""
+
+    U: Params = field(default_factory=dict)
+    """Learned symmetry matrices (or their Kronecker factors)."""
+    v: Params = field(default_factory=dict)
+    """Filters."""
+    other: Params = field(default_factory=dict)
+    """Everything else: biases, norms, layers that were not reparameterized."""
+    frozen: Params = field(default_factory=dict)
+    """Frozen symmetry matrices: buffers, which nothing trains."""
+
+
+class JointWeight(nn.Module):
+    """The weight's part of a symmetry that makes weight and bias together from one filter.
+
+    The paper's appended input of 1: the symmetry's weight is ``[out, inputs + 1]`` and its last column
+    is the bias.
+    """
+
+    def __init__(self, symmetry: Symmetry, weight_shape: torch.Size, bias: Tensor) -> None:
+        super().__init__()
+        self.symmetry = symmetry
+        self.weight_shape = weight_shape
+        self._start = bias.detach().clone()
+        self._list: tuple[
+            parametrize.ParametrizationList, ...
+        ] = ()  # a tuple: not a submodule of its own part
+
+    def forward(self, v: Tensor) -> Tensor:
+        """``v [*filter_shape] -> W [*weight_shape]``."""
+        joint: Tensor = self.symmetry(v)
+        return joint[:, :-1].reshape(self.weight_shape)
+
+    def bias(self, v: Tensor) -> Tensor:
+        """``v [*filter_shape] -> bias [out]``."""
+        joint: Tensor = self.symmetry(v)
+        return joint[:, -1]
+
+    def right_inverse(self, W: Tensor) -> Tensor:
+        """Least squares on the weight and the bias that the layer has now."""
+        bias = self.bias(self._list[0].original).detach() if self._list else self._start
+        joint = torch.cat([W.reshape(W.shape[0], -1), bias.unsqueeze(1).to(W)], dim=1)
+        return self.symmetry.right_inverse(joint)
+
+
+class JointBias(nn.Module):
+    """The bias's part: reads the filter that the weight of the same layer owns."""
+
+    def __init__(self, weight: parametrize.ParametrizationList) -> None:
+        super().__init__()
+        self._weight = (weight,)  # in a tuple: a second registration would list its parameters twice
+
+    def forward(self, _: Tensor) -> Tensor:
+        """``[0] -> bias [out]``."""
+        (weight,) = self._weight
+        joint = weight[0]
+        assert isinstance(joint, JointWeight)
+        return joint.bias(weight.original)
+
+
+def reparameterize(
+    model: nn.Module,
+    kind: str | MakeSymmetry = "kronecker",
+    *,
+    select: Select = None,
+    filter_size: int | Sequence[int] | None = None,
+    bias: str = "plain",
+    learnable: bool | None = None,
+    std: float | None = None,
+    filter_std: float | None = None,
+    generator: torch.Generator | None = None,
+) -> nn.Module:
+    """Reparameterize, in place, the weights of ``model``'s Linear and ConvNd layers; return the model.
+
+    ``kind`` is ``"kronecker"`` (square factors that start as identities: the model computes what it
+    did), ``"dense"`` (``filter_size`` columns drawn from N(0, std^2), or the identity without it), or a
+    callable ``(name, module) -> Symmetry | None``, where None leaves that layer plain.
+    ``select`` picks layers by name pattern, type, list of those, or callable ``(name, module) -> bool``.
+    Tied weights stay tied: every place that shares a chosen weight is reparameterized with it.
+    ``learnable`` (default True) and ``std`` (default 0.01) say how U is made; a callable decides for itself.
+    ``bias="joint"`` makes each bias part of the symmetry, by the paper's appended input of 1; the weight then
+    counts as a matrix ``[out, inputs + 1]``, for a convolution too (two Kronecker factors, none for space).
+    Layers without a bias stay as they are. The filter starts at the least-squares fit of the weight, or is
+    drawn from N(0, filter_std^2).
+    """
+    if bias not in ("plain", "joint"):
+        raise MetasymError(f"expected bias to be 'plain' or 'joint', found {bias!r}")
+    if filter_std is not None and not 0 <= filter_std < math.inf:
+        raise MetasymError(f"expected filter_std >= 0, found {filter_std!r}")
+    if isinstance(kind, str):
+        learned, spread = learnable is None or learnable, 0.01 if std is None else std
+        make: MakeSymmetry = _maker(kind, filter_size, bias, learned, spread, generator)
+    elif callable(kind) and not isinstance(kind, Symmetry | type):
+        given = {"filter_size": filter_size, "learnable": learnable, "std": std}
+        unused = [name for name, value in given.items() if value is not None]
+        if unused:
+            raise MetasymError(
+                f"expected {', '.join(unused)} only with a named kind, found a callable beside it"
+            )
+        make = kind
+    else:
+        raise MetasymError(
+            f"expected kind to be one of {', '.join(KINDS)} or a callable (name, module) -> Symmetry | None, "
+            f"found {kind!r}"
+        )
+    chosen = select_layers(model, select)
+    # Everything is made and checked before anything is changed: an error leaves the model as it was.
+    sites = _sites(model)
+    plan: dict[int, tuple[Symmetry, nn.Module]] = {}
+    for name, module in chosen:
+        if id(module.weight) in plan:
+            continue
+        symmetry = make(name, module)
+        if symmetry is not None:
+            _check_fit(symmetry, name, module, bias, sites)
+            plan[id(module.weight)] = (symmetry, module)
+    if not plan:
+        raise MetasymError(
+            f"expected at least one layer with a symmetry, found None for all {len(chosen)} layers"
+        )
+    trainable = {key: bool(module.weight.requires_grad) for key, (_, module) in plan.items()}
+    for key, (symmetry, module) in plan.items():
+        if bias == "joint" and module.bias is not None:
+            _install_joint(module, symmetry)
+        else:
+            _install(sites[key], symmetry)
+        if not trainable[key]:
+            symmetry.requires_grad_(False)  # a frozen weight stays frozen
+        if filter_std is not None:
+            original = _list_of(module, "weight").original
+            drawn = filter_std * torch.randn(original.shape, generator=generator, dtype=original.dtype)
+            with torch.no_grad():
+                original.copy_(drawn)
+    return model
+
+
+def bake(model: nn.Module) -> nn.Module:
+    """Replace, in place, every symmetry by the weight it produces; return the model.
+
+    What remains are plain modules with the parameters' names and shapes of before.
+    """
+    baked: dict[int, nn.Parameter] = {}
+    for module in list(model.modules()):
+        for name in _symmetric_names(module):
+            plist = _list_of(module, name)
+            if len(plist) > 1:
+                raise MetasymError(
+                    f"expected a symmetry alone on {name!r} of {type(module).__name__}, found "
+                    f"{type(plist[1]).__name__} on top of it: remove that first"
+                )
+            # A joint bias has no filter of its own: it is trained where its layer's weight is.
+            owner = _list_of(module, "weight") if isinstance(plist[0], JointBias) else plist
+            key = id(plist.original)
+            if key not in baked:
+                with torch.no_grad():
+                    value = plist().clone()
+                baked[key] = nn.Parameter(value, requires_grad=owner.original.requires_grad)
+            _replace(module, name, baked[key])
+    if not baked:
+        raise MetasymError(f"expected a reparameterized model, found no symmetry in {type(model).__name__}")
+    return model
+
+
+def split(model: nn.Module) -> Split:
+    """Which parameters of ``model`` are U, which are v, which are neither: by module type, not by name."""
+    result = Split()
+    u_ids = {id(p) for m in model.modules() if isinstance(m, Symmetry) for p in m.parameters()}
+    v_ids = {id(plist.original) for _, plist in symmetric_lists(model)}
+    for name, parameter in model.named_parameters():
+        part = result.U if id(parameter) in u_ids else result.v if id(parameter) in v_ids else result.other
+        part[name] = parameter
+    for name, module in model.named_modules():
+        if isinstance(module, Symmetry):
+            result.frozen.update({f"{name}.{n}": b for n, b in module.named_buffers()})
+    return result
+
+
+def symmetries(model: nn.Module) -> dict[str, Symmetry]:
+    """The symmetry of each reparameterized layer, by the layer's name."""
+    found: dict[str, Symmetry] = {}
+    for name, plist in symmetric_lists(model):
+        head = plist[0]
+        found[name] = head.symmetry if isinstance(head, JointWeight) else head  # type: ignore[assignment]
+    return found
+
+
+def symmetric_lists(model: nn.Module) -> list[tuple[str, parametrize.ParametrizationList]]:
+    """Each reparameterized layer's name and the parametrization that holds its filter."""
+    return [
+        (layer, _list_of(module, name))
+        for layer, module in model.named_modules()
+        for name in _symmetric_names(module)
+        if not isinstance(_list_of(module, name)[0], JointBias)
+    ]
+
+
+def _maker(
+    kind: str,
+    filter_size: int | Sequence[int] | None,
+    bias: str,
+    learnable: bool,
+    std: float,
+    generator: torch.Generator | None,
+) -> MakeSymmetry:
+    if kind not in KINDS:
+        raise MetasymError(f"expected kind to be one of {', '.join(KINDS)} or a callable, found {kind!r}")
+    if kind == "dense" and not (filter_size is None or isinstance(filter_size, int)):
+        raise MetasymError(
+            f"expected filter_size of a dense symmetry to be one number, found {filter_size!r}"
+        )
+    if kind == "kronecker" and isinstance(filter_size, int):
+        raise MetasymError(
+            f"expected filter_size of a Kronecker symmetry to be a shape, found {filter_size!r}"
+        )
+
+    def make(name: str, module: nn.Module) -> Symmetry:
+        weight = module.weight
+        assert isinstance(weight, Tensor)
+        shape = _joint_shape(module) if bias == "joint" and module.bias is not None else weight.shape
+        common = {"learnable": learnable, "std": std, "generator": generator}
+        try:
+            if kind == "dense":
+                return DenseSymmetry(shape, filter_size, dtype=weight.dtype, device=weight.device, **common)  # type: ignore[arg-type]
+            return KroneckerSymmetry(shape, filter_size, dtype=weight.dtype, device=weight.device, **common)  # type: ignore[arg-type]
+        except MetasymError as error:
+            raise MetasymError(f"module {name!r}: {error}") from None
+
+    return make
+
+
+def _joint_shape(module: nn.Module) -> torch.Size:
+    weight = module.weight
+    assert isinstance(weight, Tensor)
+    return torch.Size([weight.shape[0], weight[0].numel() + 1])
+
+
+def _check_fit(
+    symmetry: Symmetry, name: str, module: nn.Module, bias: str, sites: dict[int, list[tuple[nn.Module, str]]]
+) -> None:
+    if not isinstance(symmetry, Symmetry):
+        raise MetasymError(f"module {name!r}: expected a Symmetry or None, found {type(symmetry).__name__}")
+    weight = module.weight
+    assert isinstance(weight, Tensor)
+    joint = bias == "joint" and module.bias is not None
+    if joint and "bias" not in module._parameters:
+        raise MetasymError(
+            f"module {name!r}: expected a plain bias with bias='joint', found a parametrized one"
+        )
+    for part in ("weight", "bias") if joint else ():
+        places = len(sites[id(module._parameters[part])])
+        if places > 1:
+            raise MetasymError(
+                f"module {name!r}: expected a {part} of its own with bias='joint', found one tied in {places} places"
+            )
+    want = _joint_shape(module) if joint else weight.shape
+    if symmetry.weight_shape != want:
+        raise MetasymError(
+            f"module {name!r}: expected a symmetry for a weight of shape {tuple(want)}, "
+            f"found one for {tuple(symmetry.weight_shape)}"
+        )
+    tensors = [*symmetry.parameters(), *symmetry.buffers()]
+    if tensors and tensors[0].dtype != weight.dtype:
+        raise MetasymError(
+            f"module {name!r}: expected a symmetry of type {weight.dtype}, found {tensors[0].dtype}"
+        )
+
+
+def _sites(model: nn.Module) -> dict[int, list[tuple[nn.Module, str]]]:
+    """Every place (module, parameter name) that holds each parameter, by the parameter's id."""
+    found: dict[int, list[tuple[nn.Module, str]]] = {}
+    for module in model.modules():
+        for name, parameter in module._parameters.items():
+            if parameter is not None:
+                found.setdefault(id(parameter), []).append((module, name))
+    return found
+
+
+def _remember_order(module: nn.Module) -> None:
+    """The order of a module's parameters before the first symmetry, for ``bake`` to restore."""
+    if not hasattr(module, _ORDER):
+        setattr(module, _ORDER, tuple(module._parameters))
+
+
+def _install(places: list[tuple[nn.Module, str]], symmetry: Symmetry) -> None:
+    first: parametrize.ParametrizationList | None = None
+    for module, name in places:
+        _remember_order(module)
+        if first is not None:  # tied: register on a copy of its own, then share the first one's filter
+            shared = module._parameters[name]
+            assert shared is not None
+            module._parameters[name] = nn.Parameter(
+                first().detach().clone(), requires_grad=shared.requires_grad
+            )
+        parametrize.register_parametrization(module, name, symmetry, unsafe=True)
+        plist = _list_of(module, name)
+        if first is None:
+            first = plist
+        else:
+            plist.original = first.original
+
+
+def _install_joint(module: nn.Module, symmetry: Symmetry) -> None:
+    weight, bias = module.weight, module.bias
+    assert isinstance(weight, Tensor)
+    assert isinstance(bias, Tensor)
+    _remember_order(module)
+    joint = JointWeight(symmetry, weight.shape, bias)
+    parametrize.register_parametrization(module, "weight", joint, unsafe=True)
+    joint._list = (_list_of(module, "weight"),)
+    # The bias owns nothing: a buffer of no entries stands where parametrize wants an original.
+    del module._parameters["bias"]
+    module.register_buffer("bias", weight.detach().new_empty(0), persistent=False)
+    parametrize.register_parametrization(module, "bias", JointBias(_list_of(module, "weight")), unsafe=True)
+
+
+def _symmetric_names(module: nn.Module) -> list[str]:
+    """The tensors of this very module that a symmetry makes; the bias first, as it reads the weight's v."""
+    if not parametrize.is_parametrized(module):
+        return []
+    lists = module.parametrizations
+    assert isinstance(lists, nn.ModuleDict)
+    kinds = (Symmetry, JointWeight, JointBias)
+    return sorted(n for n, plist in lists.items() if isinstance(plist[0], kinds))  # type: ignore[index]
+
+
+def _list_of(module: nn.Module, name: str) -> parametrize.ParametrizationList:
+    lists = module.parametrizations
+    assert isinstance(lists, nn.ModuleDict)
+    plist = lists[name]
+    assert isinstance(plist, parametrize.ParametrizationList)
+    return plist
+
+
+def _replace(module: nn.Module, name: str, parameter: nn.Parameter) -> None:
+    """Put a plain parameter where a parametrization was.
+
+    Not ``parametrize.remove_parametrizations``: that deletes the property from the module's class, which
+    copies of the module share, and so breaks the model that a baked copy was made from.
+    """
+    lists = module.parametrizations
+    assert isinstance(lists, nn.ModuleDict)
+    del lists[name]
+    patched = type(module)
+    plain = patched.__bases__[0]
+    if len(lists):
+        kept = {k: v for k, v in vars(patched).items() if k not in (name, "__dict__", "__weakref__")}
+        module.__class__ = type(patched.__name__, (plain,), kept)
+    else:
+        del module.parametrizations
+        module.__class__ = plain
+    module.register_parameter(name, parameter)
+    order = getattr(module, _ORDER, ())
+    ranked = sorted(module._parameters, key=lambda n: order.index(n) if n in order else len(order))
+    module._parameters = {n: module._parameters[n] for n in ranked}
+    if not len(lists):
+        vars(module).pop(_ORDER, None)

@@ -1,0 +1,1 @@
+"""The outer loop with its checkpoints, processes, signals and progress."""

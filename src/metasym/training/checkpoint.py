@@ -1,0 +1,139 @@
+"""Checkpoint files: written atomically, verified before use, the one before always kept."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from torch import Tensor
+
+from metasym.learners.base import Learner
+from metasym.storage.atomic import read_bytes, write_atomically
+from metasym.storage.serialization import CheckpointError, pack, unpack
+
+CURRENT = "checkpoint.safetensors"
+PREVIOUS = "checkpoint.previous.safetensors"
+CONFIG = "config.json"
+
+AnyLearner = TypeVar("AnyLearner", bound=Learner)
+
+
+def save(learner: Learner, path: str | os.PathLike[str]) -> None:
+    """Write all that the learner has meta-learned (model, step sizes, ...) to ``path``, atomically."""
+    write_atomically(Path(path), pack({"learner": learner.state_dict(), "describe": learner.describe()}))
+
+
+def load(path: str | os.PathLike[str], learner: AnyLearner, *, best: bool = True) -> AnyLearner:
+    """Put the state stored at ``path`` into ``learner``, in place, and return it. Executes no code.
+
+    ``path`` is a file of :func:`save` or a training checkpoint. Of a training checkpoint the parameters
+    that were best in validation are taken where it holds any; ``best=False`` takes the latest.
+    """
+    stored = unpack(read_bytes(Path(path)), str(path))
+    check_learner(learner, stored, str(path), method_only=True)
+    chosen = stored["best"]["state"] if best and stored.get("best") else stored["learner"]
+    learner.load_state_dict(chosen)
+    return learner
+
+
+def check_learner(
+    learner: Learner, stored: Mapping[str, Any], name: str, *, method_only: bool = False
+) -> None:
+    """Refuse state of another learner, or of a model with other names, shapes or types of tensors."""
+    expected, found = plain(learner.describe()), plain(stored.get("describe", {}))
+    if method_only:
+        expected, found = {"method": expected.get("method")}, {"method": found.get("method")}
+    check_equal(expected, found, name)
+    own, other = learner.state_dict(), stored["learner"]
+    for key in [*own, *other]:
+        if key not in other or key not in own:
+            raise CheckpointError(
+                f"{name}: expected {'a tensor' if key in own else 'no tensor'} {key}, "
+                f"found {'none' if key in own else 'one'}: a checkpoint of another model"
+            )
+        if isinstance(own[key], Tensor) and _kind(own[key]) != _kind(other[key]):
+            raise CheckpointError(
+                f"{name}: expected {key} to be {_kind(own[key])}, found {_kind(other[key])}: "
+                "a checkpoint of another model"
+            )
+
+
+def check_equal(expected: Any, found: Any, name: str, path: str = "") -> None:
+    """Refuse a checkpoint whose settings differ, naming the first that does."""
+    if isinstance(expected, dict) and isinstance(found, dict):
+        for key in [*expected, *found]:
+            check_equal(expected.get(key), found.get(key), name, f"{path}.{key}".lstrip("."))
+    elif expected != found:
+        raise CheckpointError(
+            f"{name}: expected {path} {expected!r}, found {found!r}: a checkpoint of another run"
+        )
+
+
+def plain(value: Any) -> Any:
+    """``value`` as JSON gives it back: tuples as lists, keys as text."""
+    return json.loads(json.dumps(value))
+
+
+def _kind(value: Any) -> str:
+    if not isinstance(value, Tensor):
+        return type(value).__name__
+    return f"{str(value.dtype).removeprefix('torch.')} {list(value.shape)}"
+
+
+class Checkpoints:
+    """The checkpoints of one training run: the current one and the one before it, in one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.current = folder / CURRENT
+        self.previous = folder / PREVIOUS
+
+    def open(self, *, resume: bool, check: Callable[[dict[str, Any], str], None]) -> bytes | None:
+        """The bytes to resume from, verified and passed by ``check(state, name)``; ``None``: a fresh start.
+
+        The folder exists, and is locked. Left-overs of killed runs are removed. Where the newest checkpoint
+        cannot be used, the error names the older one if that can be; nothing is moved or deleted.
+        """
+        found = [path for path in (self.current, self.previous) if path.exists()]
+        if found and not resume:
+            raise CheckpointError(
+                f"{self.folder}: expected a folder without a run, found {found[0].name}; "
+                "resume that run or choose another folder"
+            )
+        self.current.with_name(self.current.name + ".tmp").unlink(missing_ok=True)
+        if not found:
+            return None
+        try:
+            return self._verified(found[0], check)
+        except CheckpointError as error:
+            raise CheckpointError(f"{error}{self._older(found[1:], check)}") from None
+
+    def write(self, state: dict[str, Any]) -> None:
+        """Make ``state`` the current checkpoint and keep the one before."""
+        write_atomically(self.current, pack(state), keep=self.previous)
+
+    def write_settings(self, settings: dict[str, Any]) -> None:
+        """Write ``config.json`` for readers of the folder, unless the program has put one there itself."""
+        path = self.folder / CONFIG
+        if not path.exists():
+            text = json.dumps(settings, indent=1, default=str)
+            write_atomically(path, f"{text}\n".encode(), what="the settings")
+
+    def _verified(self, path: Path, check: Callable[[dict[str, Any], str], None]) -> bytes:
+        data = read_bytes(path)
+        state = unpack(data, str(path))
+        if "run" not in state:
+            raise CheckpointError(f"{path}: expected a training checkpoint, found a saved learner")
+        check(state, str(path))
+        return data
+
+    def _older(self, paths: list[Path], check: Callable[[dict[str, Any], str], None]) -> str:
+        for path in paths:
+            with contextlib.suppress(CheckpointError):
+                step = unpack(self._verified(path, check), str(path))["step"]
+                return f"; the one before it is good: {path} (step {step}), rename it to {CURRENT} to go on"
+        return ""

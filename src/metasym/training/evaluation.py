@@ -1,0 +1,101 @@
+"""Per-task scores on test tasks, with their mean and the 95 % interval over tasks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from scipy.special import stdtrit
+from torch import nn
+
+from metasym.adaptation.functional import evaluating
+from metasym.learners.base import Learner, Metric, accuracy
+from metasym.tasks.sampling import check_seed, explained, sample
+from metasym.training.distributed import connect
+from metasym.types import MetasymError, Score, Tasks
+
+MetricChoice = Literal["loss", "accuracy"] | Metric
+
+
+def evaluate(
+    learner: Learner,
+    tasks: Tasks,
+    *,
+    inner_steps: int | None = None,
+    metric: MetricChoice = "loss",
+    seed: int = 0,
+    tasks_per_chunk: int = 32,
+    ids: Sequence[int] | None = None,
+) -> Score:
+    """Adapt to the support set of every task (or of those in ``ids``) and score on its query set.
+
+    ``metric``: ``"loss"`` (the learner's own), ``"accuracy"``, or ``metric(prediction, target) -> scalar``
+    for one task. ``inner_steps`` defaults to the learner's number for test time. An equal ``seed`` gives
+    equal episodes. The learner is in evaluation mode meanwhile (no dropout). Memory is that of
+    ``tasks_per_chunk`` tasks. Under ``torchrun`` every rank has to call this: whole chunks are split over
+    the ranks, and all ranks return the same Score as one process does.
+    """
+    check_seed(seed)
+    chosen = torch.as_tensor(range(len(tasks)) if ids is None else list(ids))
+    if len(chosen) == 0:
+        raise MetasymError("expected at least one task to evaluate on, found none")
+    if chosen.is_floating_point() or chosen.ndim != 1:
+        raise MetasymError(f"expected ids to be a list of whole numbers, found {ids!r:.80}")
+    chosen = chosen.to(torch.int64)
+    wrong = chosen[(chosen < 0) | (chosen >= len(tasks))]
+    if len(wrong) > 0:
+        raise MetasymError(f"expected ids from 0 to {len(tasks) - 1}, found {int(wrong[0])}")
+    if tasks_per_chunk < 1:
+        raise MetasymError(f"expected tasks_per_chunk >= 1, found {tasks_per_chunk}")
+    function, name = resolve_metric(learner, metric)
+    device = device_of(learner)
+    ranks = connect(device)
+    scores = torch.zeros(len(chosen), dtype=torch.float64)
+    with evaluating(learner):
+        for number, start in enumerate(range(0, len(chosen), tasks_per_chunk)):
+            if number % ranks.size == ranks.rank:
+                part = slice(start, start + tasks_per_chunk)
+                episodes = sample(tasks, chosen[part], seed).to(device)
+                with explained(episodes, "evaluate"):
+                    found = learner.scores(episodes, function, inner_steps=inner_steps)
+                scores[part] = found.detach().double().cpu()
+    if ranks.size > 1:
+        scores = ranks.sum([scores.to(device)])[0].cpu()
+    return summarise(scores.numpy(), name)
+
+
+def summarise(values: np.ndarray[Any, np.dtype[np.float64]], metric: str = "loss") -> Score:
+    """The Score of per-task ``values [tasks]``; the median counts NaN as infinite."""
+    count = len(values)
+    with np.errstate(invalid="ignore", over="ignore"):
+        mean = float(values.mean())
+        spread = float(values.std(ddof=1)) if count > 1 else math.nan
+    return Score(
+        per_task=tuple(float(v) for v in values),
+        mean=mean,
+        ci95=float(stdtrit(count - 1, 0.975)) * spread / math.sqrt(count),
+        median=float(np.median(np.where(np.isnan(values), np.inf, values))),
+        metric=metric,
+        diverged=int((~np.isfinite(values)).sum()),
+    )
+
+
+def resolve_metric(learner: Learner, metric: MetricChoice) -> tuple[Metric, str]:
+    """The function that ``metric`` stands for, and its name."""
+    if callable(metric):
+        return metric, getattr(metric, "__name__", type(metric).__name__)
+    if metric == "loss":
+        return learner.loss, metric
+    if metric == "accuracy":
+        return accuracy, metric
+    raise MetasymError(f"expected metric to be 'loss', 'accuracy' or a function, found {metric!r}")
+
+
+def device_of(module: nn.Module) -> torch.device:
+    """Where the module's parameters (or buffers) are; the CPU for one without any."""
+    for tensor in (*module.parameters(), *module.buffers()):
+        return tensor.device
+    return torch.device("cpu")

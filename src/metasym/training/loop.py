@@ -1,0 +1,257 @@
+"""The outer loop: a generator of Records."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Generator
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+
+from metasym.learners.base import Learner
+from metasym.storage.locks import FolderLock
+from metasym.storage.serialization import unpack
+from metasym.tasks.sampling import check_seed
+from metasym.training.checkpoint import Checkpoints
+from metasym.training.distributed import LostRankError, connect, pick_device
+from metasym.training.evaluation import MetricChoice, device_of, resolve_metric
+from metasym.training.guard import NonFiniteError
+from metasym.training.memory import SMALL, keep_freed_memory
+from metasym.training.metrics import NAME, MetricsFile, cut_back
+from metasym.training.outer_step import (
+    OptimizerFactory,
+    OuterLoop,
+    SchedulerFactory,
+    Validation,
+    make_optimizer,
+    make_scheduler,
+)
+from metasym.training.progress import ProgressChoice, displays
+from metasym.training.signals import StopRequests, stop
+from metasym.types import MetasymError, Record, Tasks
+
+
+def train(
+    learner: Learner,
+    tasks: Tasks,
+    *,
+    outer_steps: int,
+    tasks_per_step: int = 32,
+    outer_lr: float = 1e-3,
+    optimizer: Optimizer | OptimizerFactory | None = None,
+    scheduler: LRScheduler | SchedulerFactory | None = None,
+    clip_norm: float | None = None,
+    validation: Tasks | None = None,
+    validate_every: int = 0,
+    validation_metric: MetricChoice = "loss",
+    validation_goal: Literal["min", "max"] | None = None,
+    validation_tasks: int | None = None,
+    keep_best: bool = True,
+    seed: int = 0,
+    out: str | os.PathLike[str] | None = None,
+    checkpoint_every: int = 100,
+    resume: bool = False,
+    on_nonfinite: Literal["stop", "skip"] = "stop",
+    progress: ProgressChoice = "auto",
+    tensorboard: bool = False,
+    device: str | torch.device | None = None,
+    autocast: Literal["bfloat16"] | None = None,
+) -> Generator[Record, None, None]:
+    """Meta-train ``learner`` in place on ``tasks``; yields the Record of every outer step (from step 1).
+
+    **The step.** ``tasks_per_step`` tasks without repetition (all of them, in order, where there are not
+    more) are drawn by ``seed`` and the step's number alone; their mean query loss is descended by Adam
+    with ``outer_lr``, or by ``optimizer``, which brings its own rate: a torch optimizer of (some of)
+    ``learner.outer_parameters().values()``, or a function that makes one of them, such as
+    ``lambda p: torch.optim.SGD(p, lr=0.1)``. ``scheduler``, likewise one of that optimizer or a function that
+    makes it, is stepped after every step (``ReduceLROnPlateau``: with the outer loss, or at every validation
+    with its score). ``clip_norm`` bounds the gradient's norm; Records hold the norm before clipping.
+
+    **Validation.** Every ``validate_every`` steps on the tasks ``validation`` (its first
+    ``validation_tasks``), always with the same episodes. The best parameters (``validation_goal``: the
+    largest for ``"accuracy"``, else the smallest) are in the learner when the last Record is yielded;
+    ``keep_best=False`` leaves the latest there, and in the checkpoint.
+
+    **Files.** With ``out``: ``config.json`` (the learner's and the run's settings, unless the folder has
+    one), ``metrics.jsonl`` (a Record a line) and ``checkpoint.safetensors``, written at the start, every
+    ``checkpoint_every`` steps and at the end; the one before is kept beside it.
+    ``resume=True`` goes on from there, bit for bit as if nothing had happened, after any kind of end, also
+    to a larger ``outer_steps``; it starts afresh where there is none. Without ``resume`` a folder that holds
+    a checkpoint is refused, and so is one in which another run is training until its generator ends.
+    Closing the generator early leaves the learner at the last yielded step and the last regular checkpoint.
+
+    **Stopping.** SIGINT (Ctrl-C) and SIGTERM finish the step, write the checkpoint and yield the Record;
+    the next ``next()`` raises ``KeyboardInterrupt``, or ``SystemExit(143)``, also after the last step. A
+    second Ctrl-C interrupts at once.
+
+    **Guard.** A NaN or infinite loss or gradient raises :class:`NonFiniteError` with the parameters as
+    before the step; ``on_nonfinite="skip"`` leaves such tasks out and counts them in the Record.
+
+    **Many processes.** The same call under ``torchrun``, on every rank: tasks are split, gradients summed,
+    rank 0's parameters are everyone's, only rank 0 writes and shows progress. A signal to one rank stops
+    all. A rank that does not answer for 45 s ends the others with :class:`LostRankError`: where a step or the
+    gap between two ``next()`` may differ by more between ranks, call
+    ``torch.distributed.init_process_group(timeout=...)`` before; that group is then used.
+
+    ``progress``: ``"auto"`` (a bar on a terminal, lines in a pipe), ``"plain"`` or ``"silent"``;
+    ``tensorboard`` writes curves to ``out/tensorboard``. ``device="cuda"`` moves the learner there;
+    ``autocast="bfloat16"`` computes in mixed precision. All but ``Record.steps_per_second`` is reproducible.
+    """
+    _check_whole(outer_steps=outer_steps, tasks_per_step=tasks_per_step, checkpoint_every=checkpoint_every)
+    _check_choice("on_nonfinite", on_nonfinite, ("stop", "skip"))
+    _check_choice("progress", progress, ("auto", "plain", "silent"))
+    _check_choice("autocast", autocast, (None, "bfloat16"))
+    _check_choice("validation_goal", validation_goal, (None, "min", "max"))
+    check_seed(seed)
+    if len(tasks) < 1:
+        raise MetasymError("expected at least one task to train on, found none")
+    if clip_norm is not None and not clip_norm > 0:
+        raise MetasymError(f"expected clip_norm > 0, found {clip_norm}")
+    if (validation is None) != (validate_every == 0) or validate_every < 0:
+        raise MetasymError(
+            "expected validation tasks together with validate_every >= 1, found "
+            f"{'none' if validation is None else 'tasks'} and {validate_every}"
+        )
+    if validation is None and (validation_metric, validation_goal, validation_tasks) != ("loss", None, None):
+        raise MetasymError("expected validation tasks with validation_metric, _goal or _tasks, found none")
+    if validation_tasks is not None:
+        _check_whole(validation_tasks=validation_tasks)
+    if tensorboard and out is None:
+        raise MetasymError("expected a folder out= for tensorboard=True, found none")
+    place = pick_device(device, device_of(learner))
+    learner.to(place)
+    ranks = connect(place)
+    if min(tasks_per_step, len(tasks)) < ranks.size:
+        raise MetasymError(
+            f"expected at least one task a step for each of {ranks.size} ranks, "
+            f"found {min(tasks_per_step, len(tasks))}"
+        )
+    held_out = None
+    if validation is not None:
+        name = resolve_metric(learner, validation_metric)[1]
+        goal = validation_goal or ("max" if name == "accuracy" else "min")
+        count = min(validation_tasks or len(validation), len(validation))
+        held_out = Validation(validation, validate_every, validation_metric, name, goal, count)
+    chosen = make_optimizer(learner, optimizer, outer_lr)
+    loop = OuterLoop(
+        learner=learner,
+        tasks=tasks,
+        tasks_per_step=tasks_per_step,
+        optimizer=chosen,
+        scheduler=make_scheduler(scheduler, chosen),
+        clip_norm=clip_norm,
+        validation=held_out,
+        keep_best=keep_best,
+        seed=seed,
+        skip=on_nonfinite == "skip",
+        device=place,
+        autocast=autocast is not None,
+        ranks=ranks,
+    )
+    folder = None if out is None else Path(out)
+    return _run(loop, outer_steps, folder, checkpoint_every, resume, progress, tensorboard)
+
+
+def _run(
+    loop: OuterLoop,
+    outer_steps: int,
+    folder: Path | None,
+    checkpoint_every: int,
+    resume: bool,
+    progress: ProgressChoice,
+    tensorboard: bool,
+) -> Generator[Record, None, None]:
+    """Drive the loop: files, progress and signals around its steps."""
+    keep_freed_memory(SMALL)
+    ranks = loop.ranks
+    files = None if folder is None else Checkpoints(folder)
+    metrics: MetricsFile | None = None
+    last_saved: int | None = None
+
+    def open_files() -> bytes | None:
+        if files is None:
+            return None
+        stack.callback(FolderLock(files.folder).release)
+        data = files.open(resume=resume, check=loop.check)
+        lines = files.folder / NAME
+        if not resume and lines.exists() and lines.stat().st_size > 0:
+            raise MetasymError(f"{lines}: expected a folder without a run, found records of one")
+        cut_back(lines, unpack(data, str(files.current))["step"] if data else 0)
+        if data is None:
+            files.write_settings(loop.settings)
+        return data
+
+    def checkpoint() -> None:
+        nonlocal last_saved
+        if files is None or last_saved == loop.step:
+            return
+        loop.check_parameters()
+        state = loop.state()
+        if ranks.main:
+            if metrics is not None:
+                metrics.sync()
+            files.write(state)
+        last_saved = loop.step
+
+    with contextlib.ExitStack() as stack:
+        requests = stack.enter_context(StopRequests())
+        try:
+            data = ranks.on_main(open_files)
+            if data is None:
+                ranks.copy_from_main(
+                    v for v in loop.learner.state_dict().values() if isinstance(v, torch.Tensor)
+                )
+            else:
+                loop.restore(unpack(data, "checkpoint"))
+                last_saved = loop.step
+            shown = []
+            if ranks.main:
+                if folder is not None:
+                    metrics = MetricsFile(folder / NAME)
+                    stack.callback(metrics.close)
+                curves = folder / "tensorboard" if folder is not None and tensorboard else None
+                for display in displays(progress, total=outer_steps, done=loop.step, tensorboard=curves):
+                    stack.callback(display.close)
+                    shown.append(display)
+            checkpoint()
+            began, first = time.perf_counter(), loop.step
+            if loop.step >= outer_steps:
+                loop.take_best()
+            while loop.step < outer_steps:
+                record = loop.advance(began, first)
+                signal = loop.agree(requests.received)
+                if metrics is not None:
+                    metrics.write(record)
+                for display in shown:
+                    display.show(record)
+                if signal or loop.step == outer_steps or loop.step % checkpoint_every == 0:
+                    checkpoint()
+                if loop.step == outer_steps:  # not after the yield: nobody has to ask once more
+                    loop.take_best()
+                yield record
+                # Received since: several ranks can agree only at the end of another step.
+                if ranks.size == 1 or loop.step == outer_steps:
+                    signal = signal or requests.received
+                if signal:
+                    checkpoint()
+                    raise stop(signal)
+        except (NonFiniteError, LostRankError) as error:
+            if files is not None and last_saved is not None:
+                error.args = (f"{error}; last good checkpoint: {files.current} (step {last_saved})",)
+            raise
+
+
+def _check_whole(**values: int) -> None:
+    for name, value in values.items():
+        if not isinstance(value, int) or value < 1:
+            raise MetasymError(f"expected {name} to be a whole number >= 1, found {value!r}")
+
+
+def _check_choice(name: str, value: object, choices: tuple[object, ...]) -> None:
+    if value not in choices:
+        raise MetasymError(f"expected {name} to be one of {', '.join(map(repr, choices))}, found {value!r}")

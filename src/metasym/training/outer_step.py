@@ -1,0 +1,321 @@
+"""One outer step, and all the state that steps change: what a checkpoint has to hold."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import math
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
+
+from metasym.learners.base import Learner
+from metasym.tasks.sampling import explained
+from metasym.training.checkpoint import check_equal, check_learner, plain
+from metasym.training.distributed import Ranks
+from metasym.training.episodes import Supply
+from metasym.training.evaluation import MetricChoice, evaluate
+from metasym.training.guard import NonFiniteError, guarded_gradient
+from metasym.training.randomness import random_state, restore_random_state, validation_seed
+from metasym.training.signals import SIGNALS
+from metasym.types import MetasymError, Params, Record, Tasks
+
+OptimizerFactory = Callable[[Iterable[nn.Parameter]], Optimizer]
+SchedulerFactory = Callable[[Optimizer], LRScheduler]
+Kind = TypeVar("Kind")
+
+_PROGRESS = frozenset(
+    ("last_epoch", "_step_count", "_last_lr", "best", "num_bad_epochs", "cooldown_counter", "T_cur", "T_i")
+)
+"""What schedulers count: not part of which scheduler it is."""
+
+
+@dataclass(frozen=True)
+class Validation:
+    """Held-out tasks and what is done with them."""
+
+    tasks: Tasks
+    every: int
+    metric: MetricChoice
+    name: str
+    goal: str
+    count: int
+
+    def better(self, value: float, than: float) -> bool:
+        """Whether ``value`` is the better score; never for NaN."""
+        return value > than if self.goal == "max" else value < than
+
+
+class Best(NamedTuple):
+    """The learner's state at the validation that went best."""
+
+    value: float
+    step: int
+    state: dict[str, Any]
+
+
+def make_optimizer(
+    learner: Learner, choice: Optimizer | OptimizerFactory | None, outer_lr: float
+) -> Optimizer:
+    """The optimizer of the learner's outer parameters: Adam, ``choice`` itself, or what it makes of them."""
+    parameters: list[Any] = list(learner.outer_parameters().values())
+    if not parameters:
+        raise MetasymError("expected a learner with outer parameters, found none")
+    if choice is None:
+        if not outer_lr > 0:
+            raise MetasymError(f"expected outer_lr > 0, found {outer_lr}")
+        fused = all(p.is_contiguous() and p.is_floating_point() for p in parameters)
+        return torch.optim.Adam(parameters, lr=outer_lr, fused=fused or None)
+    optimizer = _instance(choice, Optimizer, "optimizer", parameters)
+    outer = {id(p) for p in parameters}
+    strangers = sum(id(p) not in outer for group in optimizer.param_groups for p in group["params"])
+    if strangers:
+        raise MetasymError(
+            "expected an optimizer of the learner's outer_parameters() alone, found one with "
+            f"{strangers} tensors that are none of them"
+        )
+    closure = inspect.signature(optimizer.step).parameters.get("closure")
+    if closure is not None and closure.default is inspect.Parameter.empty:
+        raise MetasymError(
+            f"expected an optimizer that steps on one gradient, found {type(optimizer).__name__}, "
+            "which evaluates the loss again and again"
+        )
+    return optimizer
+
+
+def make_scheduler(choice: LRScheduler | SchedulerFactory | None, optimizer: Optimizer) -> LRScheduler | None:
+    """The scheduler of ``optimizer``: ``choice`` itself, or what it makes of the optimizer."""
+    if choice is None:
+        return None
+    scheduler = _instance(choice, LRScheduler, "scheduler", optimizer)
+    if getattr(scheduler, "optimizer", None) is not optimizer:
+        raise MetasymError(
+            "expected a scheduler of the optimizer of this run, found one of another: "
+            "give both as instances, or the scheduler as a function of the optimizer"
+        )
+    return scheduler
+
+
+def _instance(choice: Any, kind: type[Kind], name: str, argument: Any) -> Kind:
+    """``choice`` where it is of this kind, or else ``choice(argument)``, which has to be."""
+    made = choice if isinstance(choice, kind) else choice(argument) if callable(choice) else choice
+    if not isinstance(made, kind):
+        raise MetasymError(f"expected {name} to be, or to make, a torch {kind.__name__}, found {made!r:.80}")
+    return made
+
+
+@dataclass
+class OuterLoop:
+    """The state of a run and the step that advances it; knows nothing of files."""
+
+    learner: Learner
+    tasks: Tasks
+    tasks_per_step: int
+    optimizer: Optimizer
+    scheduler: LRScheduler | None
+    clip_norm: float | None
+    validation: Validation | None
+    keep_best: bool
+    seed: int
+    skip: bool
+    device: torch.device
+    autocast: bool
+    ranks: Ranks
+    step: int = 0
+    best: Best | None = None
+    _parameters: Params = field(init=False)
+    _settings: dict[str, Any] = field(init=False)
+    _supply: Supply = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._parameters = self.learner.outer_parameters()
+        self._settings = self._describe_run()
+        self._supply = Supply(self.tasks, seed=self.seed, wanted=self.tasks_per_step, ranks=self.ranks)
+
+    def advance(self, began: float, first: int) -> Record:
+        """Do one outer step; the rate in its Record counts from step ``first``, time ``began``."""
+        step = self.step + 1
+        ids, found = self._supply.at(step)
+        episodes = found.to(self.device)
+        with self._precision(), explained(episodes, f"step {step}"):
+            result = guarded_gradient(self.learner, episodes, ids, self.ranks, step=step, skip=self.skip)
+        self._descend(result.gradient, result.norm)
+        self.step = step
+        score = self._validate()
+        self._schedule(result.outer_loss, score)
+        return Record(
+            step=step,
+            outer_loss=result.outer_loss,
+            inner_loss_before=result.inner_loss_before,
+            inner_loss_after=result.inner_loss_after,
+            gradient_norm=result.norm,
+            step_sizes=self.learner.step_sizes(),
+            steps_per_second=(step - first) / (time.perf_counter() - began),
+            skipped_tasks=result.skipped,
+            validation=score,
+        )
+
+    def agree(self, received: int) -> int:
+        """The signal (or 0) on which all ranks stop: each says which one it has received. At a step's end."""
+        if self.ranks.size == 1:
+            return received
+        flags = torch.tensor([float(received == number) for number in SIGNALS], device=self.device)
+        raised = self.ranks.sum([flags])[0].tolist()
+        return next((number for number, count in zip(SIGNALS, raised, strict=True) if count), 0)
+
+    def take_best(self) -> None:
+        """Put the parameters that were best in validation into the learner, if there are any."""
+        if self.best is not None:
+            self.learner.load_state_dict(self.best.state)
+
+    def state(self) -> dict[str, Any]:
+        """All that a checkpoint has to hold. Every rank has to call this; rank 0's is complete."""
+        return {
+            "step": self.step,
+            "describe": self.learner.describe(),
+            "run": self._settings,
+            "learner": self.learner.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "scheduler": None if self.scheduler is None else self.scheduler.state_dict(),
+            "best": None if self.best is None else self.best._asdict(),
+            "random": self.ranks.gather(random_state(self.device)),
+        }
+
+    def check(self, state: dict[str, Any], name: str) -> None:
+        """Refuse the state of another learner, model or run; ``name`` is what errors call the file."""
+        check_learner(self.learner, state, name)
+        wanted, found = plain(self._settings), plain(state["run"])
+        # A setting that the file does not know was not compared yet when it was written.
+        check_equal({key: value for key, value in wanted.items() if key in found}, found, name)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What makes this run the run it is, in plain types."""
+        return {"learner": self.learner.describe(), "run": self._settings}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go back to a state of :meth:`state`. Ranks that it does not know keep their own random state."""
+        self.learner.load_state_dict(state["learner"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        for parameter, values in self.optimizer.state.items():
+            for key, value in values.items():
+                # Fused kernels walk through memory: the state has to be laid out as its parameter is.
+                if isinstance(value, Tensor) and value.shape == parameter.shape:
+                    values[key] = _laid_out_as(parameter, value)
+        if self.scheduler is not None:
+            self.scheduler.load_state_dict(state["scheduler"])
+        self.best = None if state["best"] is None or not self.keep_best else Best(**state["best"])
+        self.step = state["step"]
+        if self.ranks.rank < len(state["random"]):
+            restore_random_state(state["random"][self.ranks.rank], self.device)
+
+    def check_parameters(self) -> None:
+        """Refuse to go on (and to checkpoint) with parameters that an outer step made infinite or NaN."""
+        for name, parameter in self._parameters.items():
+            if not torch.isfinite(parameter).all():
+                raise NonFiniteError(
+                    f"step {self.step}: expected finite parameters, found NaN or infinity in {name}: "
+                    "an outer step was too large",
+                    step=self.step,
+                )
+
+    def _describe_run(self) -> dict[str, Any]:
+        """What must be equal for a resumed run to be the same run, in plain types.
+
+        Taken once, at the start: a rate that is a tensor is changed in place by schedulers.
+        """
+        defaults = {
+            key: float(v) if isinstance(v, Tensor) else v for key, v in self.optimizer.defaults.items()
+        }
+        held_out = self.validation
+        return {
+            "seed": self.seed,
+            "tasks": len(self.tasks),
+            "tasks_per_step": self.tasks_per_step,
+            "optimizer": {"name": type(self.optimizer).__name__, **defaults},
+            "scheduler": None if self.scheduler is None else type(self.scheduler).__name__,
+            "schedule": {} if self.scheduler is None else _choices(self.scheduler.state_dict()),
+            "loss": _name_of(self.learner.loss),
+            "clip_norm": self.clip_norm,
+            "validation": None
+            if held_out is None
+            else {
+                "every": held_out.every,
+                "metric": held_out.name,
+                "goal": held_out.goal,
+                "tasks": held_out.count,
+            },
+            "autocast": self.autocast,
+        }
+
+    def _precision(self) -> contextlib.AbstractContextManager[Any]:
+        if not self.autocast and not torch.is_autocast_enabled(self.device.type):
+            return contextlib.nullcontext()
+        return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.autocast)
+
+    def _descend(self, gradient: Params, norm: float) -> None:
+        scale = 1.0 if self.clip_norm is None else min(1.0, self.clip_norm / (norm + 1e-6))
+        for name, parameter in self._parameters.items():
+            # Not in place: two gradients may be one tensor, or an expanded one.
+            part = gradient[name] if scale == 1.0 else gradient[name] * scale
+            parameter.grad = _laid_out_as(parameter, part)
+        self.optimizer.step()
+        for parameter in self._parameters.values():
+            parameter.grad = None
+
+    def _validate(self) -> float | None:
+        held_out = self.validation
+        if held_out is None or self.step % held_out.every != 0:
+            return None
+        with self._precision():
+            score = evaluate(
+                self.learner,
+                held_out.tasks,
+                metric=held_out.metric,
+                seed=validation_seed(self.seed),
+                ids=range(held_out.count),
+            ).mean
+        if not self.keep_best or math.isnan(score):
+            return score
+        if self.best is None or held_out.better(score, self.best.value):
+            state = {
+                k: v.clone() if isinstance(v, Tensor) else v for k, v in self.learner.state_dict().items()
+            }
+            self.best = Best(score, self.step, state)
+        return score
+
+    def _schedule(self, loss: float, score: float | None) -> None:
+        if isinstance(self.scheduler, ReduceLROnPlateau):
+            if self.validation is None or score is not None:
+                self.scheduler.step(loss if score is None else score)
+        elif self.scheduler is not None:
+            self.scheduler.step()
+
+
+def _laid_out_as(like: Tensor, value: Tensor) -> Tensor:
+    """``value`` in memory as ``like`` is: fused optimizers silently read other layouts wrongly."""
+    if value.stride() == like.stride():
+        return value
+    return torch.empty_like(like, dtype=value.dtype).copy_(value)
+
+
+def _choices(state: Any) -> Any:
+    """What of a scheduler's state was chosen rather than counted, in plain types; functions are left out."""
+    if isinstance(state, dict):
+        return {str(key): _choices(value) for key, value in state.items() if key not in _PROGRESS}
+    if isinstance(state, list | tuple):
+        return [_choices(value) for value in state]
+    if isinstance(state, Tensor) and state.numel() == 1:
+        return state.item()
+    return state if isinstance(state, bool | int | float | str) else None
+
+
+def _name_of(function: Any) -> str:
+    """A function's name, an object's class; without the module, which is ``__main__`` in some programs."""
+    return str(getattr(function, "__qualname__", type(function).__qualname__))

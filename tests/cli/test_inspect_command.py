@@ -1,0 +1,112 @@
+"""``metasym inspect`` on the folder of a run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+import metasym as ms
+from metasym.cli import main
+from metasym.experiments.paper.catalogue import find
+from metasym.experiments.paper.experiment_run import load_run, run
+from metasym.training.checkpoint import CURRENT
+from tests.inspection.planted import noisy
+
+
+@pytest.fixture(scope="module")
+def rot90(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that was hardly trained."""
+    folder = tmp_path_factory.mktemp("runs") / "rot90"
+    small = {"image_size": 6, "train_tasks": 8, "test_tasks": 8, "outer_steps": 2, "tasks_per_step": 4}
+    run(find("rotation/rot90/msr-conv", symmetry="dense", filter_size=40, **small), folder, progress="silent")
+    return folder
+
+
+@pytest.fixture
+def knowing(rot90: Path, tmp_path: Path) -> Path:
+    """The same run, with the true space of its problem in U, and some noise."""
+    for name in ("config.json", "result.json"):
+        (tmp_path / name).write_bytes((rot90 / name).read_bytes())
+    _, problem, learner = load_run(rot90)
+    (symmetry,) = ms.symmetries(learner.model).values()
+    U = torch.zeros(symmetry.matrix().shape, dtype=torch.float64)
+    U[:, : problem.true_basis.shape[1]] = problem.true_basis
+    with torch.no_grad():
+        symmetry.matrix().copy_(noisy(U, 0.05))
+    ms.save(learner, tmp_path / CURRENT)
+    return tmp_path
+
+
+def test_an_untrained_run_has_no_symmetry(rot90: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", str(rot90), "--json"]) == 0
+    (layer,) = json.loads(capsys.readouterr().out)["layers"]
+    assert layer["group"] is None
+    assert layer["weight_shape"] == [12, 1, 3, 3]
+    assert layer["filter_size"] == 40
+    assert "no symmetry found" in layer["verdict"]
+
+
+def test_the_table_and_the_errors(knowing: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", str(knowing), "--group", "rotations:4"]) == 0
+    shown = capsys.readouterr().out
+    assert "equivariant to Z_4, of order 4" in shown
+    assert "12x1x3x3" in shown
+    assert "rotation by 270 degrees" in shown
+    assert "principal angles" in shown
+    assert "input to output" in shown
+
+
+def test_projection_says_how_the_score_changes(knowing: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", str(knowing), "--project", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    (layer,) = found["layers"]
+    assert layer["group"]["name"] == "Z_4"
+    assert max(layer["errors"]["errors"]) < 1e-6
+    projection = found["projection"]
+    assert projection["layers"][0]["projected"]
+    assert projection["test_tasks"] == 8
+    _, _, learner = load_run(knowing)
+    before = next(iter(ms.symmetries(learner.model).values())).matrix().clone()
+    ms.load(projection["file"], learner)
+    after = next(iter(ms.symmetries(learner.model).values())).matrix()
+    assert not torch.equal(before, after)
+    assert main(["inspect", str(knowing), "--project"]) == 0
+    shown = capsys.readouterr().out
+    assert f"{projection['before']:.6g} before, {projection['after']:.6g} after" in shown
+
+
+def test_a_stored_symmetry(knowing: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, _, learner = load_run(knowing)
+    path = knowing / "symmetry.safetensors"
+    ms.save_symmetry(learner.model, path)
+    assert main(["inspect", str(path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["layers"][0]["group"]["name"] == "Z_4"
+
+
+def test_errors_are_one_line(rot90: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("x")
+    cases = {
+        (str(tmp_path / "none"),): "expected the folder of a run, found nothing there",
+        (str(tmp_path / "file"),): "expected the folder of a run, found a file",
+        (str(tmp_path / "empty"),): "config.json, found none",
+        (str(rot90.parent),): f"found none, but runs below it: {rot90.name}",
+        (str(rot90), "--group", "turns"): "expected a group like",
+        (str(rot90), "--group", "shifts"): "expected a fully connected layer",
+        (str(rot90), "--project"): "expected a symmetry to project on, found none",
+        (str(tmp_path / "none.safetensors"),): "No such file",
+    }
+    for arguments, expected in cases.items():
+        assert main(["inspect", *arguments]) == 2
+        error = capsys.readouterr().err
+        assert error.startswith("metasym: error: ")
+        assert error.count("\n") == 1
+        assert expected in error
+    plain = tmp_path / "maml"
+    small = {"image_size": 6, "train_tasks": 4, "test_tasks": 4, "outer_steps": 1, "tasks_per_step": 2}
+    run(find("rotation/rot90/maml-conv", **small), plain, progress="silent")
+    assert main(["inspect", str(plain)]) == 2
+    assert "expected a reparameterized model" in capsys.readouterr().err
