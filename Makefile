@@ -42,7 +42,7 @@ demo: install
 	$(BIN)/metasym demo
 
 test: $(VENV)/.installed-test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks

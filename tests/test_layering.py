@@ -29,8 +29,8 @@ MAY_IMPORT = {
     "training": "types storage symmetry tasks adaptation learners",
     "inspection": "types storage groups symmetry adaptation learners",
     "experiments": "types storage groups symmetry nn models tasks adaptation engines learners training inspection",
-    "report": "types storage groups symmetry models tasks training inspection experiments",
-    "cli": "types storage groups symmetry models tasks training inspection experiments report",
+    "report": "types storage groups symmetry models tasks learners training inspection experiments",
+    "cli": "types storage groups symmetry models tasks learners testing training inspection experiments report",
 }
 """For each room, the rooms it may import. ``__init__`` and ``__main__`` open the doors of all."""
 

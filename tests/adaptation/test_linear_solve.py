@@ -12,7 +12,6 @@ import metasym as ms
 from metasym import MetasymError
 from metasym.learners import MSR
 from metasym.types import Batch, Episode
-
 from tests.learners.families import mse, regression, seeded_model
 
 

@@ -1,14 +1,10 @@
 from __future__ import annotations
 
-import re
-import tempfile
 import xml.etree.ElementTree as ElementTree
 
-import pytest
 import torch
 
 from metasym.experiments.paper import find, run
-from metasym.report.demo_page import demo
 from metasym.report.figures import (
     draw_runs,
     filters_figure,
@@ -100,16 +96,3 @@ def test_figures_of_runs(tmp_path):
     drawn = draw_runs(folders, tmp_path / "figures")
     check(drawn, 10)
     assert len({path.name for path in drawn}) == 10
-
-
-@pytest.mark.slow
-def test_the_demo_shows_its_parts(tmp_path, capfd):
-    parts = list(demo(tmp_path / "demo", outer_steps=3))
-    text = "\n".join(str(part) for part in parts)
-    assert "    0  1\n    1  0" in text
-    assert "equivariance error" in text
-    assert "Found: U uses" in text
-    assert len(list((tmp_path / "demo").glob("*.png"))) == 3
-    page = (tmp_path / "demo" / "report.html").read_text()
-    assert "Submatrices of U" in page
-    assert tempfile.gettempdir() not in re.sub(r"base64,[^\"]*", "", page)  # the runs' folder is gone by now

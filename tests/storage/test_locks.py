@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from metasym.storage.locks import locked, remove_abandoned, temporary
 from metasym.storage import locks
+from metasym.storage.locks import locked, remove_abandoned, temporary
 
 
 def test_one_at_a_time_and_nothing_left(tmp_path):

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 import metasym as ms
 from metasym import MetasymError
 from metasym.symmetry.reparam import symmetric_lists
-
 from tests.networks import CNN, MODELS, Tied, encoder, layout
 
 

@@ -12,7 +12,6 @@ from torch import nn
 
 import metasym as ms
 from metasym import MetasymError
-
 from tests.networks import CNN, encoder, layout
 
 

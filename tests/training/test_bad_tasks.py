@@ -6,7 +6,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
-from tests.training.toy_learner import Lines, learner, msr
 
 from metasym.learners import MAML
 from metasym.tasks import Subset
@@ -14,6 +13,7 @@ from metasym.tasks.sampling import sample
 from metasym.training.evaluation import evaluate
 from metasym.training.loop import train
 from metasym.types import Batch, Episode, MetasymError
+from tests.training.toy_learner import Lines, learner, msr
 
 X, Y = torch.ones(4, 3), torch.ones(4, 1)
 GOOD = Batch(X, Y)

@@ -16,12 +16,12 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 from torch.optim import lr_scheduler
-from tests.training.toy_learner import Lines, ToyMAML, bits, learner, msr
 
 from metasym.storage.serialization import CheckpointError, pack, unpack
 from metasym.training.checkpoint import CURRENT, PREVIOUS, load, save
 from metasym.training.loop import train
 from metasym.types import MetasymError
+from tests.training.toy_learner import Lines, ToyMAML, bits, learner, msr
 
 HERE = Path(__file__).parent
 OPTIONS = {"tasks_per_step": 2, "checkpoint_every": 2, "progress": "silent"}

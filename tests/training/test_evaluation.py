@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
-from tests.training.toy_learner import Lines, bits, learner
 
 from metasym.training.evaluation import evaluate, summarise
 from metasym.types import MetasymError
+from tests.training.toy_learner import Lines, bits, learner
 
 
 def test_the_interval_is_student_t_over_tasks():

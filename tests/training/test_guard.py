@@ -7,12 +7,12 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from tests.training.toy_learner import Lines, bits, flat, learner
 
 from metasym.tasks.sampling import sample
 from metasym.training.guard import NonFiniteError
 from metasym.training.loop import train
 from metasym.training.randomness import step_seed
+from tests.training.toy_learner import Lines, bits, flat, learner
 
 OPTIONS = {"outer_steps": 6, "tasks_per_step": 10, "progress": "silent"}
 

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.training.toy_learner import Lines, bits, learner, msr, reproducible
 
 from metasym.storage.serialization import unpack
 from metasym.training.checkpoint import CURRENT, load
 from metasym.training.loop import train
+from tests.training.toy_learner import Lines, bits, learner, msr, reproducible
 
 HERE = Path(__file__).parent
 OPTIONS = {"outer_steps": 12, "tasks_per_step": 2, "checkpoint_every": 4, "progress": "silent"}

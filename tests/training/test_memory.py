@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.training.toy_learner import Lines, msr
 
 from metasym.training.evaluation import evaluate
 from metasym.training.loop import train
+from tests.training.toy_learner import Lines, msr
 
 
 def resident_megabytes() -> float:

@@ -7,10 +7,10 @@ import io
 import sys
 
 import pytest
-from tests.training.toy_learner import Lines, learner
 
 from metasym.training.loop import train
 from metasym.types import MetasymError
+from tests.training.toy_learner import Lines, learner
 
 OPTIONS = {"outer_steps": 5, "tasks_per_step": 2}
 

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.training.toy_learner import flat, msr
 
 from metasym.storage.serialization import unpack
 from metasym.training.checkpoint import load
 from metasym.training.distributed import Ranks
+from tests.training.toy_learner import flat, msr
 
 HERE = Path(__file__).parent
 DRIVER = str(HERE / "rank_driver.py")

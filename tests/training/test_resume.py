@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 from torch.optim import SGD, Adam, AdamW, RMSprop, lr_scheduler
-from tests.training.toy_learner import Lines, bits, learner, reproducible
 
 from metasym.training.loop import train
 from metasym.types import MetasymError
+from tests.training.toy_learner import Lines, bits, learner, reproducible
 
 OPTIONS = {"tasks_per_step": 3, "checkpoint_every": 3, "progress": "silent"}
 

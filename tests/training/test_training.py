@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch import nn
 from torch.optim.lr_scheduler import StepLR
-from tests.training.toy_learner import Lines, ToyMAML, bits, flat, learner, msr, reproducible
 
 from metasym.tasks.arrays import ArrayTasks
 from metasym.tasks.sampling import sample
@@ -16,6 +15,7 @@ from metasym.training.episodes import Supply
 from metasym.training.loop import train
 from metasym.training.randomness import step_seed, task_ids
 from metasym.types import MetasymError
+from tests.training.toy_learner import Lines, ToyMAML, bits, flat, learner, msr, reproducible
 
 SILENT = {"progress": "silent"}
 

@@ -22,7 +22,7 @@ def add(commands: Commands) -> None:
 
 
 def _demo(options: argparse.Namespace) -> None:
-    from metasym.report.demo_page import demo
+    from metasym.cli.demonstration import demo
 
     out = console()
     for part in demo(options.out, seed=options.seed, outer_steps=options.outer_steps):

@@ -12,7 +12,6 @@ from metasym.adaptation.functional import parameters_of
 from metasym.engines.convolution.moments import ConvolutionPredictor, convolution_predictor
 from metasym.learners import MAML, MSR, GradientLearner, MSRJoint
 from metasym.types import Batch, Episode
-
 from tests.plain_path import Opaque, assert_same_learning
 
 

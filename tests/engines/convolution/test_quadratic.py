@@ -17,8 +17,8 @@ from metasym.engines.kernels.patch_moments import adds_blocks
 from metasym.engines.plan import Sizes
 from metasym.learners import MAML, MSR, GradientLearner, MSRJoint
 from metasym.types import Batch, Episode
-
 from tests.plain_path import Opaque, assert_same_learning
+
 from .test_moments import episodes, layer, near_solution
 
 METHODS: list[tuple[type[GradientLearner], str]] = [

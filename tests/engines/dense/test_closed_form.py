@@ -14,8 +14,8 @@ from metasym.engines.dense import closed_form
 from metasym.engines.plan import Sizes
 from metasym.learners import MSR, GradientLearner, MSRJoint
 from metasym.types import Batch, Episode
-
 from tests.plain_path import Opaque
+
 from .test_contraction import episodes, many_dimensional
 
 FILTER, BOTH = "*.original", ["*.original", "*.U"]

@@ -14,7 +14,6 @@ from metasym.adaptation.functional import parameters_of
 from metasym.engines.dense.contraction import LayerPredictor, input_first, layer_predictor
 from metasym.learners import MSR
 from metasym.types import Batch, Episode
-
 from tests.plain_path import Opaque, assert_same_learning
 
 

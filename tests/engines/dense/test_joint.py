@@ -12,8 +12,8 @@ from metasym.adaptation.functional import ModelPredictor
 from metasym.engines.dense.joint import JointPredictor
 from metasym.learners import MSRJoint
 from metasym.types import Batch
-
 from tests.plain_path import Opaque, assert_same_learning
+
 from .test_contraction import episodes
 
 
