@@ -93,7 +93,9 @@ def test_inner_rooms_import_only_what_the_table_says() -> None:
             if parts[0] != outer or parts[1] not in inner:
                 continue
             others = {f.split(".")[1] for f in imports(path) if f.startswith(f"{outer}.")} - {parts[1]}
-            wrong += [f"{name} imports {o}" for o in others if o in inner and o not in inner[parts[1]].split()]
+            wrong += [
+                f"{name} imports {o}" for o in others if o in inner and o not in inner[parts[1]].split()
+            ]
     assert not wrong
 
 
@@ -119,7 +121,9 @@ def test_no_module_imports_itself_in_a_circle() -> None:
 def test_module_names_are_used_once() -> None:
     stems: dict[str, list[str]] = {}
     for name, path in modules().items():
-        if path.stem != "__init__" and not name.startswith("cli."):  # a command's module is named as the command
+        if path.stem != "__init__" and not name.startswith(
+            "cli."
+        ):  # a command's module is named as the command
             stems.setdefault(path.stem, []).append(name)
     assert not [names for names in stems.values() if len(names) > 1]
 
@@ -153,7 +157,11 @@ def test_names_that_torch_gives_are_spelled_in_one_module(name: str) -> None:
         for module, path in modules().items()
         for node in ast.walk(ast.parse(path.read_text()))
         if (isinstance(node, ast.Attribute) and node.attr == name)
-        or (isinstance(node, ast.Constant) and isinstance(node.value, str) and re.search(rf"\b{name}[.\\]", node.value))
+        or (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and re.search(rf"\b{name}[.\\]", node.value)
+        )
         or (isinstance(node, ast.Constant) and node.value == name)
     ]
     assert set(spelled) <= {"symmetry.parametrized"}

@@ -24,8 +24,8 @@ WAYS: dict[str, tuple[str, ...]] = {
 }
 """The decisions and their ways; where estimates are equal the first way is taken.
 
-``engine``: ``closed`` is the meta-gradient by matrix products (``dense/closed_form.py``), ``mapped`` torch.func over tasks,
-``chain`` a network's layers differentiated one by one, task after task (``layerwise/adapting.py``).
+``engine``: ``closed`` is the meta-gradient by matrix products (``dense/closed_form.py``), ``mapped`` torch.func
+over tasks, ``chain`` a network's layers differentiated one by one, task after task (``layerwise/adapting.py``).
 ``contract``: whether U is contracted with the filter first (W is built) or with the inputs. The closed engine
 decides for the query set (its support set is always contracted first), the mapped one for each set by itself.
 ``compile``: whether torch.compile is used.

@@ -1,4 +1,4 @@
-"""Where a gradient learner's step is computed in closed form (``metasym.engines.dense.closed_form``), and where it is mapped."""
+"""Where a learner's step is computed in closed form (``engines.dense.closed_form``), and where it is mapped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files and folders that belong to one process while it lives: the operating system ends a lock with the process that holds it.
+"""Files and folders that belong to one process while it lives: a lock ends with the process that holds it.
 
 A file that nobody holds any more was left by a process that was killed, and can be removed by any other. Whoever
 removes one holds it meanwhile, and whoever gets hold of one looks whether it is still there: so no two processes

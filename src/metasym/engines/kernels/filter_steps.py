@@ -1,6 +1,6 @@
 """The inner steps of one layer's filter v with the squared loss, and the way back through them, as one kernel.
 
-What ``metasym.engines.dense.closed_form`` does between its products with U, in one call of ``filter_steps.cpp`` where that could be
+What ``dense.closed_form`` does between its products with U, in one call of ``filter_steps.cpp`` where that could be
 compiled: a task's numbers stay in the first cache, and sixty small operations of torch are not waited for.
 """
 

@@ -3,7 +3,7 @@
 One inner step is ``v' = v - a V^T G`` with ``G`` the gradient by the effective parameters ``W = S(U, v)`` and V^T the
 derivative of S by v, transposed. Its derivative needs the network only through products of the Hessian with a
 vector, and the query loss only through its first derivative. So the network is differentiated by hand, task by
-task (:mod:`metasym.engines.layerwise.chain`), and autograd sees two functions of W: the support gradient, whose derivative is such a
+task (``chain.py``), and autograd sees two functions of W: the support gradient, whose derivative is such a
 product, and the query loss. Everything between them, S, step sizes and updates, are small matrices, handled for all
 tasks at once. What is computed is what plain autograd computes, for any number of inner steps.
 """

@@ -1,7 +1,7 @@
 """A model as a chain of stages, with its gradient and products with its Hessian computed without a graph.
 
 Any ``nn.Module`` whose layers act one after the other is a chain: sequences, and modules whose ``forward`` calls its
-layers in a row. Layers that :mod:`metasym.engines.layerwise.differentiable_layers` knows get their own stage, all others run through autograd.
+layers in a row. Layers that ``differentiable_layers`` knows get their own stage, all others run through autograd.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The convolutions of a chain: torch's own, by products with the patches, or by Winograd's algorithm.
 
-See :mod:`metasym.engines.layerwise.differentiable_layers` for what a stage is. Which way a layer goes is decided by its shape and, for Winograd's
+See ``differentiable_layers`` for what a stage is. Which way a layer goes is decided by its shape and, for Winograd's
 algorithm, by the ``convolve`` decision of the plan (see :mod:`metasym.engines.plan`).
 """
 
