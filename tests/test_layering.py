@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from pathlib import Path
 
@@ -38,6 +39,7 @@ INSIDE = {"experiments": {"own_tasks": "", "paper": ""}}
 """For rooms with rooms inside: the inner rooms that each of them may import."""
 
 
+@functools.cache
 def modules() -> dict[str, Path]:
     """Every module by its dotted name, without ``metasym.``."""
     return {
@@ -47,10 +49,16 @@ def modules() -> dict[str, Path]:
     }
 
 
+@functools.cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+@functools.cache
 def imports(path: Path) -> set[str]:
     """The modules of metasym that a file imports, at its top or inside functions, by their dotted names."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.ImportFrom):
             assert not node.level, f"{path}: relative import"
             package = node.module or ""
@@ -133,7 +141,7 @@ def test_only_the_command_line_prints() -> None:
     wrong = [
         name
         for name, path in modules().items()
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
         if not name.startswith("cli.") and name != "training.progress"
     ]
@@ -155,7 +163,7 @@ def test_names_that_torch_gives_are_spelled_in_one_module(name: str) -> None:
     spelled = [
         module
         for module, path in modules().items()
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(parsed(path))
         if (isinstance(node, ast.Attribute) and node.attr == name)
         or (
             isinstance(node, ast.Constant)
