@@ -31,9 +31,10 @@ from metasym.report.page.found import (
 from metasym.report.page.own_tasks_section import DRAWN, Layer, drawn_weight
 from metasym.report.page.svg import Scale, Series, line_chart, linear_ticks, log_ticks
 from metasym.report.page.symmetry import layer_part
-from metasym.report.page.text import breakable, number, step_size_name, tick
+from metasym.report.page.text import breakable, number, tick
 from metasym.report.page.training import POINTS, thinned
 from metasym.storage.json_files import write_json
+from metasym.symmetry.parametrized import short_name
 from tests.report.page_runs import Document
 
 
@@ -251,7 +252,7 @@ def test_numbers_and_names():
         "0.0718", "1,234", "0", "5.30e18", "−2.50", "not finite", "∞",
     ]  # fmt: skip
     assert [tick(v) for v in (0.0, 0.25, 2e-4, 1e-5, 2e6, -3.0)] == ["0", "0.25", "2e−4", "1e−5", "2e6", "−3"]
-    assert step_size_name("parametrizations.weight.original") == "v"
-    assert step_size_name("2.parametrizations.weight.0.U1") == "U1 of 2"
-    assert step_size_name("head.bias") == "head.bias"
+    assert short_name("parametrizations.weight.original") == "v"
+    assert short_name("2.parametrizations.weight.0.U1") == "U1 of 2"
+    assert short_name("head.bias") == "head.bias"
     assert breakable("a/b_<c>") == "a/<wbr>b_&lt;c&gt;"

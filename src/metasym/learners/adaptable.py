@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from metasym.adaptation.functional import is_squared
+from metasym.symmetry.parametrized import is_inside, lists_of
 from metasym.symmetry.reparam import bake, symmetries
 from metasym.types import Loss, MetasymError, Params
 
@@ -57,8 +58,8 @@ def last_layer(model: nn.Module) -> str:
     ranks: dict[str, int] = {}
     for name, module in model.named_modules():
         own = [n for n, p in module._parameters.items() if p is not None]
-        own += list(getattr(module, "parametrizations", ()))  # a filter may be flat where its weight is not
-        if own and "parametrizations" not in name.split("."):
+        own += list(lists_of(module) or ())  # a filter may be flat where its weight is not
+        if own and not is_inside(name):
             ranks[name] = max(getattr(module, n).ndim for n in own)
     if not ranks:
         raise MetasymError(f"expected a model with parameters, found none in {type(model).__name__}")

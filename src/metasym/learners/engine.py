@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import torch
 from torch import nn
@@ -17,8 +17,7 @@ from metasym.engines.dense.layer import Layer, find_layer, flat_rows
 from metasym.engines.plan import Plan, Sizes, convolution_plan, linear_plan
 from metasym.types import Batch, Episode, OuterLoss, Params
 
-if TYPE_CHECKING:
-    from metasym.learners.gradient import GradientLearner
+GradientLearner = Any
 
 
 class ClosedEngine:

@@ -27,7 +27,6 @@ from collections import OrderedDict
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils import parametrize
 
 from metasym.groups import conv_basis
 from metasym.models.conv_blocks import ConvNet
@@ -35,6 +34,7 @@ from metasym.models.start import started
 from metasym.nn import StackFields, TaskBatchNorm2d, UnstackFields
 from metasym.symmetry.field_symmetry import FieldSymmetry
 from metasym.symmetry.matrices import Symmetry
+from metasym.symmetry.parametrized import list_of
 from metasym.symmetry.reparam import reparameterize
 from metasym.types import MetasymError
 
@@ -120,10 +120,6 @@ def d8_net(
 @torch.no_grad()
 def _full_size(layer: nn.Conv2d) -> None:
     """Make up for what projecting a random weight on the equivariant ones has taken of its norm."""
-    lists = layer.parametrizations
-    assert isinstance(lists, nn.ModuleDict)
-    weight = lists["weight"]
-    assert isinstance(weight, parametrize.ParametrizationList)
-    original = weight.original
+    original = list_of(layer).original
     assert isinstance(original, Tensor)
     original.mul_(math.sqrt(layer.weight.numel() / original.numel()))

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from metasym.symmetry.matrices import DenseSymmetry, KroneckerSymmetry, Symmetry
+from metasym.symmetry.parametrized import drop_lists, list_of, lists_of, plain_type
 from metasym.symmetry.selection import Select, select_layers
 from metasym.types import MetasymError, Params
 
@@ -155,7 +156,7 @@ def reparameterize(
         if not trainable[key]:
             symmetry.requires_grad_(False)  # a frozen weight stays frozen
         if filter_std is not None:
-            original = _list_of(module, "weight").original
+            original = list_of(module, "weight").original
             drawn = filter_std * torch.randn(original.shape, generator=generator, dtype=original.dtype)
             with torch.no_grad():
                 original.copy_(drawn)
@@ -170,14 +171,14 @@ def bake(model: nn.Module) -> nn.Module:
     baked: dict[int, nn.Parameter] = {}
     for module in list(model.modules()):
         for name in _symmetric_names(module):
-            plist = _list_of(module, name)
+            plist = list_of(module, name)
             if len(plist) > 1:
                 raise MetasymError(
                     f"expected a symmetry alone on {name!r} of {type(module).__name__}, found "
                     f"{type(plist[1]).__name__} on top of it: remove that first"
                 )
             # A joint bias has no filter of its own: it is trained where its layer's weight is.
-            owner = _list_of(module, "weight") if isinstance(plist[0], JointBias) else plist
+            owner = list_of(module, "weight") if isinstance(plist[0], JointBias) else plist
             key = id(plist.original)
             if key not in baked:
                 with torch.no_grad():
@@ -215,10 +216,10 @@ def symmetries(model: nn.Module) -> dict[str, Symmetry]:
 def symmetric_lists(model: nn.Module) -> list[tuple[str, parametrize.ParametrizationList]]:
     """Each reparameterized layer's name and the parametrization that holds its filter."""
     return [
-        (layer, _list_of(module, name))
+        (layer, list_of(module, name))
         for layer, module in model.named_modules()
         for name in _symmetric_names(module)
-        if not isinstance(_list_of(module, name)[0], JointBias)
+        if not isinstance(list_of(module, name)[0], JointBias)
     ]
 
 
@@ -320,7 +321,7 @@ def _install(places: list[tuple[nn.Module, str]], symmetry: Symmetry) -> None:
                 first().detach().clone(), requires_grad=shared.requires_grad
             )
         parametrize.register_parametrization(module, name, symmetry, unsafe=True)
-        plist = _list_of(module, name)
+        plist = list_of(module, name)
         if first is None:
             first = plist
         else:
@@ -334,29 +335,17 @@ def _install_joint(module: nn.Module, symmetry: Symmetry) -> None:
     _remember_order(module)
     joint = JointWeight(symmetry, weight.shape, bias)
     parametrize.register_parametrization(module, "weight", joint, unsafe=True)
-    joint._list = (_list_of(module, "weight"),)
+    joint._list = (list_of(module, "weight"),)
     # The bias owns nothing: a buffer of no entries stands where parametrize wants an original.
     del module._parameters["bias"]
     module.register_buffer("bias", weight.detach().new_empty(0), persistent=False)
-    parametrize.register_parametrization(module, "bias", JointBias(_list_of(module, "weight")), unsafe=True)
+    parametrize.register_parametrization(module, "bias", JointBias(list_of(module, "weight")), unsafe=True)
 
 
 def _symmetric_names(module: nn.Module) -> list[str]:
     """The tensors of this very module that a symmetry makes; the bias first, as it reads the weight's v."""
-    if not parametrize.is_parametrized(module):
-        return []
-    lists = module.parametrizations
-    assert isinstance(lists, nn.ModuleDict)
     kinds = (Symmetry, JointWeight, JointBias)
-    return sorted(n for n, plist in lists.items() if isinstance(plist[0], kinds))  # type: ignore[index]
-
-
-def _list_of(module: nn.Module, name: str) -> parametrize.ParametrizationList:
-    lists = module.parametrizations
-    assert isinstance(lists, nn.ModuleDict)
-    plist = lists[name]
-    assert isinstance(plist, parametrize.ParametrizationList)
-    return plist
+    return sorted(n for n in lists_of(module) or () if isinstance(list_of(module, n)[0], kinds))
 
 
 def _replace(module: nn.Module, name: str, parameter: nn.Parameter) -> None:
@@ -365,16 +354,15 @@ def _replace(module: nn.Module, name: str, parameter: nn.Parameter) -> None:
     Not ``parametrize.remove_parametrizations``: that deletes the property from the module's class, which
     copies of the module share, and so breaks the model that a baked copy was made from.
     """
-    lists = module.parametrizations
-    assert isinstance(lists, nn.ModuleDict)
+    lists = lists_of(module)
+    assert lists is not None
+    patched, plain = type(module), plain_type(module)
     del lists[name]
-    patched = type(module)
-    plain = patched.__bases__[0]
     if len(lists):
         kept = {k: v for k, v in vars(patched).items() if k not in (name, "__dict__", "__weakref__")}
         module.__class__ = type(patched.__name__, (plain,), kept)
     else:
-        del module.parametrizations
+        drop_lists(module)
         module.__class__ = plain
     module.register_parameter(name, parameter)
     order = getattr(module, _ORDER, ())

@@ -11,6 +11,7 @@ from torch import nn
 from torch.nn.parameter import UninitializedParameter
 from torch.nn.utils import parametrize
 
+from metasym.symmetry.parametrized import list_of
 from metasym.types import MetasymError
 
 Select = str | type[nn.Module] | Sequence[str | type[nn.Module]] | Callable[[str, nn.Module], bool] | None
@@ -87,7 +88,7 @@ def check_supported(name: str, module: nn.Module) -> None:
     """Raise an error that says which module cannot be reparameterized, and why."""
     where = f"module {name!r} ({type(module).__name__})"
     if parametrize.is_parametrized(module, "weight"):
-        by = type(module.parametrizations["weight"][0]).__name__  # type: ignore[index]
+        by = type(list_of(module)[0]).__name__
         raise MetasymError(
             f"expected a plain weight in {where}, found one that is already parametrized by {by}"
         )

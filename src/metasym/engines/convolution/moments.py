@@ -20,7 +20,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call, vjp, vmap
-from torch.nn.utils import parametrize
 
 from metasym.adaptation.functional import (
     ModelPredictor,
@@ -33,11 +32,10 @@ from metasym.adaptation.functional import (
 )
 from metasym.engines.kernels.patch_moments import KERNEL, adds_blocks, patch_moments
 from metasym.symmetry.matrices import Symmetry
+from metasym.symmetry.parametrized import FILTER, is_filter, list_of, lists_of, plain_type
 from metasym.types import Batch, Loss, Params
 
-_LIST = "parametrizations.weight"
-FIRST_SYMMETRY = f"{_LIST}.0"
-"""What a reparameterized convolution calls its U."""
+_LIST = FILTER.rpartition(".")[0]
 
 
 class ConvolutionPredictor(ModelPredictor):
@@ -111,11 +109,9 @@ class ConvolutionPredictor(ModelPredictor):
         if "weight" in params:
             W = params["weight"]
         else:
-            lists = self.layer.parametrizations
-            assert isinstance(lists, nn.ModuleDict)
             own = {n.removeprefix(f"{_LIST}."): p for n, p in params.items() if n.startswith(_LIST)}
             with full_precision(next(iter(params.values()))):
-                W = functional_call(lists["weight"], own, ())
+                W = functional_call(list_of(self.layer), own, ())
         M = W.reshape(W.shape[0], -1)
         return M if "bias" not in params else torch.cat([M, params["bias"].unsqueeze(1)], dim=1)
 
@@ -137,12 +133,9 @@ class ConvolutionPredictor(ModelPredictor):
     def symmetry(self, inner: Params) -> Symmetry | None:
         """The layer's U, if v is all that adapts, there is no bias, and the layer holds the parameters given."""
         own = dict(self.layer.named_parameters())
-        if list(inner) != [f"{_LIST}.original"] or "bias" in own:
+        if list(inner) != [FILTER] or "bias" in own:
             return None
-        lists = self.layer.parametrizations
-        assert isinstance(lists, nn.ModuleDict)
-        chain = lists["weight"]
-        assert isinstance(chain, nn.ModuleList)
+        chain = list_of(self.layer)
         live = all(self.params[name] is p for name, p in own.items())
         return chain[0] if live and len(chain) == 1 and isinstance(chain[0], Symmetry) else None
 
@@ -239,15 +232,12 @@ def convolution_predictor(model: nn.Module, params: Params, inner: list[str]) ->
     """A predictor that knows the structure, if ``model`` is a single ordinary Conv2d."""
     if not isinstance(model, nn.Conv2d) or model._forward_hooks or model._forward_pre_hooks:
         return None
-    base = type(model).__bases__[0] if parametrize.is_parametrized(model) else type(model)
-    if base is not nn.Conv2d or model.groups != 1 or isinstance(model.padding, str):
+    if plain_type(model) is not nn.Conv2d or model.groups != 1 or isinstance(model.padding, str):
         return None
     if model.padding_mode != "zeros":
         return None
-    if parametrize.is_parametrized(model):
-        lists = model.parametrizations
-        assert isinstance(lists, nn.ModuleDict)
-        if list(lists) != ["weight"]:
-            return None
-    only_filter = all(name in ("weight", "bias") or name.endswith(".original") for name in inner)
+    lists = lists_of(model)
+    if lists is not None and list(lists) != ["weight"]:
+        return None
+    only_filter = all(name in ("weight", "bias") or is_filter(name) for name in inner)
     return ConvolutionPredictor(model, params, linear=only_filter)

@@ -15,8 +15,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from metasym.engines.convolution.moments import FIRST_SYMMETRY, ConvolutionPredictor
+from metasym.engines.convolution.moments import ConvolutionPredictor
 from metasym.symmetry.matrices import KroneckerSymmetry
+from metasym.symmetry.parametrized import SYMMETRY
 from metasym.types import Params
 
 
@@ -68,7 +69,7 @@ def spread_of(predict: ConvolutionPredictor, inner: Params) -> Spread:
     """The map of a convolution that is linear in ``inner``; U is read here, and not again."""
     U = predict.symmetry(inner)
     if isinstance(U, KroneckerSymmetry):
-        names = [f"{FIRST_SYMMETRY}.{name}" for name, _ in U.named_parameters()]
+        names = [f"{SYMMETRY}.{name}" for name, _ in U.named_parameters()]
         # Factors that are one tensor have one name: their gradients are left to autograd, which adds them up.
         if len(names) in (0, 3) and all(name in predict.params for name in names):
             return _Kronecker(U)
@@ -139,7 +140,7 @@ class _Kronecker(Spread):
         by_R = (back_half.mT @ V).view(a, s, b, t).transpose(1, 2).reshape(a * b, s * t)
         by_in, by_space = by_R @ self._space.reshape(-1), self._in.reshape(-1) @ by_R
         found = (G.mT @ forth_half, by_in.view(a, b), by_space.view(s, t))
-        return {f"{FIRST_SYMMETRY}.U{i + 1}": g for i, g in enumerate(found)}
+        return {f"{SYMMETRY}.U{i + 1}": g for i, g in enumerate(found)}
 
 
 def _rows(parts: Sequence[Tensor | None], columns: int) -> Tensor:

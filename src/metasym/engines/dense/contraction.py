@@ -13,13 +13,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from torch import Tensor, nn
-from torch.nn.utils import parametrize
 
 from metasym.adaptation.functional import ModelPredictor, call
 from metasym.symmetry.matrices import DenseSymmetry
+from metasym.symmetry.parametrized import filter_name, layer_of_filter, list_of, lists_of, plain_type
 from metasym.types import Params
-
-_SUFFIX = "parametrizations.weight.original"
 
 
 class DenseLayer(NamedTuple):
@@ -81,16 +79,12 @@ def dense_linear(layer: nn.Module) -> bool:
     """Whether ``layer`` is an ordinary Linear whose weight, and nothing else, a dense symmetry makes."""
     if not isinstance(layer, nn.Linear) or layer._forward_hooks or layer._forward_pre_hooks:
         return False
-    if not parametrize.is_parametrized(layer) or type(layer).__bases__[0] is not nn.Linear:
+    if plain_type(layer) is not nn.Linear:
         return False
-    lists = layer.parametrizations
-    assert isinstance(lists, nn.ModuleDict)
-    plist = lists["weight"] if list(lists) == ["weight"] else None
-    return (
-        isinstance(plist, parametrize.ParametrizationList)
-        and len(plist) == 1
-        and isinstance(plist[0], DenseSymmetry)
-    )
+    if list(lists_of(layer) or ()) != ["weight"]:
+        return False
+    plist = list_of(layer)
+    return len(plist) == 1 and isinstance(plist[0], DenseSymmetry)
 
 
 def input_first(examples: int, evaluations: int) -> bool:
@@ -112,9 +106,9 @@ def layer_predictor(
 
 def last_dense_layer(model: nn.Module, inner: list[str]) -> DenseLayer | None:
     """The last layer of ``model``, if it is a dense Linear and its filter all that adapts."""
-    if len(inner) != 1 or not inner[0].endswith(_SUFFIX):
+    name = layer_of_filter(inner[0]) if len(inner) == 1 else None
+    if name is None:
         return None
-    name = inner[0].removesuffix(_SUFFIX).removesuffix(".")
     layer = model.get_submodule(name)
     if not dense_linear(layer):
         return None
@@ -135,12 +129,9 @@ def dense_layer(model: nn.Module, layer: str, head: nn.Module | None) -> DenseLa
     """The layer named ``layer``, which is known to be a dense Linear."""
     module = model.get_submodule(layer)
     assert isinstance(module, nn.Linear)
-    lists = module.parametrizations
-    assert isinstance(lists, nn.ModuleDict)
-    plist = lists["weight"]
-    assert isinstance(plist, parametrize.ParametrizationList)
+    plist = list_of(module)
     symmetry, v = plist[0], plist.original
     assert isinstance(symmetry, DenseSymmetry)
     assert isinstance(v, Tensor)
-    name = f"{layer}.{_SUFFIX}" if layer else _SUFFIX
-    return DenseLayer(name, symmetry.U, v, module.bias, module.out_features, module.in_features, head)
+    sizes = module.out_features, module.in_features
+    return DenseLayer(filter_name(layer), symmetry.U, v, module.bias, *sizes, head)

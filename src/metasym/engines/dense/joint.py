@@ -21,9 +21,10 @@ from torch.func import grad_and_value
 
 from metasym.adaptation.functional import Adapted, ModelPredictor, measure
 from metasym.engines.dense.contraction import dense_linear
+from metasym.symmetry.parametrized import DENSE_U, FILTER
 from metasym.types import Batch, Loss, Params
 
-U_NAME, V_NAME = "parametrizations.weight.0.U", "parametrizations.weight.original"
+U_NAME, V_NAME = DENSE_U, FILTER
 _WEIGHT = "weight"
 
 

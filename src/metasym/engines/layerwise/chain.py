@@ -13,16 +13,16 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
-from torch.nn.utils import parametrize
 
 from metasym.adaptation.functional import measure
 from metasym.engines import kernels
 from metasym.engines.kernels.first_layer import First
 from metasym.engines.layerwise.convolving import Convolution, first_pair, run_first_pair
 from metasym.engines.layerwise.differentiable_layers import Anything, Linear, NormPool, Stage, Step
-from metasym.engines.layerwise.layer_order import Part, hooked, layers_in_order, plain_type
+from metasym.engines.layerwise.layer_order import Part, hooked, layers_in_order
 from metasym.nn import StackFields, TaskBatchNorm2d, UnstackFields
 from metasym.symmetry.matrices import KroneckerSymmetry
+from metasym.symmetry.parametrized import filter_name, is_inside, list_of, lists_of, plain_type, symmetry_name
 from metasym.types import Batch, Episode, Loss, Params
 
 _TAPES = 2**25
@@ -222,16 +222,12 @@ class Source:
 def _source(model: nn.Module, name: str) -> Source | None:
     """The source of the effective parameter ``name``, if a Kronecker symmetry alone makes it."""
     owner, _, attribute = name.rpartition(".")
-    lists = model.get_submodule(owner).parametrizations
-    assert isinstance(lists, nn.ModuleDict)
-    plist = lists[attribute]
-    assert isinstance(plist, parametrize.ParametrizationList)
+    plist = list_of(model.get_submodule(owner), attribute)
     symmetry = plist[0]
     if len(plist) != 1 or type(symmetry) is not KroneckerSymmetry:
         return None
-    prefix = f"{owner}." if owner else ""
-    prefix = f"{prefix}parametrizations.{attribute}."
-    return Source(f"{prefix}original", tuple(f"{prefix}0.{n}" for n in symmetry._names), symmetry)
+    own = symmetry_name(owner, attribute)
+    return Source(filter_name(owner, attribute), tuple(f"{own}.{n}" for n in symmetry._names), symmetry)
 
 
 class _Weights(nn.Module):
@@ -288,14 +284,11 @@ def chain_of(model: nn.Module) -> Chain | None:
 def _effective_names(model: nn.Module) -> set[str]:
     found = set()
     for name, module in model.named_modules():
-        if "parametrizations" in name.split("."):
+        if is_inside(name):
             continue
         prefix = f"{name}." if name else ""
         found |= {prefix + n for n, p in module._parameters.items() if p is not None}
-        if parametrize.is_parametrized(module):
-            lists = module.parametrizations
-            assert isinstance(lists, nn.ModuleDict)
-            found |= {prefix + n for n in lists}
+        found |= {prefix + n for n in lists_of(module) or ()}
     return found
 
 

@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Callable
 
 from torch import Tensor, fx, nn
-from torch.nn.utils import parametrize
 
 from metasym.nn import TaskBatchNorm2d
+from metasym.symmetry.parametrized import plain_type
 
 Part = tuple[str, nn.Module | Callable[[Tensor], Tensor]]
 """A layer's name in the model and the layer; a function has the name of where it is called."""
@@ -85,11 +85,6 @@ def _bound(node: fx.Node) -> Callable[[Tensor], Tensor]:
     if isinstance(target, str):
         return lambda x: getattr(x, target)(*rest, **named)
     return lambda x: target(x, *rest, **named)
-
-
-def plain_type(module: nn.Module) -> type:
-    """The class of ``module`` before anything in it was parametrized."""
-    return type(module).__bases__[0] if parametrize.is_parametrized(module) else type(module)
 
 
 def hooked(module: nn.Module) -> bool:

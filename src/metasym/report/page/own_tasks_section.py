@@ -19,6 +19,7 @@ from metasym.report.page.read import Run
 from metasym.storage.atomic import read_bytes
 from metasym.storage.serialization import CheckpointError, unpack
 from metasym.symmetry.matrices import DenseSymmetry, KroneckerSymmetry, Symmetry
+from metasym.symmetry.parametrized import JOINT, layer_of_filter, symmetry_name
 from metasym.symmetry.reparam import symmetries
 from metasym.tasks.sampling import sample, seeded
 from metasym.training.checkpoint import CURRENT
@@ -127,18 +128,19 @@ def _from_state(state: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]])
     }
     layers = []
     for key, value in tensors.items():
-        found = re.fullmatch(r"(?:(.*)\.)?parametrizations\.weight\.original", key)
-        if found:
-            layers.append(_reparameterized(found[1] or "", shapes, tensors, key.removesuffix("original")))
+        layer = layer_of_filter(key)
+        if layer is not None:
+            layers.append(_reparameterized(layer, shapes, tensors))
         elif re.fullmatch(r"(?:.*\.)?weight", key) and value.ndim >= 2:
             layers.append(Layer(key.removesuffix("weight").rstrip("."), value, START, None))
     return layers
 
 
 def _reparameterized(
-    name: str, shapes: Mapping[str, tuple[int, ...]], tensors: Mapping[str, Tensor], prefix: str
+    name: str, shapes: Mapping[str, tuple[int, ...]], tensors: Mapping[str, Tensor]
 ) -> Layer:
-    for head in (f"{prefix}0.", f"{prefix}0.symmetry."):
+    own = symmetry_name(name)
+    for head in (f"{own}.", f"{own}.{JOINT}."):
         if f"{head}U1" in tensors:
             factors: list[Tensor] = []
             while f"{head}U{len(factors) + 1}" in tensors:

@@ -25,7 +25,7 @@ from metasym.report.page.scores import (
     tasks_figure,
 )
 from metasym.report.page.symmetry import LayerPart, inspected, layer_part, short
-from metasym.report.page.text import breakable, number, plural, step_size_name
+from metasym.report.page.text import breakable, number, plural
 from metasym.report.page.training import (
     Figure,
     compared_curves,
@@ -34,6 +34,7 @@ from metasym.report.page.training import (
     training_remark,
 )
 from metasym.storage.atomic import make_folder, write_atomically
+from metasym.symmetry.parametrized import short_name
 from metasym.types import MetasymError
 
 if TYPE_CHECKING:
@@ -229,12 +230,12 @@ def _scores(run: Run, result: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _step_sizes(result: dict[str, Any] | None) -> list[tuple[str, str]]:
-    """The learned step sizes; ``v:conv1.parametrizations.weight.original`` is that of v of conv1."""
+    """The learned step sizes, by what people would call the tensor, such as ``v of conv1``."""
     rows = []
     for name, size in ({} if result is None else result["inner_lrs"]).items():
         if size is None or isinstance(size, int | float):
             part, colon, tensor = name.partition(":")
-            rows.append((step_size_name(tensor) if colon else part, number(size)))
+            rows.append((short_name(tensor) if colon else part, number(size)))
     return rows
 
 

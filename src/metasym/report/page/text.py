@@ -55,21 +55,6 @@ def layer_name(name: str) -> str:
     return name or "the layer"
 
 
-def step_size_name(name: str) -> str:
-    """``0.parametrizations.weight.original`` is the filter v of layer 0."""
-    for ending, short in (
-        ("parametrizations.weight.original", "v"),
-        ("parametrizations.weight.0.U", "U"),
-        ("parametrizations.weight.0.symmetry.U", "U"),
-    ):
-        head, found, tail = name.partition(ending)
-        if found:
-            layer = head.rstrip(".")
-            factor = f"{short}{tail}" if tail.isdigit() else short
-            return f"{factor} of {layer}" if layer else factor
-    return name
-
-
 def breakable(text: str) -> Markup:
     """The text, escaped, with places where a narrow screen may break a long name: after ``/``, ``_``, ``.``."""
     return Markup("<wbr>").join(re.split(r"(?<=[/_.])(?=\w)", text))

@@ -11,7 +11,8 @@ from markupsafe import Markup
 
 from metasym.report.page.read import Records, Run
 from metasym.report.page.svg import COLOURS, Series, legend, line_chart
-from metasym.report.page.text import number, plural, step_size_name
+from metasym.report.page.text import number, plural
+from metasym.symmetry.parametrized import short_name
 
 POINTS = 160
 """Points of a drawn line; longer columns are cut into this many pieces."""
@@ -151,9 +152,7 @@ def _losses(records: Records, title: str) -> Figure | None:
 def _step_sizes(records: Records) -> Figure | None:
     names = list(records.step_sizes)
     shown = names[:COLOURS]
-    series = [
-        _middle(thinned(step_size_name(name), records.steps, records.step_sizes[name])) for name in shown
-    ]
+    series = [_middle(thinned(short_name(name), records.steps, records.step_sizes[name])) for name in shown]
     last = [
         f"{line.label} {number(records.step_sizes[name][-1])}"
         for name, line in zip(shown, series, strict=True)
