@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from metasym.tasks import npz
-from metasym.tasks.npz import read_tasks
+from metasym.tasks.reading import read_tasks
 from metasym.tasks.sampling import sample
 from metasym.tasks.stored import Layout, StoredTasks, evenly, split_tasks
 from metasym.types import MetasymError

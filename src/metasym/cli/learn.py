@@ -13,17 +13,22 @@ from metasym.cli.common import PROGRESS, Commands, console, say
 if TYPE_CHECKING:
     from metasym.experiments.own_tasks.learn import Learned
     from metasym.experiments.own_tasks.options import Choices, Reason
-    from metasym.tasks.npz import TaskFile
+    from metasym.tasks.task_file import TaskFile
 
+_SHOWN = 12
 _FILE = """\
-TASKS.npz holds two arrays (numpy.savez("TASKS.npz", x=x, y=y)):
+TASKS is an .npz file with two arrays (numpy.savez("TASKS.npz", x=x, y=y)):
   x   [tasks, examples, features]          vectors
       [tasks, examples, height, width]     images of one channel (--model conv1d: channels, length)
       [tasks, examples, channels, height, width]
   y   [tasks, examples, ...] of floats     regression: vectors, or images for one convolution
       [tasks, examples] of whole numbers   classification: each task's labels, from 0 without gaps
-All tasks have the same number of examples. Files that do not fit into memory are read as needed if they are not
-compressed.
+Tasks with different numbers of examples are stored row by row: x [rows, features], y [rows, ...] and task [rows], which
+says which task a row belongs to. Lists of text input_names and output_names may name the numbers of x and y. Files that do
+not fit into memory are read as needed if they are not compressed.
+
+Or a table, one row an example (.csv, .tsv; .parquet with the package pyarrow):
+  metasym learn runs.csv --task robot --inputs 'torque_*' --outputs acc_x,acc_y --out DIR
 """
 
 
@@ -36,20 +41,25 @@ def add(commands: Commands) -> None:
         epilog=_FILE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    learn.add_argument("tasks", type=Path, metavar="TASKS.npz", help="the tasks (see below)")
+    learn.add_argument(
+        "tasks", type=Path, metavar="TASKS", help="the tasks: .npz, .csv, .tsv or .parquet (see below)"
+    )
     learn.add_argument("--out", type=Path, required=True, help="folder for the run's files")
     learn.add_argument("--resume", action="store_true", help="go on with the run in --out, if there is one")
     learn.add_argument("--progress", choices=PROGRESS, default="auto", help="how to show the steps")
-    _add_options(learn)
+    from metasym.experiments.own_tasks.options import Options
+    from metasym.tasks.task_file import Reading
+
+    _add_options(learn, Reading, "how the file is read")
+    _add_options(learn, Options, "what is chosen automatically, if it shall differ")
     learn.set_defaults(command=_learn)
 
 
-def _add_options(parser: argparse.ArgumentParser) -> None:
-    from metasym.experiments.own_tasks.options import Options
-
-    group = parser.add_argument_group("what is chosen automatically, if it shall differ")
-    hints = typing.get_type_hints(Options)
-    for field in dataclasses.fields(Options):
+def _add_options(parser: argparse.ArgumentParser, described: Any, title: str) -> None:
+    """A flag for each field of the dataclass ``described``."""
+    group = parser.add_argument_group(title)
+    hints = typing.get_type_hints(described)
+    for field in dataclasses.fields(described):
         flag = f"--{field.name.replace('_', '-')}"
         kinds = [kind for kind in typing.get_args(hints[field.name]) if kind is not type(None)] or [
             hints[field.name]
@@ -71,14 +81,19 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 def _learn(options: argparse.Namespace) -> None:
     from metasym.experiments.own_tasks.learn import learn
     from metasym.experiments.own_tasks.options import Options
+    from metasym.tasks.task_file import Reading
 
-    known = {field.name for field in dataclasses.fields(Options)}
-    wishes = Options(**{name: value for name, value in vars(options).items() if name in known})
+    def given(described: type) -> dict[str, Any]:
+        known = {field.name for field in dataclasses.fields(described)}
+        return {name: value for name, value in vars(options).items() if name in known}
+
+    wishes = Options(**given(Options))
     quiet = options.progress == "silent"
     found = learn(
         options.tasks,
         options.out,
         wishes,
+        reading=Reading(**given(Reading)),
         resume=options.resume,
         progress=options.progress,
         note=(lambda _: None) if quiet else say,
@@ -92,20 +107,31 @@ def _explain(file: TaskFile, reasons: list[Reason]) -> None:
 
     kind = f"classification into {file.classes} classes" if file.classes else "regression"
     place = ", left on the disk" if file.mapped else ""
+    counts = f"{file.counts.min()} to {file.counts.max()}" if file.ragged else f"{file.examples}"
     out = console()
-    out.print(
-        f"{file.path}: {file.tasks} tasks of {file.examples} examples, x {list(file.x.shape[2:])}, "
-        f"y {list(file.y.shape[2:])}: {kind}{place}",
-        highlight=False,
-        markup=False,
-        soft_wrap=True,
+    _line(
+        out,
+        f"{file.path}: {file.tasks} tasks of {counts} examples; an example has x {_shape(file.x)} and "
+        f"y {'a label' if file.classes else _shape(file.y)}: {kind}{place}",
     )
+    for what, names in (("inputs", file.input_names), ("outputs", file.output_names)):
+        if names:
+            more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+            _line(out, f"  {what}: {', '.join(names[:_SHOWN])}{more}")
+    if file.dropped:
+        _line(out, f"  left out: {file.dropped} tasks with a single example")
     table = Table(show_header=True, title="Chosen", title_justify="left")
     for column in ("what", "choice", "flag to change it"):
         table.add_column(column)
     for reason in reasons:
         table.add_row(reason.what, reason.value, reason.flag)
     out.print(table, highlight=False, markup=False)
+
+
+def _shape(array: Any) -> str:
+    """The shape of one example of an array, in words."""
+    sizes = array.shape[2:]
+    return f"{' x '.join(map(str, sizes))} numbers" if len(sizes) > 1 or sizes[:1] > (1,) else "one number"
 
 
 def _summary(found: Learned) -> None:

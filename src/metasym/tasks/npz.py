@@ -3,62 +3,20 @@
 from __future__ import annotations
 
 import math
-import os
 import zipfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from metasym.tasks.grouping import Grouped, checked_file, group_rows
+from metasym.tasks.task_file import LEAST_TASKS, TOO_SHORT, Array, Reading, TaskFile, size_in_words
 from metasym.types import MetasymError
 
-Array = npt.NDArray[Any]
+NAMES = ("input_names", "output_names")
+
 _LOCAL_HEADER = 30
-_CHUNK = 2**26
-"""Bytes that are looked at in one go."""
-LEAST_TASKS = 4
-
-
-@dataclass(frozen=True, eq=False)
-class TaskFile:
-    """The tasks of one file: ``x [tasks, examples, ...]`` and ``y [tasks, examples, ...]``, as they are stored."""
-
-    path: Path
-    x: Array
-    y: Array
-    classes: int
-    """How many labels ``y`` holds; 0 for regression."""
-    mapped: bool
-    """Whether the arrays stay in the file and are read as they are needed."""
-    x_rms: float
-    """The root mean square of all entries of x."""
-    y_rms: float
-    """That of y; of no meaning for labels."""
-    x_crc: int
-    """The file's own checksum of x: which data these are."""
-    y_crc: int
-
-    @property
-    def tasks(self) -> int:
-        """The number of tasks."""
-        return int(self.x.shape[0])
-
-    @property
-    def examples(self) -> int:
-        """The number of examples of each task."""
-        return int(self.x.shape[1])
-
-    def describe(self) -> dict[str, Any]:
-        """Plain types, for ``config.json``: enough to know the same data again."""
-        return {
-            "path": str(self.path.resolve()),
-            "x": {"shape": list(self.x.shape), "dtype": str(self.x.dtype), "crc32": self.x_crc},
-            "y": {"shape": list(self.y.shape), "dtype": str(self.y.dtype), "crc32": self.y_crc},
-            "classes": self.classes,
-        }
 
 
 @dataclass(frozen=True)
@@ -78,53 +36,57 @@ class _Member:
         return math.prod(self.shape) * self.dtype.itemsize
 
 
-def read_tasks(path: str | os.PathLike[str], *, memory: int | None = None) -> TaskFile:
+def read_npz(path: Path, reading: Reading, memory: int) -> TaskFile:
     """The arrays ``x`` and ``y`` of the file, or one line that says what is wrong with them.
 
     ``x [tasks, examples, ...]`` holds numbers; ``y [tasks, examples, ...]`` floats (regression), or whole numbers
-    ``[tasks, examples]`` (classification: each task's labels, from 0 without gaps). Arrays of more than half of
-    ``memory`` (what is free, in bytes) stay in the file and are mapped, which needs a file that is not compressed.
+    ``[tasks, examples]`` (classification: each task's labels, from 0 without gaps). With an array ``task [rows]``,
+    whose entries say which task a row belongs to, they are ``x [rows, ...]`` and ``y [rows, ...]``, and tasks may
+    have different numbers of examples. ``input_names`` and ``output_names`` may say what the numbers are called.
+    Arrays of more than half of ``memory`` (what is free, in bytes) stay in the file and are mapped, which needs a
+    file that is not compressed.
     """
-    file = Path(path)
-    x, y = _members(file)
-    _check_shapes(file, x, y)
-    free = available_memory() if memory is None else memory
-    mapped = x.bytes + y.bytes > free // 2
+    members = _members(path)
+    x, y = members["x"], members["y"]
+    stored = {name: _names(path, members[name]) for name in NAMES if name in members}
+    labels = y.dtype.kind != "f" if reading.labels is None else reading.labels
+    needs = sum(m.bytes for m in members.values())
+    if "task" in members:
+        _check_rows(path, members)
+        _check_room(path, needs, memory, members)
+        task = _read(path, members["task"])
+        grouped = group_rows(str(path), "the array task", task, _read(path, x), _read(path, y), memory)
+        return checked_file(path, grouped, reading, labels=labels, stored=stored)
+    _check_shapes(path, x, y, reading, labels)
+    mapped = needs > memory // 2
     if mapped:
-        for member in (x, y):
-            if member.start is None:
-                raise MetasymError(
-                    f"{file}: expected arrays that fit into {_size(free)} of free memory, or a file that is not "
-                    f"compressed (numpy.savez), which stays on the disk; found a compressed {member.name} of "
-                    f"{_size(member.bytes)}"
-                )
-    arrays = [_map(file, member) if mapped else _read(file, member) for member in (x, y)]
-    classes = 0 if y.dtype.kind == "f" else _classes(file, arrays[1])
-    return TaskFile(
-        path=file,
-        x=arrays[0],
-        y=arrays[1],
-        classes=classes,
-        mapped=mapped,
-        x_rms=_root_mean_square(file, "x", arrays[0]),
-        y_rms=1.0 if classes else _root_mean_square(file, "y", arrays[1]),
-        x_crc=x.crc,
-        y_crc=y.crc,
+        _check_room(path, needs, memory, members)
+    arrays = [_map(path, member) if mapped else _read_or_map(path, member) for member in (x, y)]
+    counts = np.full(x.shape[0], x.shape[1], dtype=np.int64)
+    grouped = Grouped(arrays[0], arrays[1], counts, crc=(x.crc, y.crc))
+    return checked_file(path, grouped, reading, labels=labels, stored=stored)
+
+
+def _check_room(file: Path, needs: int, memory: int, members: dict[str, _Member]) -> None:
+    """Refuse what neither fits into memory nor can stay in the file."""
+    flat = "task" in members
+    compressed = next((m for m in members.values() if m.start is None), None)
+    if needs <= memory // 2 or (compressed is None and not flat):
+        return
+    free = f"{file}: expected arrays that fit into half of {size_in_words(memory)} of free memory"
+    if flat:
+        raise MetasymError(
+            f"{free}, found {size_in_words(needs)} in rows with an array task: store x and y as [tasks, examples, ...] "
+            "with numpy.savez, which can stay on the disk, or fewer tasks"
+        )
+    assert compressed is not None
+    raise MetasymError(
+        f"{free}, or a file that is not compressed (numpy.savez), which stays on the disk; found a compressed "
+        f"{compressed.name} of {size_in_words(compressed.bytes)}"
     )
 
 
-def available_memory() -> int:
-    """Bytes of memory that are free for new data."""
-    try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    return int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")) // 2
-
-
-def _members(file: Path) -> tuple[_Member, _Member]:
+def _members(file: Path) -> dict[str, _Member]:
     want = f"{file}: expected an .npz file with arrays x and y"
     if file.is_dir():
         raise MetasymError(f"{want}, found a folder")
@@ -140,7 +102,8 @@ def _members(file: Path) -> tuple[_Member, _Member]:
                 if missing:
                     there = ", ".join(found) or "no arrays"
                     raise MetasymError(f"{want}, found no {' and no '.join(missing)} among: {there}")
-                return _member(file, stream, archive, "x"), _member(file, stream, archive, "y")
+                known = [name for name in ("x", "y", "task", *NAMES) if name in found]
+                return {name: _member(file, stream, archive, name) for name in known}
     except OSError as error:
         raise MetasymError(f"{want}, found {error.strerror or error}") from None
     except (zipfile.BadZipFile, NotImplementedError, EOFError, RuntimeError) as error:
@@ -160,11 +123,13 @@ def _member(file: Path, stream: IO[bytes], archive: zipfile.ZipFile, name: str) 
         header = entry.tell()
     if dtype.hasobject:
         raise MetasymError(
-            f"{file}: expected {name} to be an array of numbers, found one of Python objects, which would have to be "
-            "unpickled: tasks of different sizes have to be cut or padded to one"
+            f"{file}: expected {name} to be an array of numbers or text, found one of Python objects, which would have "
+            "to be unpickled: tasks of different sizes are stored row by row, x [rows, ...], y [rows, ...], task [rows]"
         )
-    if dtype.kind not in "fiub":
-        raise MetasymError(f"{file}: expected {name} to be an array of real numbers, found {dtype}")
+    allowed = {"task": ("iuU", "whole numbers or text"), **dict.fromkeys(NAMES, ("U", "text"))}
+    kinds, words = allowed.get(name, ("fiub", "real numbers"))
+    if dtype.kind not in kinds:
+        raise MetasymError(f"{file}: expected {name} to be an array of {words}, found {dtype}")
     start = None
     if info.compress_type == zipfile.ZIP_STORED:
         stream.seek(info.header_offset)
@@ -179,11 +144,18 @@ def _member(file: Path, stream: IO[bytes], archive: zipfile.ZipFile, name: str) 
     return member
 
 
-def _check_shapes(file: Path, x: _Member, y: _Member) -> None:
+def _check_shapes(file: Path, x: _Member, y: _Member, reading: Reading, labels: bool) -> None:
     shapes = f"x {list(x.shape)} and y {list(y.shape)}"
     if len(x.shape) < 2 or len(y.shape) < 2 or x.shape[:2] != y.shape[:2]:
         raise MetasymError(
             f"{file}: expected x and y with the same [tasks, examples, ...] in front, found {shapes}"
+        )
+    if len(x.shape) == 2 and not reading.scalar_x:
+        a, b = x.shape
+        raise MetasymError(
+            f"{file}: expected x [tasks, examples, features], found x {list(x.shape)}: if these are {a} tasks of {b} "
+            f"examples of one number each, say so with --scalar-x; if they are {a} rows of {b} features, add an array "
+            "task that says which task a row belongs to"
         )
     if 0 in x.shape[2:] or 0 in y.shape[2:]:
         raise MetasymError(f"{file}: expected x and y of at least one number an example, found {shapes}")
@@ -192,15 +164,47 @@ def _check_shapes(file: Path, x: _Member, y: _Member) -> None:
             f"{file}: expected at least {LEAST_TASKS} tasks (to train, to validate and to test on; hundreds to learn "
             f"a symmetry from), found {x.shape[0]}"
         )
-    if x.shape[1] < 2:
+    if x.shape[1] < TOO_SHORT:
         raise MetasymError(
             f"{file}: expected at least 2 examples a task (support and query), found {x.shape[1]}"
         )
-    if y.dtype.kind != "f" and len(y.shape) > 2:
+    if labels and len(y.shape) > 2:
         raise MetasymError(
-            f"{file}: expected labels y [tasks, examples], or y of floats for regression, "
+            f"{file}: expected labels y [tasks, examples], or y of floats (or --no-labels) for regression, "
             f"found {y.dtype} {list(y.shape)}"
         )
+
+
+def _check_rows(file: Path, members: dict[str, _Member]) -> None:
+    """The shapes of arrays that hold all tasks' rows below each other."""
+    shapes = {name: members[name].shape for name in ("x", "y", "task")}
+    found = ", ".join(f"{name} {list(shape)}" for name, shape in shapes.items())
+    rows = {shape[:1] for shape in shapes.values()}
+    if () in rows or len(rows) > 1 or len(shapes["task"]) != 1 or len(shapes["x"]) < 2 or 0 in shapes["x"]:
+        raise MetasymError(
+            f"{file}: expected x [rows, features], y [rows, ...] and task [rows] with the same rows, found {found}"
+        )
+
+
+def _names(file: Path, member: _Member) -> tuple[str, ...]:
+    if len(member.shape) != 1:
+        raise MetasymError(
+            f"{file}: expected {member.name} to be a list of names, found {list(member.shape)}"
+        )
+    return tuple(str(name) for name in _read(file, member))
+
+
+def _read_or_map(file: Path, member: _Member) -> Array:
+    """Read it; left in the file after all where the machine gives less memory than it seemed to have."""
+    try:
+        return _read(file, member)
+    except MemoryError:
+        if member.start is not None:
+            return _map(file, member)
+        raise MetasymError(
+            f"{file}: expected {member.name} to fit into memory, found {size_in_words(member.bytes)}, more than "
+            "there is: store it with numpy.savez, not compressed, so that it can stay on the disk"
+        ) from None
 
 
 def _read(file: Path, member: _Member) -> Array:
@@ -218,51 +222,3 @@ def _map(file: Path, member: _Member) -> Array:
         return np.memmap(file, member.dtype, "r", member.start, member.shape, order)
     except (OSError, ValueError) as error:
         raise MetasymError(f"{file}: expected an array {member.name}, found a damaged one: {error}") from None
-
-
-def _parts(array: Array) -> Iterator[tuple[int, Array]]:
-    """The tasks in parts of some 64 MB, each with the number of its first task."""
-    step = max(1, _CHUNK * len(array) // max(1, array.nbytes))
-    for first in range(0, len(array), step):
-        yield first, np.asarray(array[first : first + step])
-
-
-def _root_mean_square(file: Path, name: str, array: Array) -> float:
-    """Over all entries; refuses NaN and infinity, naming the first task and example that has one."""
-    total = 0.0
-    for first, part in _parts(array):
-        if part.dtype.kind == "f":
-            bad = ~np.isfinite(part)
-            if bad.any():
-                task, example = (int(i) for i in np.argwhere(bad)[0][:2])
-                count = sum(int((~np.isfinite(rest)).sum()) for _, rest in _parts(array))
-                raise MetasymError(
-                    f"{file}: expected finite numbers, found {count} NaN or infinite in {name}, the first in task "
-                    f"{first + task}, example {example}"
-                )
-        with np.errstate(over="ignore"):
-            total += float(np.square(part, dtype=np.float64).sum())
-    found = math.sqrt(total / array.size)
-    if not math.isfinite(found):
-        raise MetasymError(f"{file}: expected numbers whose squares are finite, found larger ones in {name}")
-    return found
-
-
-def _classes(file: Path, y: Array) -> int:
-    """The number of labels; refuses gaps, negative ones and a single one."""
-    labels = sorted({int(label) for _, part in _parts(y) for label in np.unique(part)})
-    if labels[0] < 0:
-        raise MetasymError(f"{file}: expected labels y from 0 on, found {labels[0]}")
-    gap = next((i for i, label in enumerate(labels) if label != i), None)
-    if gap is not None:
-        raise MetasymError(
-            f"{file}: expected labels y from 0 to {len(labels) - 1} without gaps ({len(labels)} different ones), "
-            f"found no {gap} but {labels[gap]}"
-        )
-    if len(labels) < 2:
-        raise MetasymError(f"{file}: expected at least two different labels y, found {labels[0]} only")
-    return len(labels)
-
-
-def _size(count: int) -> str:
-    return f"{count / 1e9:.1f} GB" if count >= 1e8 else f"{count / 1e6:.1f} MB"

@@ -4,25 +4,63 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from metasym.tasks.arrays import draw_seed, shuffled, single
-from metasym.tasks.npz import TaskFile
+from metasym.tasks.task_file import Array, TaskFile
 from metasym.types import Batch, Episode, MetasymError
+
+_MOST_QUERY = 0.9
+"""Tasks of different sizes: a query set is as long as that of the task at this part of the way to the longest."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How a network sees an example: its shape, and the numbers that x and y are divided by."""
+    """How a network sees an example: its shape, what is subtracted from x and y, and what they are divided by.
+
+    Offsets and column scales have one entry for each number of an example, in the order of its entries, or none.
+    """
 
     input_shape: tuple[int, ...]
     output_shape: tuple[int, ...]
     """``()`` for labels."""
     x_scale: float = 1.0
     y_scale: float = 1.0
+    x_offset: tuple[float, ...] = ()
+    """What is subtracted from each number of x before anything else."""
+    y_offset: tuple[float, ...] = ()
+    x_columns: tuple[float, ...] = ()
+    """What each number of x is divided by besides ``x_scale``, where columns have very different scales."""
+    y_columns: tuple[float, ...] = ()
+
+    def inputs(self, x: Array) -> Array:
+        """``x [..., entries]`` of an example flattened, as the network sees it."""
+        return _standardised(x, self.x_offset, self.x_columns, self.x_scale)
+
+    def targets(self, y: Array) -> Array:
+        """``y [..., entries]`` in the network's units."""
+        return _standardised(y, self.y_offset, self.y_columns, self.y_scale)
+
+    @property
+    def as_stored(self) -> bool:
+        """Whether the network sees the numbers as they are stored."""
+        moved = self.x_offset or self.y_offset or self.x_columns or self.y_columns
+        return self.x_scale == self.y_scale == 1 and not moved
+
+
+class Examples(NamedTuple):
+    """All examples of some tasks, as a network sees them; the rows behind a task's ``counts`` are padding."""
+
+    x: Tensor
+    """``[tasks, most examples, *input_shape]``, float64."""
+    y: Tensor
+    """``[tasks, most examples, *output_shape]``, float64, or labels ``[tasks, most examples]``."""
+    counts: Tensor
+    """``[tasks]``, int64."""
 
 
 class StoredTasks:
@@ -31,22 +69,49 @@ class StoredTasks:
     An episode of a task is a random split of its examples. Labels are split evenly: each class gives its first
     example to the support set before any class gives its second. Where the arrays are mapped, an episode reads
     its own examples alone.
+
+    Of tasks with different numbers of examples those with no more than ``support`` are left out, and all query sets
+    have one length: of longer tasks some examples are drawn, those of shorter ones are repeated in turn, so that a
+    score is still the mean over a task's own examples.
     """
 
     def __init__(self, file: TaskFile, ids: Sequence[int] | Tensor, *, support: int, layout: Layout) -> None:
-        if not 1 <= support < file.examples:
+        self.given = torch.as_tensor(ids, dtype=torch.int64)
+        """All of the tasks, those with too few examples for an episode included."""
+        counts = torch.from_numpy(file.counts)[self.given]
+        most = int(counts.max()) if len(counts) else 0
+        if not 1 <= support < most:
             raise MetasymError(
-                f"expected 1 to {file.examples - 1} support examples, so that one is left as query, found {support}"
+                f"expected 1 to {most - 1} support examples, so that one is left as query, found {support}"
             )
         self.file, self.support, self.layout = file, support, layout
-        self.ids = torch.as_tensor(ids, dtype=torch.int64)
+        self.ids = self.given[counts > support]
+        self.counts = torch.from_numpy(file.counts)[self.ids]
+        typical = np.quantile(self.counts.numpy(), _MOST_QUERY, method="lower") if file.ragged else most
+        self.query = max(1, int(typical) - support)
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def with_support(self, support: int) -> StoredTasks:
         """The same tasks with another number of support examples."""
-        return StoredTasks(self.file, self.ids, support=support, layout=self.layout)
+        return StoredTasks(self.file, self.given, support=support, layout=self.layout)
+
+    def examples(self) -> Examples:
+        """Every example of every task, also of those with too few for an episode."""
+        rows, file, layout = self.given.numpy(), self.file, self.layout
+        counts = self.given.new_tensor(file.counts[rows])
+        most = int(counts.max())
+        x, y = np.asarray(file.x[rows, :most]), np.asarray(file.y[rows, :most])
+        flat = (len(rows), most, -1)
+        there = (torch.arange(most) < counts.unsqueeze(1)).unsqueeze(2)  # offsets would move the padding
+        inputs = torch.from_numpy(layout.inputs(x.reshape(flat)).astype(np.float64)) * there
+        if file.classes:
+            target = torch.from_numpy(y.astype(np.int64))
+        else:
+            target = torch.from_numpy(layout.targets(y.reshape(flat)).astype(np.float64)) * there
+            target = target.reshape(len(rows), most, *layout.output_shape)
+        return Examples(inputs.reshape(len(rows), most, *layout.input_shape), target, counts)
 
     def episode(self, index: int, generator: torch.Generator) -> Episode:
         """The support and query set of task ``index``, split by ``generator``."""
@@ -55,29 +120,48 @@ class StoredTasks:
     def episodes(self, ids: Tensor, seeds: Tensor) -> Episode:
         """The episodes of tasks ``ids [tasks]``, each split by its own of ``seeds [tasks]``."""
         rows = self.ids[ids].unsqueeze(1).numpy()
-        order = shuffled(seeds, self.file.examples)
-        if self.file.classes:
-            labels = np.asarray(self.file.y[rows, order.numpy()]).astype(np.int64)
-            order = order.gather(1, evenly(torch.from_numpy(labels), self.file.classes))
-        columns = order.numpy()
+        columns = self._order(rows, self.counts[ids], seeds).numpy()
         layout, count = self.layout, len(ids)
-        x = _scaled(self.file.x[rows, columns], layout.x_scale).reshape(count, -1, *layout.input_shape)
-        y = self.file.y[rows, columns]
+        x = layout.inputs(np.asarray(self.file.x[rows, columns]).reshape(*columns.shape, -1))
+        inputs = _float32(x).reshape(count, -1, *layout.input_shape)
+        y = np.asarray(self.file.y[rows, columns])
         if self.file.classes:
-            target = torch.from_numpy(np.asarray(y).astype(np.int64))
+            target = torch.from_numpy(y.astype(np.int64))
         else:
-            target = _scaled(y, layout.y_scale).reshape(count, -1, *layout.output_shape)
+            target = _float32(layout.targets(y.reshape(*columns.shape, -1)))
+            target = target.reshape(count, -1, *layout.output_shape)
         s = self.support
-        return Episode(Batch(x[:, :s], target[:, :s]), Batch(x[:, s:], target[:, s:]), ids)
+        return Episode(Batch(inputs[:, :s], target[:, :s]), Batch(inputs[:, s:], target[:, s:]), ids)
+
+    def _order(self, rows: Array, counts: Tensor, seeds: Tensor) -> Tensor:
+        """Which example stands where, ``[tasks, support + query]``: support first."""
+        most = int(counts.max())
+        order = shuffled(seeds, most)
+        if self.file.ragged:
+            missing = order >= counts.unsqueeze(1)  # padding goes to the end
+            order = order.gather(1, missing.to(torch.int8).argsort(dim=1, stable=True))
+        if self.file.classes:
+            labels = torch.from_numpy(np.asarray(self.file.y[rows, order.numpy()]).astype(np.int64))
+            there = torch.arange(most) < counts.unsqueeze(1)
+            order = order.gather(1, evenly(labels, self.file.classes, there))
+        if not self.file.ragged:
+            return order
+        left = (counts - self.support).unsqueeze(1)
+        turn = self.support + torch.arange(self.query) % left
+        first = torch.arange(self.support).expand(len(counts), -1)
+        return order.gather(1, torch.cat([first, turn], dim=1))
 
 
-def evenly(labels: Tensor, classes: int) -> Tensor:
+def evenly(labels: Tensor, classes: int, there: Tensor | None = None) -> Tensor:
     """For ``labels [tasks, examples]`` an order ``[tasks, examples]`` in which the classes take turns.
 
-    The first examples of all classes come before the second of any; otherwise the order stays.
+    The first examples of all classes come before the second of any; otherwise the order stays. Where ``there`` is
+    false is padding, which comes last.
     """
     seen = torch.nn.functional.one_hot(labels, classes).cumsum(1)
     turn = seen.gather(2, labels.unsqueeze(2)).squeeze(2)
+    if there is not None:
+        turn = turn.where(there, labels.shape[1] + 1)
     return turn.argsort(dim=1, stable=True)
 
 
@@ -98,8 +182,14 @@ def split_tasks(count: int, validation: float, test: float, order: Tensor) -> tu
     return train, held_out, tested
 
 
-def _scaled(values: np.ndarray[tuple[int, ...], np.dtype[np.generic]], scale: float) -> Tensor:
-    numbers = np.asarray(values)
-    if scale != 1.0:
-        numbers = numbers.astype(np.float64) / scale
-    return torch.from_numpy(np.ascontiguousarray(numbers, dtype=np.float32))
+def _standardised(values: Array, offset: Sequence[float], columns: Sequence[float], scale: float) -> Array:
+    if not offset and not columns and scale == 1.0:
+        return values
+    numbers = values.astype(np.float64)
+    if offset:
+        numbers -= np.asarray(offset)
+    return numbers / (np.asarray(columns) * scale if columns else scale)
+
+
+def _float32(values: Array) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(values, dtype=np.float32))

@@ -24,7 +24,7 @@ from metasym.experiments.own_tasks.training_stages import (
     iterations,
     msr,
 )
-from metasym.tasks.npz import read_tasks
+from metasym.tasks.reading import read_tasks
 from metasym.tasks.stored import StoredTasks
 from tests.experiments.own_tasks.test_learn import circular
 

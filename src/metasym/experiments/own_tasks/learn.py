@@ -42,9 +42,11 @@ from metasym.learners.gradient import GradientLearner
 from metasym.storage.atomic import make_folder
 from metasym.storage.json_files import read_json, write_json
 from metasym.symmetry.reparam import symmetries
-from metasym.tasks.npz import TaskFile, read_tasks
+from metasym.tasks.reading import read_tasks
 from metasym.tasks.stored import StoredTasks
+from metasym.tasks.task_file import Reading, TaskFile
 from metasym.training.checkpoint import CURRENT, load
+from metasym.training.distributed import pick_device
 from metasym.training.progress import ProgressChoice
 from metasym.types import MetasymError
 
@@ -104,6 +106,7 @@ def learn(
     out: str | os.PathLike[str],
     options: Options | None = None,
     *,
+    reading: Reading | None = None,
     resume: bool = False,
     progress: ProgressChoice = "auto",
     note: Callable[[str], None] = lambda _: None,
@@ -111,13 +114,15 @@ def learn(
 ) -> Learned:
     """Learn the symmetry of the tasks in the file ``path``; everything goes into the folder ``out``.
 
+    ``reading`` says what is in the file, where the file does not (the columns of a table, names, labels).
     ``explain`` is told the choices before training begins, ``note`` what is being done, a line at a time. A
     finished run of the same data and choices is not run again; with ``resume`` one that was killed goes on.
     """
     options = options or Options()
     folder = Path(out)
     with one_line(folder), threads(options.threads):
-        file = read_tasks(path)
+        pick_device(options.device, torch.device("cpu"))  # fails at once where there is no such device
+        file = read_tasks(path, reading)
         choices, reasons = choose(file, options)
         explain(file, reasons)
         run = _prepare(file, choices, options, folder, resume, progress, note)
@@ -288,7 +293,7 @@ def _write(run: _Run, folder: Path, result: dict[str, Any], began: float) -> dic
         **result,
         "seconds": time.perf_counter() - began,
         "peak_memory_mb": peak_memory(),
-        "command": command(run.file.path, run.options),
+        "command": command(run.file, run.options),
         "commit": commit(),
         "versions": {
             "metasym": metasym.__version__,
@@ -305,18 +310,17 @@ def _write(run: _Run, folder: Path, result: dict[str, Any], began: float) -> dic
     return read_result(folder / RESULT)
 
 
-def command(path: Path, options: Options) -> str:
+def command(file: TaskFile, options: Options) -> str:
     """The command line of a run."""
-    parts = ["metasym", COMMAND, str(path), "--out", "DIR"]
+    parts = ["metasym", COMMAND, str(file.path), "--out", "DIR"]
     usual = Options()
-    for field in fields(Options):
-        value, flag = getattr(options, field.name), field.name.replace("_", "-")
-        if value != getattr(usual, field.name):
-            parts += (
-                [f"--{flag}" if value else f"--no-{flag}"]
-                if isinstance(value, bool)
-                else [f"--{flag}", str(value)]
-            )
+    wishes = {f.name: v for f in fields(Options) if (v := getattr(options, f.name)) != getattr(usual, f.name)}
+    for name, value in {**file.reading.changed(), **wishes}.items():
+        flag = name.replace("_", "-")
+        if isinstance(value, bool):
+            parts.append(f"--{flag}" if value else f"--no-{flag}")
+        else:
+            parts += [f"--{flag}", str(value)]
     return shlex.join(parts)
 
 

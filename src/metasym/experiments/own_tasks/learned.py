@@ -16,8 +16,9 @@ from metasym.experiments.own_tasks.learn import open_learned
 from metasym.experiments.own_tasks.options import Choices, Options
 from metasym.experiments.own_tasks.training_stages import score
 from metasym.learners.gradient import GradientLearner
-from metasym.tasks.npz import read_tasks
+from metasym.tasks.reading import read_tasks
 from metasym.tasks.stored import Layout, StoredTasks
+from metasym.tasks.task_file import Reading
 from metasym.types import Batch, MetasymError, Score
 
 
@@ -32,12 +33,25 @@ class Deployed(nn.Module):
         self.network = network
         self.input_shape = layout.input_shape
         self.output_shape = None if labels else shape
-        self.x_scale, self.y_scale = layout.x_scale, layout.y_scale
+        for name, offset, columns, scale in (
+            ("x", layout.x_offset, layout.x_columns, layout.x_scale),
+            ("y", layout.y_offset, layout.y_columns, layout.y_scale),
+        ):  # whole tensors, so that an export carries them
+            self.register_buffer(f"{name}_offset", torch.tensor(offset or (0.0,)))
+            self.register_buffer(f"{name}_scale", torch.tensor(columns or (1.0,)) * scale)
+
+    x_offset: Tensor
+    y_offset: Tensor
+    x_scale: Tensor
+    y_scale: Tensor
 
     def forward(self, x: Tensor) -> Tensor:
         """``x [examples, ...]`` as in the file; ``[examples, ...]`` as y there, or a score for each class."""
-        found: Tensor = self.network(x.reshape(len(x), *self.input_shape) / self.x_scale) * self.y_scale
-        return found if self.output_shape is None else found.reshape(len(x), *self.output_shape)
+        inputs = (x.reshape(len(x), -1) - self.x_offset) / self.x_scale
+        found: Tensor = self.network(inputs.reshape(len(x), *self.input_shape))
+        if self.output_shape is None:
+            return found
+        return (found.reshape(len(x), -1) * self.y_scale + self.y_offset).reshape(len(x), *self.output_shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,20 +85,22 @@ class LearnedRun:
                 raise MetasymError(f"expected {name} of finite numbers, found NaN or infinity")
         if len(inputs) != len(targets):
             raise MetasymError(f"expected as many y as x, found {len(targets)} and {len(inputs)}")
-        inputs = inputs.float().reshape(len(inputs), *layout.input_shape) / layout.x_scale
+        seen = torch.from_numpy(layout.inputs(inputs.reshape(len(inputs), -1).cpu().numpy()))
+        seen = seen.float().reshape(len(inputs), *layout.input_shape)
         if classes:
             targets = targets.long()
         else:
-            targets = targets.float().reshape(len(targets), *layout.output_shape) / layout.y_scale
-        network = self.learner.adapt(Batch(inputs, targets))
-        as_is = layout.x_scale == layout.y_scale == 1 and x_shape == layout.input_shape
+            flat = torch.from_numpy(layout.targets(targets.reshape(len(targets), -1).cpu().numpy()))
+            targets = flat.float().reshape(len(targets), *layout.output_shape)
+        network = self.learner.adapt(Batch(seen, targets))
+        as_is = layout.as_stored and x_shape == layout.input_shape
         if as_is and (classes or y_shape == layout.output_shape):
             return network
         return Deployed(network, layout, y_shape, bool(classes)).eval()
 
     def score(self) -> Score:
         """The score on the run's test tasks, as they are in the file now: it has to be the same."""
-        file = read_tasks(self.config["data"]["path"])
+        file = read_tasks(self.config["data"]["path"], Reading(**self.config["data"].get("reading", {})))
         found = file.describe()
         for name in ("x", "y"):
             if found[name] != self.config["data"][name]:

@@ -107,8 +107,8 @@ class Choices:
         """The choices that :meth:`as_dict` wrote."""
         try:
             layout = value["layout"]
-            shapes = {key: tuple(layout[key]) for key in ("input_shape", "output_shape")}
-            return cls(**{**value, "layout": Layout(**{**layout, **shapes})})
+            lists = {key: tuple(item) for key, item in layout.items() if isinstance(item, list | tuple)}
+            return cls(**{**value, "layout": Layout(**{**layout, **lists})})
         except (KeyError, TypeError) as error:
             raise MetasymError(f"expected the choices of metasym learn, found {error}") from None
 

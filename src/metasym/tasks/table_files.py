@@ -1,0 +1,249 @@
+"""Tasks from a table, one row an example: CSV by Python's own reader, Parquet by pyarrow where it is installed."""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import fnmatch
+import itertools
+from collections.abc import Sequence
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from metasym.tasks.grouping import checked_file, group_rows
+from metasym.tasks.task_file import Array, Reading, TaskFile
+from metasym.types import MetasymError
+
+SUFFIXES = (".csv", ".tsv", ".parquet")
+_ROWS = 20_000
+"""Rows of a CSV file that are made into numbers in one go."""
+_SHOWN = 20
+
+Text = npt.NDArray[np.str_]
+
+
+def read_table(path: Path, reading: Reading, memory: int) -> TaskFile:
+    """The tasks of a table: ``--task`` names the column that groups rows, ``--inputs`` and ``--outputs`` the others.
+
+    The columns' names become the names of the inputs and outputs, unless the user gives others.
+    """
+    table = _Parquet(path) if path.suffix.lower() == ".parquet" else _Csv(path)
+    if reading.scalar_x:
+        raise MetasymError(f"expected --scalar-x only for an .npz file, found it with {path.name}")
+    for flag in ("task", "inputs", "outputs"):
+        if getattr(reading, flag) is None:
+            raise MetasymError(
+                f"{path}: expected --task, --inputs and --outputs to say what the columns of a table are, found no "
+                f"--{flag}; {_listed(table.names)}"
+            )
+    assert reading.task is not None
+    assert reading.inputs is not None
+    assert reading.outputs is not None
+    task = _chosen(path, "--task", reading.task, table.names)
+    inputs = _chosen(path, "--inputs", reading.inputs, table.names)
+    outputs = _chosen(path, "--outputs", reading.outputs, table.names)
+    if len(task) != 1:
+        raise MetasymError(f"{path}: expected --task to name one column, found {', '.join(task)}")
+    for name, times in _counted([*task, *inputs, *outputs]).items():
+        if times > 1:
+            raise MetasymError(
+                f"{path}: expected each column once among --task, --inputs and --outputs, found {name!r} twice"
+            )
+    labels = bool(reading.labels)
+    if labels and len(outputs) != 1:
+        raise MetasymError(f"{path}: expected one column of --outputs with --labels, found {len(outputs)}")
+    text, numbers = table.read([*task, *(outputs if labels else [])], [*inputs, *([] if labels else outputs)])
+    x = np.stack([numbers[name] for name in inputs], axis=1)
+    classes: tuple[str, ...] = ()
+    if labels:
+        classes, y = _labels(text[outputs[0]])
+    else:
+        y = np.stack([numbers[name] for name in outputs], axis=1)
+    grouped = group_rows(str(path), f"column {task[0]!r}", text[task[0]], x, y, memory)
+    stored = {"input_names": tuple(inputs), "output_names": classes or tuple(outputs)}
+    return checked_file(path, grouped, reading, labels=labels, stored=stored)
+
+
+def _counted(names: Sequence[str]) -> dict[str, int]:
+    return {name: names.count(name) for name in names}
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"the columns are {', '.join(names[:_SHOWN])}{more}"
+
+
+def _chosen(path: Path, flag: str, wish: str, names: Sequence[str]) -> list[str]:
+    """The columns that a list of names and patterns stands for, in its order (a pattern's in the file's)."""
+    found: list[str] = []
+    for word in (part.strip() for part in wish.split(",")):
+        some = [word] if word in names else [name for name in names if fnmatch.fnmatchcase(name, word)]
+        if not some:
+            near = difflib.get_close_matches(word, names, 1)
+            hint = f" (is {near[0]!r} meant?)" if near else ""
+            raise MetasymError(
+                f"{path}: expected {flag} to name columns of the table, found {word!r}{hint}; {_listed(names)}"
+            )
+        found += some
+    return found
+
+
+def _labels(text: Text) -> tuple[tuple[str, ...], Array]:
+    """The classes in the order of their numbers or of the alphabet, and each row's class."""
+    names, rows = np.unique(text, return_inverse=True)
+    try:
+        order = np.argsort(names.astype(np.float64), kind="stable")
+    except ValueError:
+        order = np.arange(len(names))
+    place = np.empty(len(names), dtype=np.int64)
+    place[order] = np.arange(len(names))
+    return tuple(str(name) for name in names[order]), place[rows]
+
+
+class _Csv:
+    """A text file with a header; separated by commas, semicolons or tabs, whichever the header has most of."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        header = next(self._rows(), None)
+        if not header:
+            raise MetasymError(f"{path}: expected a table with a header, found an empty file")
+        self.names = [name.strip() for name in header]
+        for name, times in _counted(self.names).items():
+            if times > 1:
+                raise MetasymError(
+                    f"{path}: expected each column's name once in the header, found {name!r} twice"
+                )
+
+    def _rows(self) -> Any:
+        """The rows with their numbers as a spreadsheet counts them: the header is row 1."""
+        want = f"{self.path}: expected a text file with a table (UTF-8)"
+        try:
+            with self.path.open(newline="", encoding="utf-8-sig") as stream:
+                first = stream.readline()
+                stream.seek(0)
+                tab = self.path.suffix.lower() == ".tsv"
+                yield from csv.reader(stream, delimiter="\t" if tab else max(",;\t", key=first.count))
+        except OSError as error:
+            raise MetasymError(f"{want}, found {error.strerror or error}") from None
+        except UnicodeDecodeError as error:
+            raise MetasymError(f"{want}, found byte {error.object[error.start]:#04x} that is none") from None
+        except csv.Error as error:
+            raise MetasymError(f"{want}, found {error}") from None
+
+    def read(self, text: list[str], numbers: list[str]) -> tuple[dict[str, Text], dict[str, Array]]:
+        """The columns ``text`` as they are written and the columns ``numbers`` as float64."""
+        places = {name: self.names.index(name) for name in (*text, *numbers)}
+        blocks: dict[str, list[Any]] = {name: [] for name in places}
+        rows = enumerate(self._rows(), start=1)
+        next(rows)
+        while chunk := list(itertools.islice(rows, _ROWS)):
+            chunk = [(number, cells) for number, cells in chunk if cells]  # empty lines
+            for number, cells in chunk:
+                if len(cells) != len(self.names):
+                    raise MetasymError(
+                        f"{self.path}: expected {len(self.names)} cells in every row, as in the header, found "
+                        f"{len(cells)} in row {number} (the header is row 1)"
+                    )
+            for name, place in places.items():
+                cells = list(map(itemgetter(place), (cells for _, cells in chunk)))
+                if name in text:
+                    blocks[name].append(self._text(name, cells, chunk))
+                else:
+                    blocks[name].append(self._numbers(name, cells, chunk))
+        if not blocks[text[0]]:
+            raise MetasymError(f"{self.path}: expected rows below the header, found none")
+        joined = {name: np.concatenate(block) for name, block in blocks.items()}
+        return {name: joined[name] for name in text}, {name: joined[name] for name in numbers}
+
+    def _text(self, name: str, cells: list[str], rows: list[Any]) -> Text:
+        clean = [cell.strip() for cell in cells]
+        if "" in clean:
+            raise self._wrong("a name", name, rows[clean.index("")][0], "an empty cell")
+        return np.array(clean)
+
+    def _numbers(self, name: str, cells: list[str], rows: list[Any]) -> Array:
+        try:
+            values = np.array(cells, dtype=np.float64)
+        except ValueError:
+            for (number, _), cell in zip(rows, cells, strict=True):
+                try:
+                    float(cell)
+                except ValueError:
+                    found = f"{cell[:40]!r}" if cell.strip() else "an empty cell"
+                    raise self._wrong("a number", name, number, found) from None
+            raise
+        if not np.isfinite(values).all():
+            first = int(np.argmin(np.isfinite(values)))
+            raise self._wrong("a finite number", name, rows[first][0], cells[first].strip())
+        return values
+
+    def _wrong(self, want: str, column: str, row: int, found: str) -> MetasymError:
+        return MetasymError(
+            f"{self.path}: expected {want} in row {row}, column {column!r} (the header is row 1), found {found}"
+        )
+
+
+class _Parquet:
+    """A Parquet file, of which the columns that are asked for are read."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            from pyarrow import ArrowException, parquet
+        except ImportError:
+            raise MetasymError(
+                f"{path}: expected the package pyarrow, which reads Parquet (pip install 'metasym[tables]'), found "
+                "none; a CSV file needs no package"
+            ) from None
+        try:
+            self.file = parquet.ParquetFile(path, memory_map=False)
+        except OSError as error:
+            raise MetasymError(f"{path}: expected a Parquet file, found {error.strerror or error}") from None
+        except ArrowException as error:
+            raise MetasymError(
+                f"{path}: expected a Parquet file, found {str(error).splitlines()[0]}"
+            ) from None
+        self.names: list[str] = list(self.file.schema_arrow.names)
+
+    def read(self, text: list[str], numbers: list[str]) -> tuple[dict[str, Text], dict[str, Array]]:
+        """The columns ``text`` as text and the columns ``numbers`` as float64."""
+        from pyarrow import ArrowException
+
+        try:
+            table = self.file.read(columns=[*text, *numbers])
+        except (OSError, ArrowException) as error:
+            raise MetasymError(
+                f"{self.path}: expected a whole Parquet file, found {str(error).splitlines()[0]}"
+            ) from None
+        if table.num_rows == 0:
+            raise MetasymError(f"{self.path}: expected rows, found none")
+        for name in (*text, *numbers):
+            if table.column(name).null_count:
+                first = int(np.argmax(table.column(name).is_null().to_numpy(zero_copy_only=False)))
+                raise self._wrong("a value", name, first, "an empty cell")
+        words = {name: np.array([str(v) for v in table.column(name).to_pylist()]) for name in text}
+        return words, {name: self._numbers(name, table.column(name)) for name in numbers}
+
+    def _numbers(self, name: str, column: Any) -> Array:
+        from pyarrow import types
+
+        kind = column.type
+        if not any(
+            check(kind) for check in (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
+        ):
+            raise self._wrong("a number", name, 0, f"{str(column[0].as_py())[:40]!r} of type {kind}")
+        values = np.asarray(column.to_numpy(), dtype=np.float64)
+        if not np.isfinite(values).all():
+            first = int(np.argmin(np.isfinite(values)))
+            raise self._wrong("a finite number", name, first, str(values[first]))
+        return values
+
+    def _wrong(self, want: str, column: str, row: int, found: str) -> MetasymError:
+        return MetasymError(
+            f"{self.path}: expected {want} in row {row + 1}, column {column!r}, found {found}"
+        )

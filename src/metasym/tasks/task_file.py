@@ -1,0 +1,215 @@
+"""A user's own tasks as they were read: padded arrays, how many examples each task has, and what things are called."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from metasym.types import MetasymError
+
+Array = npt.NDArray[Any]
+_CHUNK = 2**26
+"""Bytes that are looked at in one go."""
+LEAST_TASKS = 4
+TOO_SHORT = 2
+"""Examples that a task needs: one to adapt to and one to be scored on."""
+
+
+def _flag(default: Any, about: str) -> Any:
+    return dataclasses.field(default=default, metadata={"help": about, "least": None, "choices": None})
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a user says about a file; what is left open is taken from the file itself."""
+
+    task: str | None = _flag(None, "table: the column that says which task a row belongs to")
+    inputs: str | None = _flag(
+        None, "table: the columns of x, as a,b,c; patterns such as 'torque_*' stand for several"
+    )
+    outputs: str | None = _flag(None, "table: the columns of y, in the same way")
+    labels: bool | None = _flag(None, "y holds labels, whatever its type (--no-labels: numbers to predict)")
+    scalar_x: bool = _flag(False, "x [tasks, examples] is meant so: one number an example")
+    input_names: str | None = _flag(None, "what the numbers of x are called, as a,b,c")
+    output_names: str | None = _flag(None, "what the numbers of y (or the classes) are called")
+
+    def changed(self) -> dict[str, Any]:
+        """What differs from the defaults, in plain types."""
+        return {f.name: v for f in dataclasses.fields(self) if (v := getattr(self, f.name)) != f.default}
+
+
+@dataclass(frozen=True, eq=False)
+class TaskFile:
+    """The tasks of one file, as they are stored: ``x [tasks, most examples, ...]`` and ``y`` alike.
+
+    Task ``t`` has ``counts[t]`` examples, which come first; the rows behind them are padding and hold zeros.
+    """
+
+    path: Path
+    x: Array
+    y: Array
+    counts: npt.NDArray[np.int64]
+    """``[tasks]``: how many examples each task has."""
+    classes: int
+    """How many labels ``y`` holds; 0 for regression."""
+    mapped: bool
+    """Whether the arrays stay in the file and are read as they are needed."""
+    x_rms: float
+    """The root mean square of all entries of x."""
+    y_rms: float
+    """That of y; of no meaning for labels."""
+    x_crc: int
+    """A checksum of x: which data these are."""
+    y_crc: int
+    input_names: tuple[str, ...] = ()
+    """What the numbers of x are called, in the order of their entries; empty where nobody said."""
+    output_names: tuple[str, ...] = ()
+    """The same for the numbers of y, or for the classes."""
+    task_names: tuple[str, ...] = ()
+    """What the tasks are called in a table; empty where they have numbers alone."""
+    dropped: int = 0
+    """Tasks that were left out because they have fewer than two examples."""
+    reading: Reading = field(default_factory=Reading)
+
+    @property
+    def tasks(self) -> int:
+        """The number of tasks."""
+        return int(self.x.shape[0])
+
+    @property
+    def ragged(self) -> bool:
+        """Whether tasks have different numbers of examples."""
+        return bool((self.counts != self.counts[0]).any())
+
+    @property
+    def examples(self) -> int:
+        """The number of examples of each task; of tasks that differ, what three quarters of them have at least."""
+        return int(np.quantile(self.counts, 0.25, method="lower"))
+
+    def name_of_task(self, index: int) -> str:
+        """``task 3``, or what the table calls it."""
+        return f"task {self.task_names[index]!r}" if self.task_names else f"task {index}"
+
+    def task(self, index: int) -> tuple[Array, Array]:
+        """``x [examples, ...]`` and ``y [examples, ...]`` of one task, without padding."""
+        count = int(self.counts[index])
+        return np.asarray(self.x[index, :count]), np.asarray(self.y[index, :count])
+
+    def describe(self) -> dict[str, Any]:
+        """Plain types, for ``config.json``: enough to know the same data again, and to read them again."""
+        found: dict[str, Any] = {
+            "path": str(self.path.resolve()),
+            "x": {"shape": list(self.x.shape), "dtype": str(self.x.dtype), "crc32": self.x_crc},
+            "y": {"shape": list(self.y.shape), "dtype": str(self.y.dtype), "crc32": self.y_crc},
+            "classes": self.classes,
+        }
+        if self.ragged:
+            crc = zlib.crc32(self.counts.tobytes())
+            found["counts"] = {"least": int(self.counts.min()), "most": int(self.counts.max()), "crc32": crc}
+        for key, names in (("input_names", self.input_names), ("output_names", self.output_names)):
+            if names:
+                found[key] = list(names)
+        if self.reading.changed():
+            found["reading"] = self.reading.changed()
+        return found
+
+
+def parts(array: Array) -> Iterator[tuple[int, Array]]:
+    """The tasks in parts of some 64 MB, each with the number of its first task."""
+    step = max(1, _CHUNK * len(array) // max(1, array.nbytes))
+    for first in range(0, len(array), step):
+        yield first, np.asarray(array[first : first + step])
+
+
+def present(counts: npt.NDArray[np.int64], first: int, part: Array) -> npt.NDArray[np.bool_]:
+    """``[tasks, most examples]`` of a part that starts at task ``first``: which rows are no padding."""
+    rows: npt.NDArray[np.bool_] = np.arange(part.shape[1]) < counts[first : first + len(part), None]
+    return rows
+
+
+def root_mean_square(where: str, name: str, array: Array, counts: npt.NDArray[np.int64]) -> float:
+    """Over all entries but padding; refuses NaN and infinity, naming the first task and example that has one."""
+    total, entries = 0.0, 0
+    for first, part in parts(array):
+        there = present(counts, first, part)
+        if part.dtype.kind == "f":
+            bad = ~np.isfinite(part).reshape(*part.shape[:2], -1).all(2) & there
+            if bad.any():
+                task, example = (int(i) for i in np.argwhere(bad)[0][:2])
+                count = sum(int((~np.isfinite(p[present(counts, f, p)])).sum()) for f, p in parts(array))
+                raise MetasymError(
+                    f"{where}: expected finite numbers, found {count} NaN or infinite in {name}, the first in task "
+                    f"{first + task}, example {example}"
+                )
+        values = part if there.all() else part[there]
+        entries += values.size
+        with np.errstate(over="ignore"):
+            total += float(np.square(values, dtype=np.float64).sum())
+    found = math.sqrt(total / entries)
+    if not math.isfinite(found):
+        raise MetasymError(f"{where}: expected numbers whose squares are finite, found larger ones in {name}")
+    return found
+
+
+def check_varies(where: str, y: Array, counts: npt.NDArray[np.int64]) -> None:
+    """Refuse targets that are all the same: there is nothing to learn from them."""
+    least, most = math.inf, -math.inf
+    for first, part in parts(y):
+        values = part[present(counts, first, part)]
+        least, most = min(least, float(values.min())), max(most, float(values.max()))
+        if least < most:
+            return
+    what = "0 everywhere" if least == 0 else f"{least:g} everywhere"
+    raise MetasymError(
+        f"{where}: expected outputs y that differ between examples, found {what}: there is nothing to learn; "
+        "look at how y was made"
+    )
+
+
+def count_classes(where: str, y: Array, counts: npt.NDArray[np.int64]) -> int:
+    """The number of labels; refuses gaps, negative ones and a single one."""
+    found = (np.unique(part[present(counts, first, part)]) for first, part in parts(y))
+    labels = sorted({int(label) for some in found for label in some})
+    if labels[0] < 0:
+        raise MetasymError(f"{where}: expected labels y from 0 on, found {labels[0]}")
+    gap = next((i for i, label in enumerate(labels) if label != i), None)
+    if gap is not None:
+        raise MetasymError(
+            f"{where}: expected labels y from 0 to {len(labels) - 1} without gaps ({len(labels)} different ones), "
+            f"found no {gap} but {labels[gap]}"
+        )
+    if len(labels) < 2:
+        raise MetasymError(f"{where}: expected at least two different labels y, found {labels[0]} only")
+    return len(labels)
+
+
+def names_of(
+    where: str, flag: str, given: str | None, stored: tuple[str, ...], count: int
+) -> tuple[str, ...]:
+    """The names that a user gives, or those in the file; as many as there are numbers, each one once."""
+    names = stored if given is None else tuple(name.strip() for name in given.split(","))
+    if not names:
+        return ()
+    array = flag.removeprefix("--").replace("-", "_")
+    what = f"{where}: expected {array}" if given is None else f"expected {flag}"
+    if len(names) != count:
+        raise MetasymError(f"{what} to give {count} names, one for each, found {len(names)}")
+    for name in names:
+        if not name:
+            raise MetasymError(f"{what} to give names that are not empty, found an empty one")
+        if names.count(name) > 1:
+            raise MetasymError(f"{what} to give each name once, found {name!r} twice")
+    return names
+
+
+def size_in_words(count: int) -> str:
+    """Bytes as MB or GB."""
+    return f"{count / 1e9:.1f} GB" if count >= 1e8 else f"{count / 1e6:.1f} MB"
