@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from metasym.tasks import npz
+from metasym.tasks import npz, reading
 from metasym.tasks.reading import read_tasks
 from metasym.tasks.sampling import sample
 from metasym.tasks.stored import Layout, StoredTasks, evenly, split_tasks
+from metasym.tasks.task_file import Reading
 from metasym.types import MetasymError
 
 DRAW = np.random.default_rng(0)
@@ -177,3 +178,93 @@ def test_parts_are_disjoint_and_complete():
     assert [len(part) for part in split_tasks(4, 0.1, 0.2, torch.arange(4))] == [1, 1, 2]
     with pytest.raises(MetasymError, match="leave tasks to train on, found 5 and 45 of 50"):
         split_tasks(50, 0.1, 0.9, order)
+
+
+SHAPES = {
+    "x of two dimensions": (
+        {"x": X[..., 0], "y": Y},
+        {},
+        r"found x \[6, 4\]: if these are 6 tasks of 4 examples of one number each, say so with --scalar-x",
+    ),
+    "y all zero": ({"x": X, "y": Y * 0}, {}, "outputs y that differ between examples, found 0 everywhere"),
+    "y constant": ({"x": X, "y": Y * 0 + 3}, {}, "found 3 everywhere: there is nothing to learn"),
+    "rows that differ": (
+        {"x": X[0], "y": Y[0], "task": np.arange(3)},
+        {},
+        r"with the same rows, found x \[4, 3\], y \[4, 2\], task \[3\]",
+    ),
+    "tasks of floats": (
+        {"x": X[0], "y": Y[0], "task": np.zeros(4)},
+        {},
+        "task to be an array of whole numbers",
+    ),
+    "one task in rows": (
+        {"x": X[0], "y": Y[0], "task": np.zeros(4, int)},
+        {},
+        "at least 4 tasks in the array task",
+    ),
+    "names of numbers": (
+        {"x": X, "y": Y, "input_names": np.arange(3)},
+        {},
+        "input_names to be an array of text",
+    ),
+    "names as a table": ({"x": X, "y": Y, "input_names": np.array([["a"]])}, {}, "to be a list of names"),
+    "two names of three": (
+        {"x": X, "y": Y, "input_names": np.array(["a", "b"])},
+        {},
+        "t.npz: expected input_names to give 3 names, one for each, found 2",
+    ),
+    "labels that are none": (
+        {"x": X, "y": np.full((6, 4), 0.5)},
+        {"labels": True},
+        "labels y of whole numbers, found 0.5 in task 0, example 0",
+    ),
+    "a column of an archive": ({"x": X, "y": Y}, {"task": "a"}, "--task only for a table"),
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_what_a_file_may_not_mean_is_one_line(tmp_path, name):
+    arrays, reading, message = SHAPES[name]
+    with pytest.raises(MetasymError, match=message) as caught:
+        read_tasks(stored(tmp_path / "t.npz", **arrays), Reading(**reading))
+    assert "\n" not in str(caught.value)
+
+
+def test_scalars_labels_and_names_that_a_user_asks_for(tmp_path):
+    path = stored(tmp_path / "t.npz", x=X[..., 0], y=np.array([[0.0, 1.0, 2.0, 1.0]] * 6))
+    file = read_tasks(path, Reading(scalar_x=True, labels=True, input_names="torque", output_names="a, b,c"))
+    assert file.classes == 3
+    assert file.y.dtype == np.int64
+    assert (file.input_names, file.output_names) == (("torque",), ("a", "b", "c"))
+    assert file.describe()["reading"]["labels"] is True
+    assert read_tasks(path, Reading(scalar_x=True)).classes == 0
+    whole = stored(tmp_path / "whole.npz", x=X, y=np.arange(48).reshape(6, 4, 2))
+    assert read_tasks(whole, Reading(labels=False)).classes == 0
+    named = stored(tmp_path / "named.npz", x=X, y=Y, input_names=np.array(["a", "b", "c"]))
+    assert read_tasks(named).input_names == ("a", "b", "c")
+    assert read_tasks(named, Reading(input_names="p,q,r")).input_names == ("p", "q", "r")
+    assert read_tasks(named).describe()["input_names"] == ["a", "b", "c"]
+
+
+def test_memory_that_the_machine_does_not_give(tmp_path, monkeypatch):
+    """Numpy has no room for what seemed to fit: the file is mapped, or the line says the size and the remedy."""
+
+    def no_room(*_: object) -> np.ndarray:
+        raise MemoryError
+
+    monkeypatch.setattr(npz, "_read", no_room)
+    assert read_tasks(stored(tmp_path / "t.npz", x=X, y=Y)).mapped
+    np.savez_compressed(tmp_path / "small.npz", x=X, y=Y)
+    with pytest.raises(
+        MetasymError, match=r"x to fit into memory, found 0.0 MB, .* numpy.savez, not compressed"
+    ):
+        read_tasks(tmp_path / "small.npz")
+    monkeypatch.setattr(npz, "_map", no_room)
+    with pytest.raises(MetasymError, match="tasks that fit into memory, found no room for"):
+        read_tasks(tmp_path / "t.npz")
+
+
+def test_limits_on_the_process_count_as_memory(monkeypatch):
+    monkeypatch.setattr(reading.resource, "getrlimit", lambda _: (reading._address_space() + 10**6, -1))
+    assert reading.available_memory() <= 10**6

@@ -23,9 +23,9 @@ TASKS is an .npz file with two arrays (numpy.savez("TASKS.npz", x=x, y=y)):
       [tasks, examples, channels, height, width]
   y   [tasks, examples, ...] of floats     regression: vectors, or images for one convolution
       [tasks, examples] of whole numbers   classification: each task's labels, from 0 without gaps
-Tasks with different numbers of examples are stored row by row: x [rows, features], y [rows, ...] and task [rows], which
-says which task a row belongs to. Lists of text input_names and output_names may name the numbers of x and y. Files that do
-not fit into memory are read as needed if they are not compressed.
+Tasks with different numbers of examples are stored row by row: x [rows, features], y [rows, ...] and task [rows],
+which says which task a row belongs to. Lists of text input_names and output_names may name the numbers of x and y.
+Files that do not fit into memory are read as needed if they are not compressed.
 
 Or a table, one row an example (.csv, .tsv; .parquet with the package pyarrow):
   metasym learn runs.csv --task robot --inputs 'torque_*' --outputs acc_x,acc_y --out DIR

@@ -76,8 +76,8 @@ def _check_room(file: Path, needs: int, memory: int, members: dict[str, _Member]
     free = f"{file}: expected arrays that fit into half of {size_in_words(memory)} of free memory"
     if flat:
         raise MetasymError(
-            f"{free}, found {size_in_words(needs)} in rows with an array task: store x and y as [tasks, examples, ...] "
-            "with numpy.savez, which can stay on the disk, or fewer tasks"
+            f"{free}, found {size_in_words(needs)} in rows with an array task: store x and y as [tasks, "
+            "examples, ...] with numpy.savez, which can stay on the disk, or fewer tasks"
         )
     assert compressed is not None
     raise MetasymError(
@@ -123,8 +123,9 @@ def _member(file: Path, stream: IO[bytes], archive: zipfile.ZipFile, name: str) 
         header = entry.tell()
     if dtype.hasobject:
         raise MetasymError(
-            f"{file}: expected {name} to be an array of numbers or text, found one of Python objects, which would have "
-            "to be unpickled: tasks of different sizes are stored row by row, x [rows, ...], y [rows, ...], task [rows]"
+            f"{file}: expected {name} to be an array of numbers or text, found one of Python objects, which would "
+            "have to be unpickled: tasks of different sizes are stored row by row, x [rows, ...], y [rows, ...] and "
+            "task [rows]"
         )
     allowed = {"task": ("iuU", "whole numbers or text"), **dict.fromkeys(NAMES, ("U", "text"))}
     kinds, words = allowed.get(name, ("fiub", "real numbers"))
@@ -154,8 +155,8 @@ def _check_shapes(file: Path, x: _Member, y: _Member, reading: Reading, labels: 
         a, b = x.shape
         raise MetasymError(
             f"{file}: expected x [tasks, examples, features], found x {list(x.shape)}: if these are {a} tasks of {b} "
-            f"examples of one number each, say so with --scalar-x; if they are {a} rows of {b} features, add an array "
-            "task that says which task a row belongs to"
+            f"examples of one number each, say so with --scalar-x; if they are {a} rows of {b} features, add an "
+            "array task that says which task a row belongs to"
         )
     if 0 in x.shape[2:] or 0 in y.shape[2:]:
         raise MetasymError(f"{file}: expected x and y of at least one number an example, found {shapes}")

@@ -32,7 +32,7 @@ def read_tasks(
     except MemoryError:
         raise MetasymError(
             f"{file}: expected tasks that fit into memory, found no room for {file.stat().st_size / 1e6:,.0f} MB of "
-            "them: keep fewer tasks, or store them with numpy.savez, not compressed, so that they can stay on the disk"
+            "them: keep fewer tasks, or store them with numpy.savez, uncompressed, so that they can stay on the disk"
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""A user's own tasks as they were read: padded arrays, how many examples each task has, and what things are called."""
+"""A user's own tasks as they were read: padded arrays, how many examples each task has, what things are called."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def learned(tmp_path_factory):
 
 def test_the_summary_says_what_was_chosen_found_and_saved(learned):
     _, printed = learned
-    assert "80 tasks of 8 examples, x [4], y [4]: regression" in printed
+    assert "80 tasks of 8 examples; an example has x 4 numbers and y 4 numbers: regression" in printed
     assert "fc: one fully connected layer, 4 -> 4" in printed
     assert "16 of 16" in printed
     assert "56 to train, 8 to validate, 16 to test" in printed
@@ -290,8 +290,8 @@ def test_other_choices_run_too(tmp_path, capsys, flags):
 
 
 def test_training_stops_when_validation_no_longer_improves_also_after_a_resume(tmp_path, monkeypatch):
-    from metasym.experiments.own_tasks import run as runs
-    from metasym.experiments.own_tasks import stages
+    from metasym.experiments.own_tasks import learn as runs
+    from metasym.experiments.own_tasks import training_stages as stages
 
     np.savez(tmp_path / "tasks.npz", **circular(tasks=20))
     arguments = ["learn", str(tmp_path / "tasks.npz"), "--out", str(tmp_path / "run"), "--progress", "silent"]

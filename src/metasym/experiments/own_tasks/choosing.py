@@ -14,9 +14,9 @@ from metasym.adaptation.linear_solve import check_linear
 from metasym.experiments.own_tasks.networks import filter_entries, plain_network, stored_dense
 from metasym.experiments.own_tasks.options import MODELS, Choices, Options, Reason
 from metasym.symmetry.selection import select_layers
-from metasym.tasks.task_file import TaskFile
 from metasym.tasks.sampling import mix, sample
 from metasym.tasks.stored import Layout, StoredTasks, split_tasks
+from metasym.tasks.task_file import TaskFile
 from metasym.types import MetasymError
 
 _SPLIT = 34
