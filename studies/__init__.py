@@ -1,0 +1,1 @@
+"""Studies that made the results under ``results/``."""

@@ -1,7 +1,7 @@
 """The symmetry group that known maps truly have: a search over all signed permutations, without metasym.
 
-A symmetry is a pair of signed permutations, of the outputs and of the inputs, that fixes the map of every task. A pair
-and the pair with all signs changed are one: no linear map tells them apart.
+A symmetry is a pair of signed permutations, of the outputs and of the inputs, that fixes the map of every task. A
+pair and the pair with all signs changed are one: no linear map tells them apart.
 """
 
 from __future__ import annotations

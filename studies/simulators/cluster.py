@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 import spglib
+import spglib.error
 from ase import Atoms
 from ase.calculators.emt import EMT
 
@@ -54,6 +55,7 @@ def rotations(element: str = "Cu", bond: float = 2.4) -> list[tuple[Array, list[
     cluster = atoms(element, bond)
     cell = 20 * np.eye(3)
     positions = cluster.get_positions() / 20 + 0.5
+    spglib.error.OLD_ERROR_HANDLING = False  # errors as exceptions, and no warning that this is new
     found = spglib.get_symmetry((cell, positions, cluster.get_atomic_numbers()), symprec=1e-5)
     elements = []
     for rotation, translation in zip(found["rotations"], found["translations"], strict=True):

@@ -1,8 +1,9 @@
 """Six equal satellites on a ring around a planet, in rebound, with its variational equations.
 
 A task draws the planet's mass, the satellites' mass and how long one waits. ``satellites``: a small kick of each
-satellite out of the plane of the ring, to its height after that time. No direction in the ring is distinguished: D_6. ``orbits``: a radial kick to the distance from the planet. The ring turns one way, and
-waves that run with it differ from those against it: Z_6.
+satellite out of the plane of the ring, to its height after that time. No direction in the ring is distinguished:
+D_6. ``orbits``: a radial kick to the distance from the planet. The ring turns one way, and waves that run with it
+differ from those against it: Z_6.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ def _response(generator: np.random.Generator, tasks: int, *, vertical: bool) -> 
     maps = np.empty((tasks, RING, RING))
     for task in range(tasks):
         sim = rebound.Simulation()
-        # A fixed step: the planet feels no force at all, and a step that is chosen by relative forces would shrink to 0.
+        # A fixed step: no force acts on the planet, and a step chosen by relative forces would shrink to 0.
         sim.integrator = "ias15"
         sim.integrator.epsilon = 0
         sim.dt = 0.1

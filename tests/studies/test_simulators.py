@@ -6,7 +6,6 @@ import itertools
 
 import numpy as np
 import pytest
-
 from studies.simulators import MODULES, SIMULATORS, examples_of, simulate, simulator
 from studies.true_group import Element, defect, order, true_group
 
