@@ -10,9 +10,8 @@ from pathlib import Path
 from metasym.experiments.own_tasks.learned import load_learned
 from metasym.experiments.paper.experiment_run import load_run
 from metasym.experiments.paper.scoring import test_score
-from metasym.experiments.result_files import CONFIG
+from metasym.experiments.result_files import CONFIG, read_config
 from metasym.learners import Learner
-from metasym.storage.json_files import read_json
 from metasym.training.checkpoint import CURRENT
 from metasym.types import MetasymError, Score
 
@@ -42,7 +41,7 @@ def open_run(folder: str | os.PathLike[str]) -> OpenedRun:
         runs = sorted(str(below.parent.relative_to(path)) for below in path.glob(f"*/{CONFIG}"))[:3]
         inside = f", but runs below it: {', '.join(runs)}, ..." if runs else ""
         raise MetasymError(f"{path}: expected the folder of a run with {CONFIG}, found none{inside}")
-    config = read_json(path / CONFIG, "the config of a run")
+    config = read_config(path / CONFIG)
     if not (path / CURRENT).exists():
         raise MetasymError(f"{path}: expected a run with {CURRENT}, found none: has it been trained?")
     return OPENERS.get(str(config.get("command", "run")), _open_experiment)(path)

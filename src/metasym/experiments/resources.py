@@ -5,14 +5,23 @@ from __future__ import annotations
 import resource
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
+from metasym.storage.described import Count, Number
 from metasym.storage.json_files import read_json, write_json
 from metasym.training.distributed import Ranks
 
 NAME = "spent.json"
 _EVERY = 50
 """Steps between two notes: a run that is killed forgets at most so many."""
+
+
+class SpentFile(TypedDict, total=False):
+    """What :class:`Spent` writes."""
+
+    cpu_seconds: Number
+    peak_memory_mb: Number
+    starts: Count
 
 
 class Spent:
@@ -22,7 +31,7 @@ class Spent:
         self.path = folder / NAME
         before: dict[str, Any] = {}
         if not afresh and self.path.exists():
-            before = read_json(self.path, "what a run has cost")
+            before = read_json(self.path, "what a run has cost", SpentFile)
         self._before = float(before.get("cpu_seconds", 0.0))
         self._memory = float(before.get("peak_memory_mb", 0.0))
         self._starts = int(before.get("starts", 0)) + 1

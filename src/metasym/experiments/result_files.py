@@ -1,11 +1,15 @@
-"""The files of a finished run: their names, and results checked when they are read."""
+"""The files of a run: their names, what they may hold, and both checked when they are read."""
 
 from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NotRequired, Required, TypedDict
 
+from metasym.experiments.own_tasks.options import Choices
+from metasym.experiments.paper.config import Experiment, check_known
+from metasym.inspection import SymmetryReport
+from metasym.storage.described import Count, Number, Scalar, Score, Seed, described
 from metasym.storage.json_files import read_json
 from metasym.training.checkpoint import CONFIG as CONFIG  # the same file as a plain training run's
 from metasym.types import MetasymError
@@ -13,32 +17,146 @@ from metasym.types import MetasymError
 RESULT = "result.json"
 ANGLES = "angles"
 """The folder, beside a table's small result files, of what ``metasym angles`` has measured."""
-REQUIRED = {
-    "experiment": str,
-    "recipe": str,
-    "method": str,
-    "metric": str,
-    "per_task": list,
-    "outer_steps": int,
-    "inner_lrs": dict,
-    "seed": int,
-    "diverged": int,
-}
+
+
+class ArrayFile(TypedDict):
+    """One array of the tasks that ``metasym learn`` was given."""
+
+    shape: list[Count]
+    dtype: str
+    crc32: Count
+
+
+class DataFile(TypedDict):
+    """The tasks that ``metasym learn`` was given."""
+
+    path: str
+    x: ArrayFile
+    y: ArrayFile
+    classes: Count
+
+
+class LearnConfig(TypedDict):
+    """``config.json`` of ``metasym learn``."""
+
+    command: Literal["learn"]
+    experiment: str
+    recipe: str
+    method: Literal["msr", "maml"]
+    data: DataFile
+    choices: Choices
+
+
+class PlainConfig(TypedDict, total=False):
+    """``config.json`` of a training by ``ms.train``, or of a program of its own: few fields have a meaning."""
+
+    name: str
+    experiment: str
+    method: str
+    outer_steps: Count
+    learner: dict[str, Any]
+    run: dict[str, Any]
+    choices: dict[str, Any]
+
+
+class _SupportScore(TypedDict, total=False):
+    mean: Score
+    ci95: Score
+    penalty: Score
+
+
+class _Completed(TypedDict):
+    strength: Number
+    support: NotRequired[Count]
+    before: NotRequired[Score]
+    after: NotRequired[Score]
+    train_support: NotRequired[Count]
+    before_train: NotRequired[Score]
+    after_train: NotRequired[Score]
+
+
+class _Curve(TypedDict):
+    step: list[Count]
+    validation: list[Score]
+    outer_loss: list[Score]
+
+
+class ResultFile(TypedDict, total=False):
+    """``result.json`` of ``metasym run`` and ``metasym learn``; what only one of them writes is optional."""
+
+    experiment: Required[str]
+    recipe: Required[str]
+    method: Required[str]
+    metric: Required[Literal["mse", "accuracy"]]
+    per_task: Required[list[Score]]
+    outer_steps: Required[Count]
+    inner_lrs: Required[dict[str, Score]]
+    seed: Required[Seed]
+    diverged: Required[Count]
+    mean: Score
+    ci95: Score
+    median: Score
+    support: Count
+    by_support: dict[str, _SupportScore]
+    penalty: Score
+    target_mean_square: Score
+    outer_steps_per_second: Score
+    skipped_tasks: Count
+    filter_sizes: list[Count] | dict[str, list[Count]]
+    completed: _Completed | None
+    parameters: Count
+    seconds: Score
+    test_seconds: Score
+    cpu_seconds: Score
+    peak_memory_mb: Score
+    starts: Count
+    problem: str
+    command: str
+    commit: str | None
+    versions: dict[str, Scalar]
+    threads: Count | None
+    config: dict[str, Any]
+    symmetry: dict[str, Any]
+    curve: _Curve
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """The config of a run, of whichever command, with every field that has a meaning as it may be."""
+    found = read_json(path, "the config of a run")
+    check_config(found, str(path))
+    return found
+
+
+def check_config(found: dict[str, Any], name: str) -> None:
+    """Refuse a config with a field that cannot be; ``name`` is what errors call the file."""
+    if found.get("command", "run") == "learn":
+        described(found, LearnConfig, name)
+    elif isinstance(found.get("recipe"), dict):
+        check_known(found["recipe"], name)
+        described(found, Experiment, name)
+    else:
+        described(found, PlainConfig, name)
 
 
 def read_result(path: Path) -> dict[str, Any]:
     """A run's result; numbers that were not finite come back as NaN."""
     found = read_json(path, "a result of metasym run")
-    for key, kind in REQUIRED.items():
-        if not isinstance(found.get(key), kind):
-            raise MetasymError(
-                f"{path}: expected a result of metasym run with {key} ({kind.__name__}), "
-                f"found {type(found[key]).__name__ if key in found else 'none'}; move it away to run again"
-            )
-    found["per_task"] = [math.nan if value is None else float(value) for value in found["per_task"]]
+    try:
+        described(found, ResultFile, str(path))
+        if "config" in found:
+            check_config(found["config"], f"{path}: config")
+        if "symmetry" in found:
+            SymmetryReport.from_json(found["symmetry"], f"{path}: symmetry")
+    except MetasymError as error:
+        raise MetasymError(f"{error}; move it away to run again") from None
+    found["per_task"] = [_number(value) for value in found["per_task"]]
     for key in ("mean", "ci95", "median"):
-        found[key] = math.nan if found.get(key) is None else float(found[key])
+        found[key] = _number(found.get(key))
     return found
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else float(value)
 
 
 def result_files(folder: Path) -> list[Path]:

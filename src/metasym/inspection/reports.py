@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from metasym.storage.described import described
 from metasym.types import MetasymError
 
 VERSION = 1
@@ -214,19 +215,15 @@ class SymmetryReport:
         }
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> SymmetryReport:
-        """The report that :meth:`to_json` made ``value`` of."""
-        try:
-            if value["version"] != VERSION:
-                raise MetasymError(
-                    f"expected a symmetry report of version {VERSION}, found {value['version']!r}"
-                )
-            ends = value["end_to_end"]
-            return cls(
-                tuple(_layer(item) for item in value["layers"]), None if ends is None else _errors(ends)
+    def from_json(cls, value: Mapping[str, Any], name: str = "symmetry report") -> SymmetryReport:
+        """The report that :meth:`to_json` made ``value`` of; ``name`` is what errors call its file."""
+        found = value.get("version") if isinstance(value, dict) else None
+        if found is not None and found != VERSION:
+            raise MetasymError(
+                f"{name}: expected a symmetry report of version {VERSION}, found {found!r:.60}"
             )
-        except (KeyError, TypeError) as error:
-            raise MetasymError(f"expected a symmetry report, found one without {error}") from None
+        report: SymmetryReport = described(value, cls, name)
+        return report
 
 
 def _plain(value: Any) -> Any:
@@ -235,40 +232,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     return value
-
-
-def _tuples(value: Any) -> Any:
-    return tuple(_tuples(item) for item in value) if isinstance(value, list | tuple) else value
-
-
-def _made(kind: Any, value: Mapping[str, Any], **parts: Any) -> Any:
-    fields = [field for field in dataclasses.fields(kind) if field.name in {**value, **parts}]
-    missing = [
-        f.name for f in dataclasses.fields(kind) if f not in fields and f.default is dataclasses.MISSING
-    ]
-    if missing:
-        raise KeyError(missing[0])
-    names = [field.name for field in fields]
-    return kind(**{name: parts[name] if name in parts else _tuples(value[name]) for name in names})
-
-
-def _errors(value: Mapping[str, Any]) -> GroupErrors:
-    found: GroupErrors = _made(GroupErrors, value)
-    return found
-
-
-def _layer(value: Mapping[str, Any]) -> LayerReport:
-    group, pattern, errors = value["group"], value["pattern"], value["errors"]
-    if group is not None:
-        generators = tuple(_made(GroupElement, item) for item in group["generators"])
-        group = _made(FoundGroup, group, generators=generators)
-    found: LayerReport = _made(
-        LayerReport,
-        value,
-        pattern=None if pattern is None else _made(SharingPattern, pattern),
-        group=group,
-        partial=tuple(_made(PartialSymmetry, item) for item in value["partial"]),
-        spatial=tuple(_made(SpatialTransform, item) for item in value["spatial"]),
-        errors=None if errors is None else _errors(errors),
-    )
-    return found

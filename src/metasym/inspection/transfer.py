@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, TypedDict, overload
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +16,7 @@ from metasym.inspection.layers import inspect
 from metasym.inspection.reports import SymmetryReport
 from metasym.inspection.spectrum import dominant, effective_size, singular_values
 from metasym.storage.atomic import read_bytes, write_atomically
+from metasym.storage.described import Count, described
 from metasym.storage.serialization import CheckpointError, pack, unpack
 from metasym.symmetry.matrices import DenseSymmetry, KroneckerSymmetry, Symmetry
 from metasym.symmetry.reparam import JointWeight, reparameterize, symmetric_lists, symmetries
@@ -22,6 +24,23 @@ from metasym.symmetry.selection import SUPPORTED
 from metasym.types import MetasymError
 
 _KIND = "symmetry"
+
+
+class LayerFile(TypedDict):
+    """One layer in a file of :func:`save_symmetry`."""
+
+    name: str
+    weight_shape: list[Count]
+    factors: list[Tensor]
+    joint: bool
+
+
+class SymmetryFile(TypedDict):
+    """What a file of :func:`save_symmetry` holds."""
+
+    kind: str
+    layers: list[LayerFile]
+    report: dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,16 +174,24 @@ def load_symmetry(
     stored = unpack(read_bytes(Path(path)), str(path))
     if stored.get("kind") != _KIND:
         raise CheckpointError(f"{path}: expected a symmetry of ms.save_symmetry, found another metasym file")
+    described(stored, SymmetryFile, str(path), error=CheckpointError)
     saved = SavedSymmetry(
-        tuple(_layer(item) for item in stored["layers"]), SymmetryReport.from_json(stored["report"])
+        tuple(_layer(item, f"{path}: layers[{index}]") for index, item in enumerate(stored["layers"])),
+        SymmetryReport.from_json(stored["report"], f"{path}: report"),
     )
     if model is None:
         return saved
     return saved.apply(model, layers, dominant_only=dominant_only)
 
 
-def _layer(item: Mapping[str, Any]) -> SavedLayer:
-    return SavedLayer(item["name"], tuple(item["weight_shape"]), tuple(item["factors"]), item["joint"])
+def _layer(item: Mapping[str, Any], name: str) -> SavedLayer:
+    shape, factors = tuple(item["weight_shape"]), tuple(item["factors"])
+    rows = math.prod(len(factor) if factor.ndim == 2 else 0 for factor in factors)
+    if rows != math.prod(shape) or not all(factor.is_floating_point() for factor in factors):
+        raise CheckpointError(
+            f"{name}: expected matrices U for a weight {list(shape)}, found {[list(f.shape) for f in factors]}"
+        )
+    return SavedLayer(item["name"], shape, factors, item["joint"])
 
 
 def _shape(module: nn.Module, joint: bool) -> torch.Size:

@@ -34,7 +34,8 @@ def write_atomically(
         finally:
             os.close(folder)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # whatever is wrong may be wrong here too
+            temporary.unlink()
         raise MetasymError(f"{path}: expected to write {what}, found {error.strerror}") from None
 
 

@@ -1,4 +1,4 @@
-"""JSON objects as files: written atomically, read with one line about what is wrong."""
+"""JSON objects as files: written atomically, compared with their description when they are read."""
 
 from __future__ import annotations
 
@@ -8,36 +8,71 @@ from pathlib import Path
 from typing import Any
 
 from metasym.storage.atomic import make_folder, write_atomically
+from metasym.storage.described import described
 from metasym.types import MetasymError
+
+_DEEPEST = 64
+"""Lists in lists; ours are no deeper than ten. Deeper ones end whatever walks through them."""
 
 
 def write_json(path: Path, value: dict[str, Any]) -> None:
     """Write ``value`` atomically, a line for each key; NaN and infinity, which JSON does not know, as null."""
     make_folder(path.parent)
     lines = [
-        f" {json.dumps(key)}: {json.dumps(_finite(item), allow_nan=False)}" for key, item in value.items()
+        f" {json.dumps(key)}: {json.dumps(finite(item), allow_nan=False)}" for key, item in value.items()
     ]
     write_atomically(path, ("{\n" + ",\n".join(lines) + "\n}\n").encode(), what="a JSON file")
 
 
-def read_json(path: Path, what: str) -> dict[str, Any]:
-    """The object in the file, or one line that says why not."""
+def read_json(path: Path, what: str, kind: Any = dict[str, Any]) -> dict[str, Any]:
+    """The object in the file, which fits the description ``kind``, or one line that says why not.
+
+    Fields that the description does not know are there too.
+    """
     try:
-        found = json.loads(path.read_bytes())
+        data = path.read_bytes()
     except OSError as error:
         raise MetasymError(f"{path}: expected {what}, found {error.strerror}") from None
-    except (ValueError, RecursionError):
+    try:
+        found = parse(data)
+    except ValueError:
         raise MetasymError(
             f"{path}: expected {what}, found a truncated or corrupted file; move it away to run again"
         ) from None
     if not isinstance(found, dict):
         raise MetasymError(f"{path}: expected {what}, found a {type(found).__name__}")
+    described(found, kind, str(path))
     return found
 
 
-def _finite(value: Any) -> Any:
+def parse(data: bytes) -> Any:
+    """The value of some JSON; ``ValueError`` where it is none, too deep to handle, or text that no file can hold."""
+    try:
+        found = json.loads(data)
+    except RecursionError:
+        raise ValueError("too deep") from None
+    _check(found, _DEEPEST)
+    return found
+
+
+def _check(value: Any, left: int) -> None:
+    if left == 0:
+        raise ValueError("too deep")
     if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
+        for key, item in value.items():
+            _check(key, left)
+            _check(item, left - 1)
+    elif isinstance(value, list):
+        for item in value:
+            _check(item, left - 1)
+    elif isinstance(value, str):
+        value.encode()  # half a character, \ud800, is a UnicodeError, which is a ValueError
+
+
+def finite(value: Any) -> Any:
+    """``value`` with null for numbers that JSON does not know."""
+    if isinstance(value, dict):
+        return {key: finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
+        return [finite(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

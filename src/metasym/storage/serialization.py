@@ -69,14 +69,14 @@ def unpack(data: bytes, name: str) -> dict[str, Any]:
         header = json.loads(text)
         found = (header["format"], header["version"])
         if found == (FORMAT, VERSION):
-            state = _decode(header["state"], safetensors.torch.load(data))
+            state = dict(_decode(header["state"], safetensors.torch.load(data)))
     except (ValueError, KeyError, TypeError, RecursionError, safetensors.SafetensorError) as error:
         raise CheckpointError(f"{name}: expected a metasym checkpoint, found bad content ({error})") from None
     if found != (FORMAT, VERSION):
         raise CheckpointError(
-            f"{name}: expected format {FORMAT} version {VERSION}, found {found[0]} version {found[1]}"
+            f"{name}: expected format {FORMAT} version {VERSION}, found {found[0]!s:.40} version {found[1]!s:.40}"
         )
-    return dict(state)
+    return state
 
 
 def _seal(data: bytes | bytearray) -> tuple[int, bytes]:

@@ -7,12 +7,13 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 from torch import Tensor
 
 from metasym.learners.base import Learner
 from metasym.storage.atomic import read_bytes, write_atomically
+from metasym.storage.described import Count, described
 from metasym.storage.serialization import CheckpointError, pack, unpack
 
 CURRENT = "checkpoint.safetensors"
@@ -20,6 +21,74 @@ PREVIOUS = "checkpoint.previous.safetensors"
 CONFIG = "config.json"
 
 AnyLearner = TypeVar("AnyLearner", bound=Learner)
+
+
+class LearnerFile(TypedDict):
+    """What a file of :func:`save` holds."""
+
+    learner: dict[str, Any]
+    describe: dict[str, Any]
+
+
+class BestFile(TypedDict):
+    """The learner at the validation that went best."""
+
+    value: float
+    step: Count
+    state: dict[str, Any]
+
+
+class _NumpyKey(TypedDict):
+    key: list[Count]
+    pos: Count
+
+
+class _NumpyState(TypedDict):
+    bit_generator: str
+    state: _NumpyKey
+    has_gauss: int
+    gauss: float
+
+
+class RandomFile(TypedDict):
+    """The global random generators of one process."""
+
+    torch: Tensor
+    cuda: Tensor | None
+    python: tuple[int, tuple[Count, ...], float | None]
+    numpy: _NumpyState
+
+
+class TrainingFile(LearnerFile):
+    """What a checkpoint of a training holds."""
+
+    step: Count
+    run: dict[str, Any]
+    optimizer: dict[str, Any]
+    scheduler: dict[str, Any] | None
+    best: BestFile | None
+    random: list[RandomFile]
+
+
+def read_training(path: Path) -> dict[str, Any]:
+    """The state in a training's checkpoint; it fits :class:`TrainingFile`."""
+    return training_state(read_bytes(path), str(path))
+
+
+def training_state(data: bytes, name: str) -> dict[str, Any]:
+    """The state in the bytes of a training's checkpoint; ``name`` is what errors call the file."""
+    state = unpack(data, name)
+    if "run" not in state:
+        raise CheckpointError(f"{name}: expected a training checkpoint, found a saved learner")
+    described(state, TrainingFile, name, error=CheckpointError)
+    return state
+
+
+def learner_state(path: Path) -> dict[str, Any]:
+    """The state in a file of :func:`save` or in a training's checkpoint."""
+    state = unpack(read_bytes(path), str(path))
+    described(state, TrainingFile if "run" in state else LearnerFile, str(path), error=CheckpointError)
+    return state
 
 
 def save(learner: Learner, path: str | os.PathLike[str]) -> None:
@@ -33,7 +102,7 @@ def load(path: str | os.PathLike[str], learner: AnyLearner, *, best: bool = True
     ``path`` is a file of :func:`save` or a training checkpoint. Of a training checkpoint the parameters
     that were best in validation are taken where it holds any; ``best=False`` takes the latest.
     """
-    stored = unpack(read_bytes(Path(path)), str(path))
+    stored = learner_state(Path(path))
     check_learner(learner, stored, str(path), method_only=True)
     chosen = stored["best"]["state"] if best and stored.get("best") else stored["learner"]
     learner.load_state_dict(chosen)
@@ -48,14 +117,20 @@ def check_learner(
     if method_only:
         expected, found = {"method": expected.get("method")}, {"method": found.get("method")}
     check_equal(expected, found, name)
-    own, other = learner.state_dict(), stored["learner"]
+    _check_tensors(learner, stored["learner"], name)
+    if stored.get("best") is not None:
+        _check_tensors(learner, stored["best"]["state"], f"{name}: best.state")
+
+
+def _check_tensors(learner: Learner, other: Mapping[str, Any], name: str) -> None:
+    own = learner.state_dict()
     for key in [*own, *other]:
         if key not in other or key not in own:
             raise CheckpointError(
                 f"{name}: expected {'a tensor' if key in own else 'no tensor'} {key}, "
                 f"found {'none' if key in own else 'one'}: a checkpoint of another model"
             )
-        if isinstance(own[key], Tensor) and _kind(own[key]) != _kind(other[key]):
+        if _kind(own[key]) != _kind(other[key]):
             raise CheckpointError(
                 f"{name}: expected {key} to be {_kind(own[key])}, found {_kind(other[key])}: "
                 "a checkpoint of another model"
@@ -75,7 +150,10 @@ def check_equal(expected: Any, found: Any, name: str, path: str = "") -> None:
 
 def plain(value: Any) -> Any:
     """``value`` as JSON gives it back: tuples as lists, keys as text."""
-    return json.loads(json.dumps(value))
+    try:
+        return json.loads(json.dumps(value))
+    except TypeError as error:
+        raise CheckpointError(f"expected numbers and text in the settings of a run, found {error}") from None
 
 
 def _kind(value: Any) -> str:
@@ -125,10 +203,7 @@ class Checkpoints:
 
     def _verified(self, path: Path, check: Callable[[dict[str, Any], str], None]) -> bytes:
         data = read_bytes(path)
-        state = unpack(data, str(path))
-        if "run" not in state:
-            raise CheckpointError(f"{path}: expected a training checkpoint, found a saved learner")
-        check(state, str(path))
+        check(training_state(data, str(path)), str(path))
         return data
 
     def _older(self, paths: list[Path], check: Callable[[dict[str, Any], str], None]) -> str:

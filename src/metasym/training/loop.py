@@ -15,9 +15,8 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from metasym.learners.base import Learner
 from metasym.storage.locks import FolderLock
-from metasym.storage.serialization import unpack
 from metasym.tasks.sampling import check_seed
-from metasym.training.checkpoint import Checkpoints
+from metasym.training.checkpoint import Checkpoints, training_state
 from metasym.training.distributed import LostRankError, connect, pick_device
 from metasym.training.evaluation import MetricChoice, device_of, resolve_metric
 from metasym.training.guard import NonFiniteError
@@ -181,7 +180,7 @@ def _run(
         lines = files.folder / NAME
         if not resume and lines.exists() and lines.stat().st_size > 0:
             raise MetasymError(f"{lines}: expected a folder without a run, found records of one")
-        cut_back(lines, unpack(data, str(files.current))["step"] if data else 0)
+        cut_back(lines, training_state(data, str(files.current))["step"] if data else 0)
         if data is None:
             files.write_settings(loop.settings)
         return data
@@ -207,7 +206,8 @@ def _run(
                     v for v in loop.learner.state_dict().values() if isinstance(v, torch.Tensor)
                 )
             else:
-                loop.restore(unpack(data, "checkpoint"))
+                name = "the checkpoint" if files is None else str(files.current)
+                loop.restore(training_state(data, name), name)
                 last_saved = loop.step
             shown = []
             if ranks.main:

@@ -4,24 +4,64 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple, Required, TypedDict
 
+from metasym.storage.described import Count, described
+from metasym.storage.json_files import finite, parse
 from metasym.types import MetasymError, Record
 
 NAME = "metrics.jsonl"
 _FLUSH_SECONDS = 1.0
 
 
-def _finite(value: Any) -> Any:
-    """``value`` with numbers that JSON does not know as null."""
-    if isinstance(value, dict):
-        return {k: _finite(v) for k, v in value.items()}
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+class StoredRecord(TypedDict, total=False):
+    """A line of the file: a Record, in which null stands for NaN and infinity."""
+
+    step: Required[Count]
+    outer_loss: float | None
+    inner_loss_before: float | None
+    inner_loss_after: float | None
+    gradient_norm: float | None
+    step_sizes: dict[str, float | None]
+    steps_per_second: float | None
+    skipped_tasks: Count
+    validation: float | None
+
+
+class StoredRecords(NamedTuple):
+    """What the file holds."""
+
+    records: list[StoredRecord]
+    torn: bool
+    """Whether a half-written last line was left out: the run was killed, or is writing it now."""
+
+
+def read_records(path: Path, *, up_to: int | None = None) -> StoredRecords:
+    """The records in the file (of ``up_to`` steps), each as it may be; none where the file is missing."""
+    if not path.exists():
+        return StoredRecords([], False)
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise MetasymError(f"{path}: expected records of training, found {error.strerror}") from None
+    tail = lines.pop()  # empty where the last line is whole
+    found: list[StoredRecord] = []
+    for number, line in enumerate(lines[:up_to], 1):
+        try:
+            value = parse(line)
+        except ValueError:
+            raise MetasymError(f"{path}: expected a record on line {number}, found {_shown(line)}") from None
+        found.append(described(value, StoredRecord, f"{path}, line {number}"))
+    return StoredRecords(found, bool(tail))
+
+
+def _shown(line: bytes) -> str:
+    text = line[:40].decode("utf-8", "replace").strip()
+    return repr(text) if text else "an empty one"
 
 
 def cut_back(path: Path, step: int) -> None:
@@ -53,8 +93,8 @@ def cut_back(path: Path, step: int) -> None:
 def _step(line: bytes) -> int | None:
     """The step of a whole line; ``None`` for a damaged one."""
     try:
-        step = json.loads(line)["step"] if line.endswith(b"\n") else None
-    except (ValueError, KeyError, TypeError, RecursionError):
+        step = parse(line)["step"] if line.endswith(b"\n") else None
+    except (ValueError, KeyError, TypeError):
         return None
     return step if isinstance(step, int) else None
 
@@ -74,7 +114,7 @@ class MetricsFile:
         try:
             line = json.dumps(values, allow_nan=False)
         except ValueError:
-            line = json.dumps(_finite(values))
+            line = json.dumps(finite(values))
         with self._writing():
             self._file.write(line + "\n")
             if time.monotonic() - self._flushed >= _FLUSH_SECONDS:

@@ -21,6 +21,7 @@ from metasym.training.checkpoint import check_equal, check_learner, plain
 from metasym.training.distributed import Ranks
 from metasym.training.episodes import Supply
 from metasym.training.evaluation import MetricChoice, evaluate
+from metasym.training.fitting_state import check_alike, check_optimizer, fitting
 from metasym.training.guard import NonFiniteError, guarded_gradient
 from metasym.training.randomness import random_state, restore_random_state, validation_seed
 from metasym.training.signals import SIGNALS
@@ -129,6 +130,8 @@ class OuterLoop:
     ranks: Ranks
     step: int = 0
     best: Best | None = None
+    _restored: str | None = None
+    """The checkpoint that no step has been taken from yet."""
     _parameters: Params = field(init=False)
     _settings: dict[str, Any] = field(init=False)
     _supply: Supply = field(init=False)
@@ -199,21 +202,32 @@ class OuterLoop:
         """What makes this run the run it is, in plain types."""
         return {"learner": self.learner.describe(), "run": self._settings}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Go back to a state of :meth:`state`. Ranks that it does not know keep their own random state."""
-        self.learner.load_state_dict(state["learner"])
-        self.optimizer.load_state_dict(state["optimizer"])
+    def restore(self, state: dict[str, Any], name: str) -> None:
+        """Go back to a state of :meth:`state`, from the file ``name``.
+
+        Ranks that the file does not know keep their own random state.
+        """
+        with fitting(name, "learner"):
+            self.learner.load_state_dict(state["learner"])
+        with fitting(name, "optimizer"):
+            check_optimizer(self.optimizer, state["optimizer"], f"{name}: optimizer")
+            self.optimizer.load_state_dict(state["optimizer"])
+        self._restored = name
         for parameter, values in self.optimizer.state.items():
             for key, value in values.items():
                 # Fused kernels walk through memory: the state has to be laid out as its parameter is.
                 if isinstance(value, Tensor) and value.shape == parameter.shape:
                     values[key] = _laid_out_as(parameter, value)
         if self.scheduler is not None:
-            self.scheduler.load_state_dict(state["scheduler"])
-        self.best = None if state["best"] is None or not self.keep_best else Best(**state["best"])
+            with fitting(name, "scheduler"):
+                check_alike(self.scheduler.state_dict(), state["scheduler"], f"{name}: scheduler")
+                self.scheduler.load_state_dict(state["scheduler"])
+        best = state["best"] if self.keep_best else None
+        self.best = None if best is None else Best(best["value"], best["step"], best["state"])
         self.step = state["step"]
         if self.ranks.rank < len(state["random"]):
-            restore_random_state(state["random"][self.ranks.rank], self.device)
+            with fitting(name, "random"):
+                restore_random_state(state["random"][self.ranks.rank], self.device)
 
     def check_parameters(self) -> None:
         """Refuse to go on (and to checkpoint) with parameters that an outer step made infinite or NaN."""
@@ -265,7 +279,12 @@ class OuterLoop:
             # Not in place: two gradients may be one tensor, or an expanded one.
             part = gradient[name] if scale == 1.0 else gradient[name] * scale
             parameter.grad = _laid_out_as(parameter, part)
-        self.optimizer.step()
+        if self._restored is None:
+            self.optimizer.step()
+        else:  # an optimizer looks into its state only now
+            with fitting(self._restored, "optimizer"):
+                self.optimizer.step()
+            self._restored = None
         for parameter in self._parameters.values():
             parameter.grad = None
 

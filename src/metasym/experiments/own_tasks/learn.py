@@ -36,11 +36,11 @@ from metasym.experiments.own_tasks.training_stages import (
     score,
 )
 from metasym.experiments.resources import peak_memory
-from metasym.experiments.result_files import CONFIG, RESULT, read_result
+from metasym.experiments.result_files import CONFIG, RESULT, read_config, read_result
 from metasym.inspection import SymmetryReport, inspect, save_symmetry
 from metasym.learners.gradient import GradientLearner
 from metasym.storage.atomic import make_folder
-from metasym.storage.json_files import read_json, write_json
+from metasym.storage.json_files import write_json
 from metasym.symmetry.reparam import symmetries
 from metasym.tasks.reading import read_tasks
 from metasym.tasks.stored import StoredTasks
@@ -128,7 +128,7 @@ def learn(
         run = _prepare(file, choices, options, folder, resume, progress, note)
         symmetric = _msr(run)
         plain = _maml(run) if options.baseline else None
-        report = SymmetryReport.from_json(symmetric["symmetry"])
+        report = SymmetryReport.from_json(symmetric["symmetry"], str(folder / RESULT))
         return Learned(folder, symmetric, plain, report, choices)
 
 
@@ -163,7 +163,7 @@ def _prepare(
         make_folder(place)
         wanted = config_of(file, choices, method)
         if (place / CONFIG).exists():
-            _same(read_json(place / CONFIG, "the config of a run"), wanted, place)
+            _same(read_config(place / CONFIG), wanted, place)
         else:
             if (place / CURRENT).exists():
                 raise MetasymError(
@@ -329,14 +329,14 @@ def open_learned(
 ) -> tuple[dict[str, Any], Choices, GradientLearner]:
     """The config of a finished run (MSR's folder, or the baseline's in it), its choices, its learner as trained."""
     path = Path(folder)
-    config = read_json(path / CONFIG, "the config of a run")
+    config = read_config(path / CONFIG)
     if config.get("command") != COMMAND:
         raise MetasymError(f"{path}: expected a run of metasym learn, found another")
     if not (path / RESULT).exists():
         raise MetasymError(
             f"{path}: expected a finished run with {RESULT}, found none: metasym learn --resume goes on with it"
         )
-    choices, result = Choices.from_dict(config["choices"]), read_result(path / RESULT)
+    choices, result = Choices.from_dict(config["choices"], str(path / CONFIG)), read_result(path / RESULT)
     if function is None and ":" in choices.model:  # not imported by itself: a run's files execute no code
         raise MetasymError(
             f"{path}: expected the function that makes the network, ms.load_learned(..., model={choices.model}), "

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from typing import Any
 
+from metasym.storage.described import described
 from metasym.tasks.stored import Layout
 from metasym.types import MetasymError
 
 MODELS = ("fc", "mlp", "conv1d", "conv2d")
+_MOST = 10**8
+_LARGEST = {"seed": 2**63 - 1, "inner_steps": 10_000, "kernel_size": 1024, "hidden": 10**5, "outer_lr": 1e6}
+"""The largest values of choices; ``_MOST`` of others. What is beyond is a slip, or was not written by a run."""
 
 
 def _option(
@@ -103,14 +108,24 @@ class Choices:
         return dataclasses.asdict(self)
 
     @classmethod
-    def from_dict(cls, value: dict[str, Any]) -> Choices:
-        """The choices that :meth:`as_dict` wrote."""
-        try:
-            layout = value["layout"]
-            lists = {key: tuple(item) for key, item in layout.items() if isinstance(item, list | tuple)}
-            return cls(**{**value, "layout": Layout(**{**layout, **lists})})
-        except (KeyError, TypeError) as error:
-            raise MetasymError(f"expected the choices of metasym learn, found {error}") from None
+    def from_dict(cls, value: dict[str, Any], name: str) -> Choices:
+        """The choices that :meth:`as_dict` wrote; ``name`` is what errors call the file."""
+        found: Choices = described(value, cls, f"{name}: choices")
+        return found
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, int | float) and not 0 <= value <= _LARGEST.get(field.name, _MOST):
+                raise MetasymError(
+                    f"expected {field.name} from 0 to {_LARGEST.get(field.name, _MOST):,}, found {value}"
+                )
+        shapes = (*self.layout.input_shape, *self.layout.output_shape)
+        if not all(1 <= size <= _MOST for size in shapes) or not self.layout.input_shape:
+            raise MetasymError(f"expected shapes of an input and an output in layout, found {shapes}")
+        for scale in (self.layout.x_scale, self.layout.y_scale):
+            if not 0 < scale < math.inf:
+                raise MetasymError(f"expected scales > 0 in layout, found {scale}")
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,16 +15,14 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from metasym.experiments.own_tasks.options import Choices
 from metasym.learners.gradient import MAML, MSR, GradientLearner
-from metasym.storage.atomic import read_bytes
-from metasym.storage.serialization import unpack
 from metasym.symmetry.pruning import NuclearAdam, compress
 from metasym.symmetry.reparam import symmetries
 from metasym.tasks.sampling import mix
 from metasym.tasks.stored import StoredTasks
-from metasym.training.checkpoint import CURRENT, load
+from metasym.training.checkpoint import CURRENT, load, read_training
 from metasym.training.evaluation import evaluate
 from metasym.training.loop import train
-from metasym.training.metrics import NAME
+from metasym.training.metrics import NAME, read_records
 from metasym.training.progress import ProgressChoice
 from metasym.types import Loss, Score
 
@@ -215,6 +212,6 @@ def _so_far(folder: Path) -> tuple[int, list[float]]:
     """The step of a run's checkpoint and the validation scores up to it; what came after is done again."""
     if not (folder / CURRENT).exists() or not (folder / NAME).exists():
         return 0, []
-    step = int(unpack(read_bytes(folder / CURRENT), str(folder / CURRENT))["step"])
-    records = [json.loads(line) for line in (folder / NAME).read_text().splitlines()[:step]]
-    return step, [float(r["validation"]) for r in records if r.get("validation") is not None]
+    step = read_training(folder / CURRENT)["step"]
+    scores = [record.get("validation") for record in read_records(folder / NAME, up_to=step).records]
+    return step, [score for score in scores if score is not None]

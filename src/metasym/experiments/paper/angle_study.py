@@ -10,7 +10,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import torch
@@ -21,8 +21,9 @@ from metasym.experiments.paper.config import experiment_from
 from metasym.experiments.paper.experiment_run import load_run
 from metasym.experiments.paper.image_problem import ImageProblem
 from metasym.experiments.paper.scoring import test_seed
-from metasym.experiments.result_files import CONFIG, RESULT, read_result
+from metasym.experiments.result_files import CONFIG, RESULT, read_config, read_result
 from metasym.learners.base import accuracy
+from metasym.storage.described import Count, Number, Score, Seed
 from metasym.storage.json_files import read_json, write_json
 from metasym.tasks.augment import rotate
 from metasym.tasks.sampling import mix, sample, seeded
@@ -85,6 +86,28 @@ def measure_angles(
     }
 
 
+class AngleScores(TypedDict):
+    """Accuracies for one way of showing the queries."""
+
+    mean: Number
+    ci95: Score
+    per_task: list[Number]
+
+
+class AnglesFile(TypedDict):
+    """What ``metasym angles`` writes."""
+
+    experiment: str
+    recipe: str
+    seed: Seed
+    outer_steps: Count
+    tasks: Count
+    queries: Count
+    episodes: str
+    degrees: list[int]
+    scores: dict[str, AngleScores]
+
+
 def angles_file(found: dict[str, Any], folder: Path) -> Path:
     """Write what :func:`measure_angles` has found into ``folder``."""
     path = folder / _name(found["recipe"], found["experiment"], found["seed"])
@@ -96,7 +119,7 @@ def check_names(folders: Sequence[Path]) -> None:
     """Refuse runs whose files would have one name: the second would replace the first."""
     names: dict[str, Path] = {}
     for folder in folders:
-        experiment = experiment_from(read_json(folder / CONFIG, "the config of a run"))
+        experiment = experiment_from(read_config(folder / CONFIG), str(folder / CONFIG))
         name = _name(experiment.recipe_name, experiment.name, experiment.recipe.seed)
         if name in names:
             raise MetasymError(
@@ -111,9 +134,14 @@ def _name(recipe: str, experiment: str, seed: int) -> str:
 
 def read_angles(path: Path) -> dict[str, Any]:
     """What :func:`angles_file` has written."""
-    found = read_json(path, "a file of metasym angles")
-    if not isinstance(found.get("scores"), dict) or not isinstance(found.get("degrees"), list):
-        raise MetasymError(f"{path}: expected a file of metasym angles, found another JSON file")
+    found = read_json(path, "a file of metasym angles", AnglesFile)
+    for way in (
+        "plain",
+        "augmented",
+        *(f"{kind} {d}" for kind in ("turned", "flipped") for d in found["degrees"]),
+    ):
+        if way not in found["scores"]:
+            raise MetasymError(f"{path}: expected scores.{way}, found none")
     return found
 
 

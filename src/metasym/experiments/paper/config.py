@@ -12,6 +12,7 @@ from metasym.engines.plan import AUTO, parse
 from metasym.learners.gradient import SOLVERS
 from metasym.learners.step_sizes import MODES
 from metasym.models import image_networks
+from metasym.storage.described import described
 from metasym.types import MetasymError
 
 OPTIMIZERS = ("adam", "adamw", "sgd")
@@ -23,28 +24,35 @@ MAPS = ("auto", "vmap", "loop")
 AUTOCASTS = ("none", "bfloat16")
 _LARGEST = 2**63 - 1
 """The largest whole number that torch's and NumPy's generators and tensors take."""
+_MANY, _STEPS, _PIXELS, _IMAGES, _THREADS = 10**8, 10_000, 1024, 10_000, 1024
+"""More outer steps, tasks or entries, inner steps, pixels a side, images a class, threads are a slip."""
 
 
 def _option(
-    default: Any, about: str, choices: tuple[str, ...] | None = None, least: float | None = None
+    default: Any,
+    about: str,
+    choices: tuple[str, ...] | None = None,
+    least: float | None = None,
+    most: float | None = None,
 ) -> Any:
-    return dataclasses.field(default=default, metadata={"help": about, "choices": choices, "least": least})
+    about_it = {"help": about, "choices": choices, "least": least, "most": most}
+    return dataclasses.field(default=default, metadata=about_it)
 
 
 @dataclass(frozen=True)
 class Recipe:
     """How a network is meta-trained and tested; the defaults are the paper's for the translation problems."""
 
-    outer_steps: int = _option(1000, "outer steps", least=1)
-    tasks_per_step: int = _option(32, "tasks in one outer step", least=1)
+    outer_steps: int = _option(1000, "outer steps", least=1, most=_MANY)
+    tasks_per_step: int = _option(32, "tasks in one outer step", least=1, most=_MANY)
     outer_lr: float = _option(5e-4, "learning rate of the outer optimizer", least=0)
     optimizer: str = _option("adam", "outer optimizer", OPTIMIZERS)
     weight_decay: float = _option(0.0, "weight decay of the outer optimizer", least=0)
     schedule: str = _option("constant", "how the outer learning rate falls, to 0 at the end", SCHEDULES)
-    warmup_steps: int = _option(0, "outer steps over which the learning rate rises", least=0)
+    warmup_steps: int = _option(0, "outer steps over which the learning rate rises", least=0, most=_MANY)
     clip_norm: float | None = _option(None, "bound of the outer gradient's norm", least=0)
-    inner_steps: int = _option(3, "steps (cg: iterations) of adaptation in training", least=0)
-    test_inner_steps: int = _option(9, "steps of adaptation at test", least=0)
+    inner_steps: int = _option(3, "steps (cg: iterations) of adaptation in training", least=0, most=_STEPS)
+    test_inner_steps: int = _option(9, "steps of adaptation at test", least=0, most=_STEPS)
     inner_lr: float = _option(0.02, "where inner step sizes start (mtsr: Adam's rate at test)")
     step_sizes: str = _option("layer", "which inner step sizes are learned", MODES)
     solver: str = _option("sgd", "how the inner problem is solved", SOLVERS)
@@ -52,7 +60,9 @@ class Recipe:
     learn_start: bool = _option(True, "learn the values that adaptation starts from")
     first_order: bool = _option(False, "take inner gradients as constants")
     symmetry: str = _option("none", "how the layer is reparameterized", SYMMETRIES)
-    filter_size: int | None = _option(None, "entries of the filter v of a dense symmetry", least=1)
+    filter_size: int | None = _option(
+        None, "entries of the filter v of a dense symmetry", least=1, most=_MANY
+    )
     u_std: float = _option(0.01, "standard deviation of U's start", least=0)
     filter_std: float | None = _option(
         None, "standard deviation of v's start (none: fitted to the layer's)", least=0
@@ -61,6 +71,7 @@ class Recipe:
         0,
         "outer steps of a first stage that finds how few filter entries are needed (0: no such stage)",
         least=0,
+        most=_MANY,
     )
     find_lr: float = _option(2e-3, "learning rate of that stage", least=0)
     find_penalty: float = _option(0.1, "penalty of the inner solver in that stage", least=0)
@@ -68,30 +79,38 @@ class Recipe:
     find_equal: bool = _option(False, "give all directions that this stage keeps the same strength")
     nuclear: float = _option(0.1, "strength of the nuclear norm on U in that stage", least=0)
     validation_fraction: float = _option(0.0, "part of the training tasks held out for validation", least=0)
-    validate_every: int = _option(0, "outer steps between validations", least=0)
+    validate_every: int = _option(0, "outer steps between validations", least=0, most=_MANY)
     on_nonfinite: str = _option("stop", "what a task with an infinite or NaN loss does", ("stop", "skip"))
-    image_size: int = _option(32, "height and width of the images (rotation problems)", least=3)
-    queries: int = _option(15, "query images a class in training (image problems)", least=1)
-    test_queries: int = _option(15, "query images a class at test (image problems)", least=1)
+    image_size: int = _option(32, "height and width of the images (rotation problems)", least=3, most=_PIXELS)
+    queries: int = _option(15, "query images a class in training (image problems)", least=1, most=_IMAGES)
+    test_queries: int = _option(15, "query images a class at test (image problems)", least=1, most=_IMAGES)
     rotated_classes: bool = _option(
         False, "classes turned by 90, 180 and 270 degrees are classes too (Omniglot)"
     )
     data: str | None = _option(None, "folder of the images (none: METASYM_DATA, or else the user's cache)")
-    train_tasks: int | None = _option(None, "training tasks (none: as many as the paper)", least=1)
-    test_tasks: int | None = _option(None, "test tasks (none: as many as the paper)", least=1)
+    train_tasks: int | None = _option(
+        None, "training tasks (none: as many as the paper)", least=1, most=_MANY
+    )
+    test_tasks: int | None = _option(None, "test tasks (none: as many as the paper)", least=1, most=_MANY)
     seed: int = _option(0, "seed of the start, of the episodes, and of the data", least=0)
     data_seed: int | None = _option(None, "seed of the data, if it shall differ", least=0)
     device: str = _option("cpu", "cpu or cuda")
     map: str = _option("auto", "how tasks are mapped over (auto: by a fixed rule on the network)", MAPS)
     paths: str = _option(AUTO, "ways of computing a step, if forced: name=way,... (auto: by a cost model)")
     autocast: str = _option("none", "mixed precision of the training steps", AUTOCASTS)
-    threads: int | None = _option(None, "threads of torch (none: torch's own choice)", least=1)
-    chunk_size: int | None = _option(None, "tasks held in memory at once (none: all of a step)", least=1)
-    checkpoint_every: int = _option(100, "outer steps between checkpoints", least=1)
+    threads: int | None = _option(None, "threads of torch (none: torch's own choice)", least=1, most=_THREADS)
+    chunk_size: int | None = _option(
+        None, "tasks held in memory at once (none: all of a step)", least=1, most=_MANY
+    )
+    checkpoint_every: int = _option(100, "outer steps between checkpoints", least=1, most=_MANY)
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
-            _check(field.name, getattr(self, field.name), field.metadata["choices"], field.metadata["least"])
+            _check(
+                field.name,
+                getattr(self, field.name),
+                **{k: v for k, v in field.metadata.items() if k != "help"},
+            )
         parse(self.paths)
         if self.find_steps and self.symmetry != "dense":
             raise MetasymError(f"expected a dense symmetry with find_steps, found {self.symmetry!r}")
@@ -152,17 +171,21 @@ class Experiment:
         return dataclasses.replace(self, recipe=dataclasses.replace(self.recipe, **changes))
 
 
-def experiment_from(stored: dict[str, Any]) -> Experiment:
+def experiment_from(stored: dict[str, Any], name: str) -> Experiment:
     """The experiment that :meth:`Experiment.as_dict` wrote; other keys of ``config.json`` are left out.
 
-    A field that the file does not know yet has its default.
+    A field that the file ``name`` does not know yet has its default.
     """
-    known = {field.name for field in dataclasses.fields(Experiment)}
-    try:
-        parts = {key: value for key, value in stored.items() if key in known}
-        return Experiment(**{**parts, "recipe": Recipe(**stored["recipe"])})
-    except (TypeError, KeyError) as error:
-        raise MetasymError(f"expected the fields of an experiment, found {error}") from None
+    found: Experiment = described(stored, Experiment, name)
+    check_known(stored["recipe"], name)
+    return found
+
+
+def check_known(recipe: dict[str, Any], name: str) -> None:
+    """Refuse a recipe with a field that this version does not know: it would run something else."""
+    unknown = [key for key in recipe if key not in {field.name for field in dataclasses.fields(Recipe)}]
+    if unknown:
+        raise MetasymError(f"{name}: expected the fields of a recipe, found recipe.{unknown[0]}")
 
 
 def field_type(field: dataclasses.Field[Any]) -> tuple[type, bool]:
@@ -172,8 +195,10 @@ def field_type(field: dataclasses.Field[Any]) -> tuple[type, bool]:
     return (parts[0], True) if parts else (hint, False)
 
 
-def _check(name: str, value: Any, choices: tuple[str, ...] | None, least: float | None) -> None:
-    if isinstance(value, float) and math.isinf(value):
+def _check(
+    name: str, value: Any, choices: tuple[str, ...] | None, least: float | None, most: float | None
+) -> None:
+    if isinstance(value, float) and not math.isfinite(value):
         raise MetasymError(f"expected a finite {name}, found {value}")
     if isinstance(value, int) and value > _LARGEST:
         raise MetasymError(f"expected {name} of at most 64 bits, found {value}")
@@ -181,3 +206,5 @@ def _check(name: str, value: Any, choices: tuple[str, ...] | None, least: float 
         raise MetasymError(f"expected {name} to be one of {', '.join(choices)}, found {value!r}")
     if least is not None and value is not None and not value >= least:
         raise MetasymError(f"expected {name} >= {least:g}, found {value}")
+    if most is not None and value is not None and value > most:
+        raise MetasymError(f"expected {name} <= {most:,}, found {value}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from metasym.experiments.paper.config import Experiment
 from metasym.learners import Learner
 from metasym.tasks.sampling import mix, sample
 from metasym.training.evaluation import evaluate
-from metasym.training.metrics import NAME
+from metasym.training.metrics import NAME, read_records
 from metasym.types import Score, Tasks
 
 _TEST_EPISODES = 13
@@ -61,12 +61,12 @@ def learning_curve(folder: Path) -> dict[str, list[float]]:
     """The validations of a run, and the outer loss averaged over the steps since the one before."""
     curve: dict[str, list[float]] = {"step": [], "validation": [], "outer_loss": []}
     losses: list[float] = []
-    for line in (folder / NAME).read_text().splitlines():
-        record = json.loads(line)
-        losses.append(record["outer_loss"])
-        if record["validation"] is not None:
+    for record in read_records(folder / NAME).records:
+        loss, score = record.get("outer_loss"), record.get("validation")
+        losses.append(math.nan if loss is None else loss)
+        if score is not None:
             curve["step"].append(record["step"])
-            curve["validation"].append(record["validation"])
+            curve["validation"].append(score)
             curve["outer_loss"].append(sum(losses) / len(losses))
             losses = []
     return curve

@@ -16,13 +16,12 @@ from metasym.experiments.finished_runs import open_run
 from metasym.experiments.paper.experiment_run import load_run
 from metasym.learners import Learner
 from metasym.report.page.read import Run
-from metasym.storage.atomic import read_bytes
-from metasym.storage.serialization import CheckpointError, unpack
+from metasym.storage.serialization import CheckpointError
 from metasym.symmetry.matrices import DenseSymmetry, KroneckerSymmetry, Symmetry
 from metasym.symmetry.parametrized import JOINT, layer_of_filter, symmetry_name
 from metasym.symmetry.reparam import symmetries
 from metasym.tasks.sampling import sample, seeded
-from metasym.training.checkpoint import CURRENT
+from metasym.training.checkpoint import CURRENT, learner_state
 from metasym.types import Batch, MetasymError
 
 ADAPTED = "adapted to the first test task"
@@ -63,7 +62,7 @@ def learned(run: Run) -> Learned:
     again shows what its U makes. Of others the checkpoint's tensors are shown as far as they tell their shapes.
     """
     path = run.folder / CURRENT
-    state = unpack(read_bytes(path), str(path))
+    state = learner_state(path)
     try:
         learner, support = _rebuilt(run)
     except CheckpointError:
@@ -120,7 +119,7 @@ def _from_state(state: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]])
     ``shapes`` of the layers' weights, where a stored report knows them.
     """
     best = state.get("best")
-    chosen = best["state"] if isinstance(best, dict) and "state" in best else state.get("learner", {})
+    chosen = state["learner"] if best is None else best["state"]
     tensors = {
         key.removeprefix("model."): value.detach().double().cpu()
         for key, value in chosen.items()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Iterator
@@ -11,14 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from metasym.experiments.paper.experiment_run import FIND
-from metasym.experiments.result_files import CONFIG, RESULT, read_result
+from metasym.experiments.result_files import CONFIG, RESULT, read_config, read_result
 from metasym.inspection import SymmetryReport
-from metasym.storage.json_files import read_json
+from metasym.training import metrics
 from metasym.training.checkpoint import CURRENT
-from metasym.training.metrics import NAME as METRICS
 from metasym.types import MetasymError
 
-FILES = (CONFIG, METRICS, CURRENT, RESULT)
+FILES = (CONFIG, metrics.NAME, CURRENT, RESULT)
 """A folder with one of these is a run's."""
 _COLUMNS = ("outer_loss", "inner_loss_before", "inner_loss_after", "gradient_norm", "validation")
 
@@ -98,7 +96,7 @@ class Run:
         if not isinstance(stored, dict):
             return None
         try:
-            return SymmetryReport.from_json(stored)
+            return SymmetryReport.from_json(stored, f"{self.folder / RESULT}: symmetry")
         except MetasymError as error:
             raise MetasymError(f"{self.folder / RESULT}: {error}") from None
 
@@ -166,14 +164,12 @@ def read_run(folder: Path, root: Path) -> Run:
         raise
     except OSError as error:
         raise MetasymError(f"{folder}: expected a run, found {error.strerror}") from None
-    except (TypeError, ValueError, OverflowError) as error:  # a number that is none
-        raise MetasymError(f"{folder / RESULT}: expected a result of metasym run, found {error}") from None
 
 
 def _read_run(folder: Path, root: Path) -> Run:
     config: dict[str, Any] = {}
     if (folder / CONFIG).exists():
-        config = read_json(folder / CONFIG, "the config of a run")
+        config = read_config(folder / CONFIG)
     result = read_result(folder / RESULT) if (folder / RESULT).exists() else None
     if not config and result is not None and isinstance(result.get("config"), dict):
         config = result["config"]
@@ -181,8 +177,8 @@ def _read_run(folder: Path, root: Path) -> Run:
         folder=folder,
         name=str(folder.relative_to(root)) if folder != root else folder.resolve().name or str(folder),
         config=config,
-        records=read_records(folder / METRICS),
-        first_stage=read_records(folder / FIND / METRICS),
+        records=read_records(folder / metrics.NAME),
+        first_stage=read_records(folder / FIND / metrics.NAME),
         result=result,
         has_checkpoint=(folder / CURRENT).exists(),
     )
@@ -190,41 +186,20 @@ def _read_run(folder: Path, root: Path) -> Run:
 
 def read_records(path: Path) -> Records:
     """The records of a run; none where the file is missing. A torn last line is left out."""
-    if not path.exists():
-        return Records()
-    try:
-        lines = path.read_bytes().split(b"\n")
-    except OSError as error:
-        raise MetasymError(f"{path}: expected records of training, found {error.strerror}") from None
-    tail = lines.pop()  # empty where the last line is whole
+    stored = metrics.read_records(path)
     steps: list[int] = []
     columns: dict[str, list[float]] = {name: [] for name in _COLUMNS}
     sizes: dict[str, list[float]] = {}
-    skipped = 0
-    for number, line in enumerate(lines, 1):
-        record = _record(line)
-        if record is None:
-            raise MetasymError(f"{path}: expected a record on line {number}, found {_shown(line)}")
+    for record in stored.records:
         for name, column in columns.items():
             column.append(_number(record.get(name)))
-        own = record.get("step_sizes")
-        for name, value in (own if isinstance(own, dict) else {}).items():
-            sizes.setdefault(str(name), [math.nan] * len(steps)).append(_number(value))
+        for name, value in record.get("step_sizes", {}).items():
+            sizes.setdefault(name, [math.nan] * len(steps)).append(_number(value))
         steps.append(record["step"])
         for column in sizes.values():
             column.extend([math.nan] * (len(steps) - len(column)))
-        count = record.get("skipped_tasks")
-        skipped += count if isinstance(count, int) else 0
-    return Records(steps, columns, sizes, skipped, torn=bool(tail))
-
-
-def _record(line: bytes) -> dict[str, Any] | None:
-    try:
-        found = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    step = found.get("step") if isinstance(found, dict) else None
-    return found if isinstance(step, int) and 0 <= step < 2**53 else None
+    skipped = sum(record.get("skipped_tasks", 0) for record in stored.records)
+    return Records(steps, columns, sizes, skipped, stored.torn)
 
 
 def _number(value: Any) -> float:
@@ -232,8 +207,3 @@ def _number(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return math.nan
     return float(value) if abs(value) < 1e300 else math.nan
-
-
-def _shown(line: bytes) -> str:
-    text = line[:40].decode("utf-8", "replace").strip()
-    return repr(text) if text else "an empty one"

@@ -1,0 +1,96 @@
+"""What a file may hold, written as types, and one line about the field that holds something else.
+
+A description is a dataclass or a ``TypedDict``; numbers have their bounds in the names below. Files come from
+killed programs, other versions and other people: what they hold is compared with the description when they are
+read, so that no code behind it meets a value that it does not expect.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, TypeVar, cast
+
+import msgspec
+
+from metasym.types import MetasymError
+
+_LARGEST = 2**53
+"""The largest whole number that a float, which other programs read JSON's numbers as, holds exactly."""
+Count = Annotated[int, msgspec.Meta(ge=0, le=_LARGEST)]
+"""A number of things: steps, tasks, entries."""
+Seed = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+Number = Annotated[float, msgspec.Meta(ge=-1e300, le=1e300)]
+"""Finite, with room to calculate."""
+Score = Number | None
+"""A number that may have been NaN or infinite, which JSON does not know: null then."""
+Scalar = bool | int | float | str | None
+
+Kind = TypeVar("Kind")
+
+_WORDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "str": "text",
+    "object": "an object",
+    "array": "a list",
+    "null": "null",
+}
+_GOT = re.compile(r"Expected `(?P<wanted>.+?)`, got `(?P<found>.+?)`$")
+_MISSING = re.compile(r"Object missing required field `(?P<name>.+?)`$")
+_AT = re.compile(r"^(?P<what>.*?)(?: - at `(?P<place>(?:key in )?\$.*?)`)?$", re.DOTALL)
+
+
+def described(
+    value: Any, kind: type[Kind] | Any, name: str, *, error: type[MetasymError] = MetasymError
+) -> Kind:
+    """``value`` as ``kind`` describes it; ``name`` is what errors call the file, or the line of a file.
+
+    Fields that the description does not know are left out: a newer version may have written them.
+    """
+    try:
+        return cast(Kind, msgspec.convert(value, kind))
+    except msgspec.ValidationError as found:
+        raise error(f"{name}: {_said(str(found), value)}") from None
+
+
+def _said(message: str, value: Any) -> str:
+    """The library's message in our words: the field, what was expected there, what was found."""
+    parts = _AT.match(message)
+    assert parts is not None  # everything in it is optional
+    what, place = parts["what"], parts["place"] or "$"
+    field = place.removeprefix("key in ").removeprefix("$").lstrip(".")
+    found = _shown(_at(value, place)) if "..." not in place else "another value"
+    if got := _GOT.match(what):
+        seen = _WORDS.get(got["found"], got["found"])
+        return f"expected {field or 'the whole'} to be {_words(got['wanted'])}, found {seen}"
+    if missing := _MISSING.match(what):
+        name = f"{field}.{missing['name']}" if field else missing["name"]
+        return f"expected a field {name}, found none"
+    if what.startswith("Expected "):  # a bound
+        bound = re.sub(r"`(\w+)`", lambda one: _WORDS.get(one[1], one[1]), what.removeprefix("Expected "))
+        return f"expected {field} to be {bound}, found {found}"
+    if what.startswith(("Invalid", "Number out of range", "Integer value out of range")):
+        return f"expected {field} to be one of the values that it may have, found {found}"
+    return f"{field}: {what}" if field else what  # a dataclass's own check
+
+
+def _words(types: str) -> str:
+    return " or ".join(_WORDS.get(one, one) for one in types.split(" | "))
+
+
+def _at(value: Any, place: str) -> Any:
+    """The value at a place such as ``$.recipe.sizes[2]``."""
+    for name, index in re.findall(r"\.([^.\[]+)|\[(\d+)\]", place):
+        try:
+            value = value[name] if name else value[int(index)]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return value
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, int) and abs(value) > _LARGEST:
+        return "a whole number that is too large"
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
