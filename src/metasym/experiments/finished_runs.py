@@ -6,12 +6,17 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypedDict
 
+from metasym.experiments.own_tasks.config_file import COMMAND, LearnConfig
 from metasym.experiments.own_tasks.learned import load_learned
+from metasym.experiments.paper.config import experiment_from
 from metasym.experiments.paper.experiment_run import load_run
 from metasym.experiments.paper.scoring import test_score
-from metasym.experiments.result_files import CONFIG, read_config
+from metasym.experiments.result_files import CONFIG
 from metasym.learners import Learner
+from metasym.storage.described import Count, described
+from metasym.storage.json_files import read_json
 from metasym.training.checkpoint import CURRENT
 from metasym.types import MetasymError, Score
 
@@ -28,7 +33,36 @@ class OpenedRun:
     """Of one example."""
 
 
+class PlainConfig(TypedDict, total=False):
+    """``config.json`` of a training by ``ms.train``, or of a program of its own: few fields have a meaning."""
+
+    name: str
+    experiment: str
+    method: str
+    outer_steps: Count
+    learner: dict[str, Any]
+    run: dict[str, Any]
+    choices: dict[str, Any]
+
+
 Opener = Callable[[Path], OpenedRun]
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """The config of a run, of whichever command, with every field that has a meaning as it may be."""
+    found = read_json(path, "the config of a run")
+    check_config(found, str(path))
+    return found
+
+
+def check_config(found: dict[str, Any], name: str) -> None:
+    """Refuse a config with a field that cannot be; ``name`` is what errors call the file."""
+    if found.get("command") == COMMAND:
+        described(found, LearnConfig, name)
+    elif isinstance(found.get("recipe"), dict):
+        experiment_from(found, name)
+    else:
+        described(found, PlainConfig, name)
 
 
 def open_run(folder: str | os.PathLike[str]) -> OpenedRun:

@@ -1,4 +1,4 @@
-"""The files of a run: their names, what they may hold, and both checked when they are read."""
+"""The files of a finished run: their names, and what a result may hold, checked when it is read."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import math
 from pathlib import Path
 from typing import Any, Literal, NotRequired, Required, TypedDict
 
-from metasym.experiments.own_tasks.options import Choices
-from metasym.experiments.paper.config import Experiment, check_known
 from metasym.inspection import SymmetryReport
 from metasym.storage.described import Count, Number, Scalar, Score, Seed, described
 from metasym.storage.json_files import read_json
@@ -17,46 +15,6 @@ from metasym.types import MetasymError
 RESULT = "result.json"
 ANGLES = "angles"
 """The folder, beside a table's small result files, of what ``metasym angles`` has measured."""
-
-
-class ArrayFile(TypedDict):
-    """One array of the tasks that ``metasym learn`` was given."""
-
-    shape: list[Count]
-    dtype: str
-    crc32: Count
-
-
-class DataFile(TypedDict):
-    """The tasks that ``metasym learn`` was given."""
-
-    path: str
-    x: ArrayFile
-    y: ArrayFile
-    classes: Count
-
-
-class LearnConfig(TypedDict):
-    """``config.json`` of ``metasym learn``."""
-
-    command: Literal["learn"]
-    experiment: str
-    recipe: str
-    method: Literal["msr", "maml"]
-    data: DataFile
-    choices: Choices
-
-
-class PlainConfig(TypedDict, total=False):
-    """``config.json`` of a training by ``ms.train``, or of a program of its own: few fields have a meaning."""
-
-    name: str
-    experiment: str
-    method: str
-    outer_steps: Count
-    learner: dict[str, Any]
-    run: dict[str, Any]
-    choices: dict[str, Any]
 
 
 class _SupportScore(TypedDict, total=False):
@@ -120,31 +78,11 @@ class ResultFile(TypedDict, total=False):
     curve: _Curve
 
 
-def read_config(path: Path) -> dict[str, Any]:
-    """The config of a run, of whichever command, with every field that has a meaning as it may be."""
-    found = read_json(path, "the config of a run")
-    check_config(found, str(path))
-    return found
-
-
-def check_config(found: dict[str, Any], name: str) -> None:
-    """Refuse a config with a field that cannot be; ``name`` is what errors call the file."""
-    if found.get("command", "run") == "learn":
-        described(found, LearnConfig, name)
-    elif isinstance(found.get("recipe"), dict):
-        check_known(found["recipe"], name)
-        described(found, Experiment, name)
-    else:
-        described(found, PlainConfig, name)
-
-
 def read_result(path: Path) -> dict[str, Any]:
     """A run's result; numbers that were not finite come back as NaN."""
     found = read_json(path, "a result of metasym run")
     try:
         described(found, ResultFile, str(path))
-        if "config" in found:
-            check_config(found["config"], f"{path}: config")
         if "symmetry" in found:
             SymmetryReport.from_json(found["symmetry"], f"{path}: symmetry")
     except MetasymError as error:

@@ -21,6 +21,7 @@ import metasym
 from metasym.experiments.inner_lrs import inner_lrs
 from metasym.experiments.machine import commit, one_line, threads
 from metasym.experiments.own_tasks.choosing import choose, split
+from metasym.experiments.own_tasks.config_file import COMMAND, read_config
 from metasym.experiments.own_tasks.missing_directions import completed, missing
 from metasym.experiments.own_tasks.networks import load_function, plain_network, symmetric_network
 from metasym.experiments.own_tasks.options import Choices, Options, Reason
@@ -36,11 +37,11 @@ from metasym.experiments.own_tasks.training_stages import (
     score,
 )
 from metasym.experiments.resources import peak_memory
-from metasym.experiments.result_files import CONFIG, RESULT, read_config, read_result
+from metasym.experiments.result_files import CONFIG, RESULT, read_result
 from metasym.inspection import SymmetryReport, inspect, save_symmetry
 from metasym.learners.gradient import GradientLearner
 from metasym.storage.atomic import make_folder
-from metasym.storage.json_files import write_json
+from metasym.storage.json_files import read_json, write_json
 from metasym.symmetry.reparam import symmetries
 from metasym.tasks.reading import read_tasks
 from metasym.tasks.stored import StoredTasks
@@ -50,7 +51,6 @@ from metasym.training.distributed import pick_device
 from metasym.training.progress import ProgressChoice
 from metasym.types import MetasymError
 
-COMMAND = "learn"
 BASELINE = "maml"
 """The folder, in a run's, of the baseline."""
 SYMMETRY = "symmetry.safetensors"
@@ -329,9 +329,9 @@ def open_learned(
 ) -> tuple[dict[str, Any], Choices, GradientLearner]:
     """The config of a finished run (MSR's folder, or the baseline's in it), its choices, its learner as trained."""
     path = Path(folder)
-    config = read_config(path / CONFIG)
-    if config.get("command") != COMMAND:
+    if read_json(path / CONFIG, "the config of a run").get("command") != COMMAND:
         raise MetasymError(f"{path}: expected a run of metasym learn, found another")
+    config = read_config(path / CONFIG)
     if not (path / RESULT).exists():
         raise MetasymError(
             f"{path}: expected a finished run with {RESULT}, found none: metasym learn --resume goes on with it"

@@ -17,11 +17,11 @@ import torch
 from torch import Tensor
 
 from metasym.experiments.machine import commit
-from metasym.experiments.paper.config import experiment_from
 from metasym.experiments.paper.experiment_run import load_run
 from metasym.experiments.paper.image_problem import ImageProblem
 from metasym.experiments.paper.scoring import test_seed
-from metasym.experiments.result_files import CONFIG, RESULT, read_config, read_result
+from metasym.experiments.paper.stored_runs import read_experiment
+from metasym.experiments.result_files import CONFIG, RESULT, read_result
 from metasym.learners.base import accuracy
 from metasym.storage.described import Count, Number, Score, Seed
 from metasym.storage.json_files import read_json, write_json
@@ -119,7 +119,7 @@ def check_names(folders: Sequence[Path]) -> None:
     """Refuse runs whose files would have one name: the second would replace the first."""
     names: dict[str, Path] = {}
     for folder in folders:
-        experiment = experiment_from(read_config(folder / CONFIG), str(folder / CONFIG))
+        experiment = read_experiment(folder / CONFIG)
         name = _name(experiment.recipe_name, experiment.name, experiment.recipe.seed)
         if name in names:
             raise MetasymError(

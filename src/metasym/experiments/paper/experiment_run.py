@@ -21,17 +21,17 @@ from metasym.experiments.inner_lrs import inner_lrs
 from metasym.experiments.machine import commit, one_line, threads
 from metasym.experiments.paper.build import AnyProblem, build_learner, build_problem
 from metasym.experiments.paper.catalogue import find
-from metasym.experiments.paper.config import Experiment, Recipe, experiment_from
+from metasym.experiments.paper.config import Experiment, Recipe
 from metasym.experiments.paper.image_cells import BUDGET
 from metasym.experiments.paper.image_problem import ImageProblem
 from metasym.experiments.paper.optimizers import outer_autocast, outer_optimizer, outer_schedule
 from metasym.experiments.paper.scoring import learning_curve, tested
-from metasym.experiments.paper.stored_runs import same_run
+from metasym.experiments.paper.stored_runs import read_experiment, same_run
 from metasym.experiments.resources import Spent
-from metasym.experiments.result_files import CONFIG, RESULT, read_config, read_result
+from metasym.experiments.result_files import CONFIG, RESULT, read_result
 from metasym.learners import Learner
 from metasym.storage.atomic import make_folder
-from metasym.storage.json_files import write_json
+from metasym.storage.json_files import read_json, write_json
 from metasym.symmetry.pruning import NuclearAdam, compress
 from metasym.symmetry.reparam import symmetries
 from metasym.tasks.sampling import mix, sample
@@ -77,7 +77,7 @@ def _finished(experiment: Experiment, folder: Path) -> dict[str, Any] | None:
     """The result in the folder, if there is one; refuses the folder of another experiment."""
     make_folder(folder)
     if (folder / CONFIG).exists():
-        same_run(read_config(folder / CONFIG), experiment, folder / CONFIG)
+        same_run(read_json(folder / CONFIG, "the config of a run"), experiment, folder / CONFIG)
     if not (folder / RESULT).exists():
         return None
     found = read_result(folder / RESULT)
@@ -94,7 +94,7 @@ def load_run(
     was tested with.
     """
     path = Path(folder)
-    experiment = experiment_from(read_config(path / CONFIG), str(path / CONFIG))
+    experiment = read_experiment(path / CONFIG)
     if data is not None:
         experiment = experiment.replace(data=data)
     problem = build_problem(experiment)

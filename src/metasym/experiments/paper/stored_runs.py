@@ -7,14 +7,20 @@ import json
 from pathlib import Path
 from typing import Any
 
-from metasym.experiments.paper.config import Experiment, Recipe
+from metasym.experiments.paper.config import Experiment, Recipe, experiment_from
 from metasym.experiments.result_files import CONFIG, RESULT
+from metasym.storage.json_files import read_json
 from metasym.types import MetasymError
 
 _FREE = ("device", "threads", "chunk_size", "checkpoint_every", "data")
 """Fields of a recipe that do not say what is computed: a result with others is still this one's."""
 _MOST_SHOWN = 4
 """Differing fields that an error names; the rest it counts."""
+
+
+def read_experiment(path: Path) -> Experiment:
+    """The experiment in ``config.json`` of ``metasym run``."""
+    return experiment_from(read_json(path, "the config of a run"), str(path))
 
 
 def same_run(stored: dict[str, Any], experiment: Experiment, path: Path) -> None:

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from metasym.experiments.finished_runs import check_config, read_config
 from metasym.experiments.paper.experiment_run import FIND
-from metasym.experiments.result_files import CONFIG, RESULT, read_config, read_result
+from metasym.experiments.result_files import CONFIG, RESULT, read_result
 from metasym.inspection import SymmetryReport
 from metasym.training import metrics
 from metasym.training.checkpoint import CURRENT
@@ -173,6 +174,7 @@ def _read_run(folder: Path, root: Path) -> Run:
     result = read_result(folder / RESULT) if (folder / RESULT).exists() else None
     if not config and result is not None and isinstance(result.get("config"), dict):
         config = result["config"]
+        check_config(config, f"{folder / RESULT}: config")
     return Run(
         folder=folder,
         name=str(folder.relative_to(root)) if folder != root else folder.resolve().name or str(folder),
