@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Iterator
+
 import hypothesis
 import pytest
 import torch
@@ -12,6 +15,16 @@ hypothesis.settings.register_profile(
     "metasym", deadline=None, derandomize=True, max_examples=40, print_blob=True
 )
 hypothesis.settings.load_profile("metasym")
+
+
+@pytest.fixture(autouse=True)
+def signals_as_in_a_terminal() -> Iterator[None]:
+    """A background job of a script (``nohup make test &``) is started with SIGINT ignored, and so are its children."""
+    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    before = {number: signal.signal(number, handler) for number, handler in usual.items()}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from metasym.training.loop import train
 from metasym.types import MetasymError
 from tests.training.toy_learner import Lines, ToyMAML, bits, learner, msr
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[2]  # from here ``tests`` can be imported
 OPTIONS = {"tasks_per_step": 2, "checkpoint_every": 2, "progress": "silent"}
 
 
@@ -279,7 +279,7 @@ def test_two_runs_do_not_share_a_folder(tmp_path):
     with pytest.raises(MetasymError, match="no other run writes to") as caught:
         resume(tmp_path)
     assert "\n" not in str(caught.value)
-    program = f"import test_checkpoint; test_checkpoint.resume(test_checkpoint.Path({str(tmp_path)!r}))"
+    program = f"import tests.training.test_checkpoint as t; t.resume(t.Path({str(tmp_path)!r}))"
     other = subprocess.run([sys.executable, "-c", program], cwd=HERE, capture_output=True, text=True)
     assert "MetasymError" in other.stderr
     assert "no other run writes to" in other.stderr
@@ -290,7 +290,7 @@ def test_two_runs_do_not_share_a_folder(tmp_path):
 
 def test_a_killed_run_leaves_no_lock(tmp_path):
     program = (
-        "import os, signal, test_checkpoint as t\n"
+        "import os, signal, tests.training.test_checkpoint as t\n"
         f"for _ in t.train(t.learner(), t.Lines(), outer_steps=9, out={str(tmp_path)!r}, **t.OPTIONS):\n"
         "    os.kill(os.getpid(), signal.SIGKILL)"
     )

@@ -97,7 +97,7 @@ class Noisy(Lines):
 
 
 def test_all_global_random_state(tmp_path, monkeypatch):
-    monkeypatch.setattr("test_resume.Lines", Noisy)
+    monkeypatch.setattr(f"{__name__}.Lines", Noisy)
     expected = compare(tmp_path, made=lambda seed=0: learner(seed=seed, dropout=0.5))
     assert len({r.outer_loss for r in expected}) == len(expected)
 
