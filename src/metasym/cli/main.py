@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import io
+import json
 import os
 import sys
+import time
 from collections.abc import Sequence
+from pathlib import Path
 
 import metasym
 from metasym.cli import angles, data, demo, experiments, inspect, learn, report
@@ -33,15 +37,57 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.command(options)
         sys.stdout.flush()
     except MetasymError as error:
-        print(f"metasym: error: {' '.join(str(error).split())}", file=sys.stderr)
-        return 2
+        return _refuse(str(error))
     except KeyboardInterrupt:
         hint = _GOES_ON.get(options.part)
         print(f"metasym: interrupted{f'; {hint}' if hint else ''}", file=sys.stderr)
         return 130
     except BrokenPipeError:  # the reader of a pipe, head say, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
+    except OSError as error:
+        # What can be expected of a file is said where it is opened; a full or failing disk shows anywhere.
+        where = f"{error.filename}: " if error.filename else ""
+        _drop_output()
+        return _refuse(f"{where}expected files to be read and written, found {error.strerror or error}")
+    except (MemoryError, RuntimeError) as error:
+        if not _out_of_memory(error):
+            raise
+        said = str(error).splitlines()
+        more = f" ({said[0]})" if said and said[0] else ""
+        return _refuse(
+            f"expected enough memory, found too little{more}: fewer tasks at once or a smaller network need less"
+        )
     return 0
+
+
+def _refuse(message: str) -> int:
+    """Say in one line what was wrong; the exit status."""
+    line = f"metasym: error: {' '.join(message.split())}"
+    print(line, file=sys.stderr)
+    _tell_torchrun(line)
+    return 2
+
+
+def _tell_torchrun(line: str) -> None:
+    """Torchrun prints a long trace of its own when a process fails, and at its end what the process left here."""
+    path = os.environ.get("TORCHELASTIC_ERROR_FILE")
+    if path:
+        said = {"message": line, "extraInfo": {"py_callstack": line, "timestamp": str(int(time.time()))}}
+        with contextlib.suppress(OSError):
+            Path(path).write_text(json.dumps({"message": said}))
+
+
+def _out_of_memory(error: BaseException) -> bool:
+    """Torch has no error of its own for it on the CPU."""
+    if isinstance(error, MemoryError):
+        return True
+    return type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error)
+
+
+def _drop_output() -> None:
+    """What is still to be written to stdout goes nowhere: Python would try again when it ends, and fail again."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _parser() -> argparse.ArgumentParser:
