@@ -19,7 +19,7 @@ hypothesis.settings.load_profile("metasym")
 
 @pytest.fixture(autouse=True)
 def signals_as_in_a_terminal() -> Iterator[None]:
-    """A background job of a script (``nohup make test &``) is started with SIGINT ignored, and so are its children."""
+    """A background job of a script (``nohup make test &``) is started with SIGINT ignored, as its children are."""
     usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
     before = {number: signal.signal(number, handler) for number, handler in usual.items()}
     yield

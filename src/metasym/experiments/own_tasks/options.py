@@ -123,9 +123,18 @@ class Choices:
         shapes = (*self.layout.input_shape, *self.layout.output_shape)
         if not all(1 <= size <= _MOST for size in shapes) or not self.layout.input_shape:
             raise MetasymError(f"expected shapes of an input and an output in layout, found {shapes}")
-        for scale in (self.layout.x_scale, self.layout.y_scale):
+        layout = self.layout
+        for scale in (layout.x_scale, layout.y_scale, *layout.x_columns, *layout.y_columns):
             if not 0 < scale < math.inf:
                 raise MetasymError(f"expected scales > 0 in layout, found {scale}")
+        for name, columns, shape in (
+            ("x", (layout.x_offset, layout.x_columns), layout.input_shape),
+            ("y", (layout.y_offset, layout.y_columns), layout.output_shape),
+        ):
+            if any(column and len(column) != math.prod(shape) for column in columns):
+                raise MetasymError(
+                    f"expected an offset and a scale for each number of {name} in layout, found others"
+                )
 
 
 @dataclass(frozen=True)
