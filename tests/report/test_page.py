@@ -367,7 +367,7 @@ def test_a_hundred_runs_stay_usable(maml, tmp_path):
 def test_huge_layers_are_not_drawn():
     import torch
 
-    from metasym.report.page.own_tasks_section import START, Layer
+    from metasym.report.page.learned_layers import START, Layer
     from metasym.report.page.symmetry import layer_part
     from metasym.symmetry.matrices import DenseSymmetry, KroneckerSymmetry
 

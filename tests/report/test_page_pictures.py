@@ -19,7 +19,6 @@ from metasym.inspection import inspect
 from metasym.inspection.layers import inspect_layer
 from metasym.report.gauge import readable
 from metasym.report.page import render
-from metasym.report.page.class_images import NEGATIVE, POSITIVE, matrix_image
 from metasym.report.page.found import (
     class_colour,
     cycle_notation,
@@ -28,7 +27,8 @@ from metasym.report.page.found import (
     pattern_figure,
     permutation_picture,
 )
-from metasym.report.page.own_tasks_section import DRAWN, Layer, drawn_weight
+from metasym.report.page.learned_layers import DRAWN, Layer, drawn_weight
+from metasym.report.page.matrix_pictures import NEGATIVE, POSITIVE, matrix_image
 from metasym.report.page.svg import Scale, Series, line_chart, linear_ticks, log_ticks
 from metasym.report.page.symmetry import layer_part
 from metasym.report.page.text import breakable, number, tick

@@ -29,7 +29,7 @@ def commit() -> str | None:
 
 @contextlib.contextmanager
 def threads(count: int | None) -> Iterator[None]:
-    """Torch with so many threads (None: as many as it has), and as before afterwards."""
+    """Run torch with this many threads (None: its own choice) and restore the number afterwards."""
     before = torch.get_num_threads()
     torch.set_num_threads(count or before)
     try:

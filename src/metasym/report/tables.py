@@ -41,7 +41,7 @@ class Cell:
     median: float
     diverged: int
     rest: float
-    """The mean over the tasks that did not diverge: what a mean would be that one task cannot rule."""
+    """The mean over the tasks that did not diverge: one task alone cannot dominate it."""
     rest_ci95: float
     tasks: int
     outer_steps: int
@@ -157,7 +157,7 @@ def verdict(mean: float, ci95: float, printed: Printed | None) -> str:
 
 
 def _judged(cell: Cell, printed: Printed | None) -> str:
-    """The verdict; a mean that diverged tasks rule is worse, whatever its interval, and the rest is judged too."""
+    """The verdict; a mean that diverged tasks dominate is worse, whatever its interval, and the rest is judged too."""
     if not cell.diverged or printed is None:
         return verdict(cell.mean, cell.ci95, printed)
     whole = verdict(cell.mean, 0.0, printed)

@@ -41,7 +41,7 @@ class FolderLock:
             raise MetasymError(
                 f"{folder}: expected a folder that no other run writes to, found one that is training there now"
             ) from None
-        except OSError:  # a file system without locks: as before there were any
+        except OSError:  # a file system without locks: nothing is guarded there
             pass
 
     def release(self) -> None:

@@ -231,7 +231,7 @@ def _run(
                     display.show(record)
                 if signal or loop.step == outer_steps or loop.step % checkpoint_every == 0:
                     checkpoint()
-                if loop.step == outer_steps:  # not after the yield: nobody has to ask once more
+                if loop.step == outer_steps:  # before the yield: the caller may never ask for another record
                     loop.take_best()
                 yield record
                 # Received since: several ranks can agree only at the end of another step.

@@ -100,7 +100,7 @@ def load_run(
     problem = build_problem(experiment)
     tasks, _ = _training_tasks(experiment, problem)
     learner = build_learner(experiment, problem, len(tasks), _found_model(experiment, problem, tasks, path))
-    # Checkpoints of before keep_best was heeded hold the best of Table 3's runs too.
+    # Checkpoints written before keep_best was respected hold the best parameters of Table 3's runs too.
     return experiment, problem, load(path / CURRENT, learner, best=not experiment.has_classes)
 
 

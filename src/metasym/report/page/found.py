@@ -11,7 +11,7 @@ from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
 from metasym.inspection.reports import FoundGroup, GroupElement, GroupErrors, SharingPattern
-from metasym.report.page.class_images import LARGEST, image, matrix_image
+from metasym.report.page.matrix_pictures import LARGEST, image, matrix_image
 from metasym.report.page.svg import drawing
 from metasym.report.page.text import MINUS, number, plural, shape
 from metasym.report.page.training import Figure

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import metasym
-from metasym.report.page.own_tasks_section import learned
+from metasym.report.page.learned_layers import learned
 from metasym.report.page.read import Run, Runs, find_runs
 from metasym.report.page.scores import (
     Row,

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from metasym.inspection import LayerReport, SymmetryReport, inspect
 from metasym.inspection.layers import inspect_layer
 from metasym.report.gauge import effective_filter_size, readable
-from metasym.report.page.class_images import LARGEST, colour_bar, matrix_image
 from metasym.report.page.found import cycle_notation, errors_figure, group_figures, pattern_figure
-from metasym.report.page.own_tasks_section import Layer
+from metasym.report.page.learned_layers import Layer
+from metasym.report.page.matrix_pictures import LARGEST, colour_bar, matrix_image
 from metasym.report.page.svg import Series, line_chart
 from metasym.report.page.text import layer_name, number, shape
 from metasym.report.page.training import Figure
