@@ -40,7 +40,7 @@ class Predictor(Protocol):
         ...
 
     def loss_at(self, data: Batch, loss: Loss, *, evaluations: int) -> Callable[[Params], Tensor]:
-        """The loss on fixed data that will be evaluated several times: what depends on the data alone is done once."""
+        """The loss on fixed data, to be evaluated several times: what depends on the data alone is done once."""
         ...
 
     def at(self, x: Tensor, *, evaluations: int) -> Callable[[Params], Tensor]:
@@ -238,7 +238,9 @@ def map_tasks(task: Callable[[D], T], data: D, *, mode: str) -> T:
         except torch.OutOfMemoryError:
             raise
         except RuntimeError as error:
-            task(pytree.tree_map(lambda t: t[0], data))  # if this fails without vmap too, its own error is the one to show
+            task(
+                pytree.tree_map(lambda t: t[0], data)
+            )  # if this fails without vmap too, its own error is the one to show
             raise MetasymError(
                 "expected a model that torch.func.vmap can map over tasks, found one that only a loop can: "
                 f"set map='loop' (torch says: {str(error).splitlines()[0]})"

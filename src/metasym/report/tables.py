@@ -157,7 +157,7 @@ def verdict(mean: float, ci95: float, printed: Printed | None) -> str:
 
 
 def _judged(cell: Cell, printed: Printed | None) -> str:
-    """The verdict; a mean that diverged tasks dominate is worse, whatever its interval, and the rest is judged too."""
+    """The verdict; a mean that diverged tasks dominate is worse, whatever its interval; the rest is judged too."""
     if not cell.diverged or printed is None:
         return verdict(cell.mean, cell.ci95, printed)
     whole = verdict(cell.mean, 0.0, printed)
