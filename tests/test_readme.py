@@ -13,19 +13,24 @@ README = Path(__file__).parent.parent / "README.md"
 BLOCK = re.compile(r"```python\n(.*?)```(?:\n```text\n(.*?)```)?", re.DOTALL)
 
 
-def test_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    blocks = BLOCK.findall(README.read_text())
-    assert len(blocks) >= 4
-    names: dict[str, object] = {}
+def run_blocks(page: Path) -> int:
+    """Run a page's Python, block after block in one namespace; each prints what stands below it. Their number."""
+    blocks = BLOCK.findall(page.read_text(encoding="utf-8"))
+    names: dict[str, object] = {"__name__": "__page__"}
     for code, expected in blocks:
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            exec(compile(code, str(README), "exec"), names)
+            exec(compile(code, str(page), "exec"), names)
         assert printed.getvalue() == expected
+    return len(blocks)
+
+
+def test_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run_blocks(README) >= 1
 
 
 def test_the_users_own_example_is_short() -> None:
-    section = README.read_text().split("## From Python")[1]
+    section = README.read_text(encoding="utf-8").split("## From Python")[1]
     code = BLOCK.findall(section)[0][0]
     assert len([line for line in code.splitlines() if line.strip()]) <= 20

@@ -15,7 +15,7 @@ from metasym.training.distributed import LostRankError
 from metasym.training.evaluation import evaluate
 from metasym.training.guard import NonFiniteError
 from metasym.training.loop import train
-from metasym.types import Batch, Episode, MetasymError, Record, Score, Tasks
+from metasym.types import Batch, Episode, MetasymError, OuterLoss, Record, Score, Tasks
 
 __version__ = "0.1.0"
 
@@ -37,6 +37,7 @@ __all__ = [
     "MetasymError",
     "NonFiniteError",
     "NuclearAdam",
+    "OuterLoss",
     "ProtoNet",
     "Record",
     "Score",

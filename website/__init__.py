@@ -1,0 +1,1 @@
+"""What `make docs` needs besides mkdocs: hooks, the check of the built site, and the pages of the examples."""
