@@ -24,14 +24,18 @@ MAY_IMPORT = {
     "models": "types groups symmetry nn",
     "tasks": "types storage groups models",
     "adaptation": "types",
+    "evidence": "types",
     "engines": "types symmetry nn adaptation",
-    "learners": "types symmetry nn adaptation engines",
+    "learners": "types symmetry nn adaptation evidence engines",
     "testing": "types groups learners",
     "training": "types storage symmetry tasks adaptation learners",
     "inspection": "types storage groups symmetry adaptation learners",
-    "experiments": "types storage groups symmetry nn models tasks adaptation engines learners training inspection",
-    "report": "types storage groups symmetry models tasks learners training inspection experiments",
-    "cli": "types storage groups symmetry models tasks learners testing training inspection experiments report",
+    "certification": "types groups evidence inspection",
+    "experiments": "types storage groups symmetry nn models tasks adaptation evidence engines learners training "
+    "inspection certification",
+    "report": "types storage groups symmetry models tasks learners training inspection certification experiments",
+    "cli": "types storage groups symmetry models tasks learners testing training inspection certification "
+    "experiments report",
 }
 """For each room, the rooms it may import. ``__init__`` and ``__main__`` open the doors of all."""
 

@@ -3,7 +3,7 @@
 from metasym import groups, models, nn, tasks, testing
 from metasym.experiments.own_tasks.learned import load_learned
 from metasym.inspection import SymmetryReport, inspect, load_symmetry, project, save_symmetry
-from metasym.learners import ANIL, MAML, MSR, MTSR, Learner, MSRJoint, ProtoNet
+from metasym.learners import ANIL, MAML, MSR, MTSR, EvidenceMSR, Learner, MSRJoint, ProtoNet
 from metasym.storage.serialization import CheckpointError
 from metasym.symmetry.costs import cost
 from metasym.symmetry.field_symmetry import FieldSymmetry
@@ -29,6 +29,7 @@ __all__ = [
     "Cost",
     "DenseSymmetry",
     "Episode",
+    "EvidenceMSR",
     "FieldSymmetry",
     "KroneckerSymmetry",
     "Learner",

@@ -1,0 +1,239 @@
+"""How large the part of the weights can be that a group forbids, from fresh tasks' examples alone.
+
+Write a task's weights as ``w = B c + E e``: B spans what the group allows, E what it forbids. About c nothing is
+assumed: it is projected out of the task's equations, which leaves ``h = G e + noise`` with noise of covariance
+``s2 G``. An estimate ``(G + lambda)^-1 h`` sees the part ``S = (G + lambda)^-1 G`` of e; its square, less what noise
+adds on average, has the mean ``e^T S^2 e``. Averaged over tasks, and divided by the smallest eigenvalue of the mean
+of ``S^2``, it is an upper limit of ``E |e|^2`` whatever the directions of e: a direction in which no task's inputs
+vary makes the eigenvalue zero and the limit infinite. With more examples than inputs and lambda = 0 this is least
+squares, S = 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from scipy import stats
+from torch import Tensor
+
+from metasym.certification.elements import Element, Orbits, moved
+from metasym.evidence.em import LEAST_NOISE
+from metasym.evidence.statistics import TaskStatistics
+
+LEVEL = 0.95
+LARGEST_PROJECTED = 300
+"""Weights of a layer for which c is projected out task by task; larger ones need more examples than inputs."""
+SEEN = 1e-9
+"""Inputs that vary less than this part (in squares) of the others count as inputs that never vary."""
+_FALLBACK_ERROR = 0.05
+"""Relative uncertainty of a noise variance that was learned with the prior."""
+_LAMBDAS = (1e-10, 0.01, 0.1, 0.3, 1.0, 3.0)
+"""Of the mean eigenvalue of G. The one is taken that promises the lowest limit if the symmetry holds: that depends
+on the inputs alone, so that choosing it costs nothing."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A mean square over tasks with its interval."""
+
+    mean: float
+    lower: float
+    """One-sided, at 99 %: what has to be above zero to refute."""
+    upper: float
+    """One-sided, at 95 %; infinite where some direction is never seen."""
+
+
+@dataclass(frozen=True, eq=False)
+class Forbidden:
+    """For each task the squares of what a group forbids, and what noise alone is expected to add."""
+
+    squares: Tensor
+    """``[T]``: estimates of ``e^T S^2 e``, noise taken off."""
+    spread: float
+    """The standard deviation of their mean if e is 0, the noise's own uncertainty included."""
+    visible: float
+    """The smallest eigenvalue of the mean of S^2: 0 where some direction is never seen."""
+
+    def limit(self) -> Limit:
+        """The limits of ``E |e|^2``."""
+        count = len(self.squares)
+        mean = float(self.squares.mean())
+        own = float(self.squares.std()) / math.sqrt(count) if count > 1 else math.inf
+        error = max(own, self.spread) if math.isfinite(own) else self.spread
+        t = float(stats.t.ppf(LEVEL, max(1, count - 1)))
+        upper = max(mean, 0.0) + t * error
+        # Few tasks may all have little of what others have more of: e of one dimension is the worst case.
+        upper = max(upper, max(mean, 0.0) * count / float(stats.chi2.ppf(1 - LEVEL, count)))
+        lower = mean - float(stats.t.ppf(0.99, max(1, count - 1))) * error
+        if self.visible <= 0:
+            return Limit(max(mean, 0.0), lower, math.inf)
+        return Limit(max(mean, 0.0) / self.visible, lower, upper / self.visible)
+
+
+@dataclass(frozen=True, eq=False)
+class Noise:
+    """The noise variance of every output, and the relative error of their mean (one standard deviation)."""
+
+    variances: Tensor
+    """``[m]``."""
+    error: float
+
+
+def noise_of(tasks: TaskStatistics, fallback: float) -> Noise:
+    """The tasks' noise from what no linear map explains; where that is too little, ``fallback``."""
+    m = tasks.outputs
+    floor = LEAST_NOISE * tasks.mean_square
+    spare = (tasks.counts - tasks.inputs).clamp_min(0)
+    total = int(spare.sum())
+    if total < 10:
+        return Noise(torch.full((m,), max(fallback, floor), dtype=torch.float64), _FALLBACK_ERROR)
+    own = (tasks.residual[spare > 0].sum(0) / total).clamp_min(floor)
+    outputs = float(own.sum().square() / own.square().sum())  # how many matter
+    return Noise(own, math.sqrt(2 / (total * outputs)))
+
+
+def forbidden(
+    tasks: TaskStatistics, group: Orbits, scale: Tensor, noise: Noise, element: Element | None = None
+) -> Forbidden:
+    """What the tasks have of weights that the group forbids, each weight measured in units of ``scale [m n]``.
+
+    ``scale`` is the same for entries of an orbit; With an ``element``
+    that generates the group the squares are those of ``w - g w``, without one of w less its mean over the group.
+    """
+    if tasks.inputs * tasks.outputs <= LARGEST_PROJECTED:
+        return _projected(tasks, group, scale, noise, element)
+    ample = tasks[tasks.counts >= tasks.inputs + 2]
+    if len(ample) < 0.9 * len(tasks):
+        return Forbidden(torch.zeros(len(tasks), dtype=torch.float64), 0.0, 0.0)
+    return _least_squares(ample, group, scale, noise, element)
+
+
+def _least_squares(
+    tasks: TaskStatistics, group: Orbits, scale: Tensor, noise: Noise, element: Element | None
+) -> Forbidden:
+    """From every task's own weights: for layers whose matrices G would be too large.
+
+    What noise adds is found by drawing it: its mean is as good as exact after some hundred draws.
+    """
+    m, n = tasks.outputs, tasks.inputs
+    power = tasks.grams.sum(0)
+    values = torch.linalg.eigvalsh(power / power.diagonal().mean())
+    visible = 1.0 if float(values[0]) > SEEN else 0.0
+
+    def rest(weights: Tensor) -> Tensor:
+        flat = weights.flatten(1) / scale
+        if element is None:
+            return (flat - group.average(flat)).square().sum(1)
+        return (flat - moved(flat.reshape(-1, m, n), element).flatten(1)).square().sum(1)
+
+    inverse = torch.linalg.pinv(tasks.factors, rtol=1e-10)  # [T, n, r]
+    own = rest((inverse @ tasks.targets).mT)
+    g = torch.Generator().manual_seed(0)
+    draws = max(8, math.ceil(400 / len(tasks)))
+    drawn = []
+    for _ in range(draws):
+        fresh = torch.randn(tasks.targets.shape, generator=g, dtype=torch.float64) * noise.variances.sqrt()
+        drawn.append(rest((inverse @ fresh).mT))
+    added = torch.stack(drawn)
+    spread = math.hypot(
+        math.sqrt(float(added.var(0).sum()) * (1 + 1 / draws)) / len(tasks), noise.error * float(added.mean())
+    )
+    return Forbidden(own - added.mean(0), spread, visible)
+
+
+def _projected(
+    tasks: TaskStatistics, group: Orbits, scale: Tensor, noise: Noise, element: Element | None
+) -> Forbidden:
+    """With c projected out of every task's equations, and the shrinkage that promises the lowest limit."""
+    basis, complement = group.basis(), group.complement()
+    if element is not None and complement.shape[1]:
+        # Coordinates in which |e| is |w - g w|: on what the group forbids, 1 - g has an inverse.
+        blocks = complement.T.reshape(-1, tasks.outputs, tasks.inputs)
+        turned = complement.T @ (blocks - moved(blocks, element)).flatten(1).T
+        complement = complement @ torch.linalg.inv(turned)
+    if complement.shape[1] == 0:
+        return Forbidden(torch.zeros(len(tasks), dtype=torch.float64), 0.0, 1.0)
+    allowed, against = basis * scale[:, None], complement * scale[:, None]
+    values, vectors, right = [], [], []
+    for part in _chunks(tasks, basis.shape[0]):
+        g, h, whole = _reduced(part, allowed, against, noise.variances)
+        own, turn = torch.linalg.eigh(g)
+        # What is rounding of the equations before c was projected out is zero.
+        values.append(torch.where(own > 1e-11 * whole[:, None], own, 0.0))
+        vectors.append(turn)
+        right.append((turn.mT @ h[:, :, None]).squeeze(2))
+    eigen, turns, turned = torch.cat(values), torch.cat(vectors), torch.cat(right)
+    typical = float(eigen.mean())
+    if typical == 0:
+        return Forbidden(torch.zeros(len(tasks), dtype=torch.float64), 0.0, 0.0)
+    best: Forbidden | None = None
+    for part_of in _LAMBDAS:
+        shrink = torch.where(eigen > 0, 1 / (eigen + part_of * typical), 0.0)
+        seen = eigen * shrink
+        mean_square = torch.zeros(eigen.shape[1], eigen.shape[1], dtype=torch.float64)
+        for turn, one in zip(turns, seen, strict=True):
+            mean_square += (turn * one.square()) @ turn.T
+        visible = float(torch.linalg.eigvalsh(mean_square / len(eigen))[0])
+        visible = visible if visible > 1e-6 else 0.0
+        added = eigen * shrink.square()
+        spread = math.sqrt(2 * float(added.square().sum())) / len(eigen)
+        spread = math.hypot(spread, noise.error * float(added.sum(1).mean()))
+        squares = (shrink * turned).square().sum(1) - added.sum(1)
+        found = Forbidden(squares, spread, visible)
+        if best is None or _promise(found) < _promise(best):
+            best = found
+    assert best is not None
+    return best
+
+
+def _promise(found: Forbidden) -> float:
+    return found.spread / found.visible if found.visible > 0 else math.inf
+
+
+def _chunks(tasks: TaskStatistics, size: int) -> Iterator[TaskStatistics]:
+    count = max(1, 2**23 // size**2)
+    for start in range(0, len(tasks), count):
+        yield tasks[slice(start, start + count)]
+
+
+def _reduced(
+    tasks: TaskStatistics, allowed: Tensor, against: Tensor, noise: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """``G [T, d, d]`` and ``h [T, d]``, in units of the noise: the equations for e with c projected out.
+
+    And the trace of G before that, ``[T]``.
+    """
+    m, n = tasks.outputs, tasks.inputs
+    count, rows = tasks.factors.shape[:2]
+    weight = noise.rsqrt()
+
+    def design(columns: Tensor) -> Tensor:
+        blocks = (columns.reshape(m, n, -1) * weight[:, None, None]).permute(1, 0, 2).reshape(n, -1)
+        return (tasks.factors.reshape(-1, n) @ blocks).reshape(count, rows * m, -1)
+
+    seen = design(against)
+    whole = seen.square().sum((1, 2))
+    y = (tasks.targets * weight).reshape(count, rows * m, 1)
+    if allowed.shape[1]:
+        inside = design(allowed)
+        left = _range(inside)
+        seen = seen - left @ (left.mT @ seen)
+        y = y - left @ (left.mT @ y)
+    return seen.mT @ seen, (seen.mT @ y).squeeze(2), whole
+
+
+def _range(columns: Tensor) -> Tensor:
+    """Orthonormal columns that span those of ``[T, rows, d]``; what is rounding of others becomes zero."""
+    left, triangle = torch.linalg.qr(columns)
+    diagonal = triangle.diagonal(dim1=1, dim2=2).abs()
+    if columns.shape[1] >= columns.shape[2] and bool(
+        (diagonal > 1e-8 * diagonal.amax(1, keepdim=True)).all()
+    ):
+        whole: Tensor = left
+        return whole
+    left, values, _ = torch.linalg.svd(columns, full_matrices=False)
+    kept: Tensor = left * (values > 1e-10 * values.amax(1, keepdim=True))[:, None, :]
+    return kept

@@ -1,0 +1,119 @@
+"""A symmetry held against fresh tasks: refuted or not, and the largest defect that they still allow."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from metasym.certification.bounds import Limit, forbidden, noise_of
+from metasym.certification.elements import Element, Orbits, orbits
+from metasym.evidence.statistics import TaskStatistics
+
+TOLERANCE = 0.1
+"""The default of ``--tolerance``: with a defect of a tenth, ``|W - mean over the group|^2`` is half a hundredth of
+``|W|^2``. A network with the symmetry built in cannot learn that part of the outputs' power, and nothing else."""
+NEGLIGIBLE = 1e-4
+"""Defects below this are not held against a symmetry: solvers and float32 leave as much."""
+FAINT = 0.05
+"""Classes of tied weights count by their own size; those fainter than this part of a typical weight as if they
+were so large."""
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What fresh tasks say about a group of signed permutations of outputs and inputs."""
+
+    defect: float
+    """``|W - g W| / |W|``, root mean square over tasks, of the generator g with the largest; noise taken off."""
+    defect_upper: float
+    """What it is at most, at 95 %; infinite where the inputs do not tell."""
+    class_defect: float
+    """The same with every class of tied weights counted by its own size: weak weights count as strong ones do."""
+    class_defect_upper: float
+    refuted: bool
+    """Whether the tasks rule the symmetry out, at 98 %."""
+    tasks: int
+    """How many fresh tasks this rests on."""
+
+    def within(self, tolerance: float) -> bool:
+        """Whether the group is certified: not refuted, and no larger defect than the tolerance allowed."""
+        return not self.refuted and max(self.defect_upper, self.class_defect_upper) <= tolerance
+
+    @property
+    def bound(self) -> float:
+        """The larger of both upper limits: what the tolerance is compared with."""
+        return max(self.defect_upper, self.class_defect_upper)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain types; a bound that does not exist is None."""
+        return {
+            k: v if not isinstance(v, float) or math.isfinite(v) else None for k, v in asdict(self).items()
+        }
+
+
+def certify(
+    tasks: TaskStatistics, generators: Sequence[Element], *, power: Tensor | None = None, noise: float = 0.0
+) -> Certificate:
+    """Hold the group that ``generators`` generate against ``tasks`` that took no part in finding it.
+
+    ``power [m, n]`` is the mean square of every weight as learned from other tasks (default: these tasks' own).
+    ``noise`` is the outputs' noise variance where tasks have too few examples to tell it themselves.
+    """
+    shape = (tasks.outputs, tasks.inputs)
+    if power is None:
+        power = _power(tasks)
+    flat = power.reshape(-1).double().clamp_min(0)
+    variance = noise_of(tasks, noise)
+    together = orbits(generators, shape)
+    ones = torch.ones_like(flat)
+    total = float(flat.sum())
+    if total == 0 or len(tasks) == 0:
+        return Certificate(0.0, math.inf, 0.0, math.inf, False, len(tasks))
+    whole = forbidden(tasks, together, ones, variance).limit()
+    scale = class_scale(flat, together)
+    counted = float(((together.sizes[together.labels] > 1) | (together.signs == 0)).sum())
+    by_class = forbidden(tasks, together, scale, variance).limit()
+    refuted = _refuted(whole, total / 2) or _refuted(by_class, max(1.0, counted) / 2)
+    if int((tasks.counts > tasks.inputs).sum()) >= 0.9 * len(tasks):
+        pairs = [
+            _relative(forbidden(tasks, orbits([g], shape), ones, variance, g).limit(), total)
+            for g in generators
+        ]
+    else:  # one generator alone leaves more weights free than the whole group does: 1 - g at most doubles
+        pairs = [_relative(whole, total / 4)]
+    # Over all elements of the group |w - g w|^2 is on average twice the square of what the group forbids.
+    pairs.append(_relative(whole, total / 2))
+    classes = _relative(by_class, max(1.0, counted) / 2)
+    return Certificate(
+        max(p[0] for p in pairs), max(p[1] for p in pairs), *classes, refuted=refuted, tasks=len(tasks)
+    )
+
+
+def class_scale(power: Tensor, group: Orbits) -> Tensor:
+    """The root mean square of each weight's class ``[m n]``, of weights with the mean squares ``power [m n]``."""
+    sums = torch.zeros(group.count, dtype=torch.float64).index_add_(0, group.labels, power)
+    typical = float(power.mean())
+    return (sums / group.sizes)[group.labels].clamp_min(FAINT**2 * typical).sqrt()
+
+
+def _relative(limit: Limit, total: float) -> tuple[float, float]:
+    return math.sqrt(max(0.0, limit.mean) / total), math.sqrt(max(0.0, limit.upper) / total)
+
+
+def _refuted(limit: Limit, total: float) -> bool:
+    return limit.lower > NEGLIGIBLE**2 * total
+
+
+def _power(tasks: TaskStatistics) -> Tensor:
+    """The mean square of every weight from the tasks' own least squares, noise taken off."""
+    inverse = torch.linalg.pinv(tasks.factors, rtol=1e-10)
+    own = (inverse @ tasks.targets).mT
+    noise = noise_of(tasks, 0.0).variances
+    spread = inverse.square().sum(2).mean(0)
+    found: Tensor = (own.square().mean(0) - noise[:, None] * spread).clamp_min(0)
+    return found

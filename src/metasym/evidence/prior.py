@@ -1,0 +1,108 @@
+"""A prior of the weights of linear tasks: the evidence of tasks under it, and their posteriors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from metasym.evidence.statistics import TaskStatistics
+
+_ENTRIES = 2**24
+"""Numbers of the batched matrices that are held at once."""
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """What the tasks' examples leave to be known of their filters."""
+
+    mean: Tensor
+    """``[T, k]``."""
+    covariance: Tensor
+    """``[T, k, k]``."""
+    misfit: Tensor
+    """Squared residuals at the posterior mean, ``[T, m]``."""
+    spread: Tensor
+    """What the filters' uncertainty adds to the expected squared residuals, ``[T]``."""
+    evidence: Tensor
+    """The log marginal likelihood of each task's outputs, ``[T]``."""
+
+
+@dataclass(frozen=True, eq=False)
+class Prior:
+    """``vec(W) = mean + U v``, ``v ~ N(0, I)``; outputs with noise of variance ``noise``. Float64."""
+
+    mean: Tensor
+    """``[m, n]``."""
+    U: Tensor
+    """``[m n, k]``."""
+    noise: float
+
+    @property
+    def directions(self) -> int:
+        """How many columns U has."""
+        return self.U.shape[1]
+
+    @property
+    def power(self) -> Tensor:
+        """The mean square of every weight, ``[m, n]``."""
+        return self.mean.square() + self.U.square().sum(1).reshape(self.mean.shape)
+
+    def posterior(self, tasks: TaskStatistics, noise: Tensor | None = None) -> Posterior:
+        """The posterior of every task's filter; ``noise [T]`` gives each task its own, instead of the prior's."""
+        parts = [self._posterior(part, own) for part, own in self._chunks(tasks, noise)]
+        return Posterior(*(torch.cat([getattr(p, f) for p in parts]) for f in Posterior.__dataclass_fields__))
+
+    def evidence(self, tasks: TaskStatistics) -> Tensor:
+        """``log p(Y_t | X_t)`` of every task, ``[T]``."""
+        return torch.cat([self._posterior(part, own).evidence for part, own in self._chunks(tasks, None)])
+
+    def weights(self, tasks: TaskStatistics) -> Tensor:
+        """Every task's posterior mean, ``[T, m, n]``: the best prediction of its weights under the model."""
+        means = torch.cat([self._posterior(part, own).mean for part, own in self._chunks(tasks, None)])
+        return self.mean + (means @ self.U.T).reshape(-1, *self.mean.shape)
+
+    def rotated(self) -> Prior:
+        """The same prior with U in its principal directions, strongest first."""
+        left, values, _ = torch.linalg.svd(self.U, full_matrices=False)
+        return replace(self, U=left * values)
+
+    def truncated(self, directions: int) -> Prior:
+        """The strongest directions alone."""
+        return replace(self, U=self.rotated().U[:, :directions])
+
+    def _chunks(self, tasks: TaskStatistics, noise: Tensor | None) -> Iterator[tuple[TaskStatistics, Tensor]]:
+        m = self.mean.shape[0]
+        size = max(1, _ENTRIES // max(1, self.directions * (self.directions + m * tasks.factors.shape[1])))
+        own = torch.full((len(tasks),), self.noise, dtype=torch.float64) if noise is None else noise
+        for start in range(0, len(tasks), size):
+            yield tasks[slice(start, start + size)], own[start : start + size]
+
+    def _posterior(self, tasks: TaskStatistics, noise: Tensor) -> Posterior:
+        (m, n), k = self.mean.shape, self.directions
+        count, rows = tasks.factors.shape[:2]
+        blocks = self.U.reshape(m, n, k)
+        # What U predicts at the rows of R: [T, r, m, k], one product for all tasks.
+        seen = tasks.factors.reshape(-1, n) @ blocks.permute(1, 0, 2).reshape(n, m * k)
+        seen = seen.reshape(count, rows * m, k)
+        rest = (tasks.targets - tasks.factors @ self.mean.T).reshape(count, rows * m, 1)
+        scale = noise[:, None, None]
+        precision = seen.mT @ seen / scale + torch.eye(k, dtype=torch.float64)
+        root = torch.linalg.cholesky(precision)
+        mean = torch.cholesky_solve(seen.mT @ rest / scale, root)
+        misfit = (rest - seen @ mean).square().reshape(count, rows, m).sum(1) + tasks.residual
+        covariance = torch.cholesky_inverse(root)
+        # tr(seen S seen^T) = s2 (k - tr S), from the definition of the precision.
+        spread = noise * (k - covariance.diagonal(dim1=1, dim2=2).sum(1))
+        logdet = 2 * root.diagonal(dim1=1, dim2=2).log().sum(1)
+        numbers = tasks.counts * m
+        evidence = -0.5 * (
+            numbers * (math.log(2 * math.pi) + noise.log())
+            + logdet
+            + misfit.sum(1) / noise
+            + mean.square().sum((1, 2))
+        )
+        return Posterior(mean.squeeze(2), covariance, misfit, spread.clamp_min(0), evidence)

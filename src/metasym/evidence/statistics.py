@@ -1,0 +1,148 @@
+"""What the examples of linear tasks say about their weights: sufficient statistics, of any number of examples.
+
+A task with inputs ``X [N, n]`` and outputs ``Y [N, m]`` enters every likelihood through the triangular factor R of
+``X = Q R``, the targets ``Q^T Y`` and what is left of Y outside the span of X. Not through ``X^T X``: without noise
+the interesting numbers are 1e-14 of the squares that would be subtracted from each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from metasym.types import MetasymError
+
+
+@dataclass(frozen=True, eq=False)
+class TaskStatistics:
+    """The statistics of T tasks with n inputs and m outputs, float64."""
+
+    factors: Tensor
+    """R, ``[T, r, n]`` with ``r = min(n, most examples of a task)``; rows of zeros where a task has fewer."""
+    targets: Tensor
+    """``Q^T Y``, ``[T, r, m]``."""
+    residual: Tensor
+    """The squares of Y outside the span of X, by output: ``[T, m]``."""
+    counts: Tensor
+    """Examples of each task, ``[T]``, less one where an offset was taken off."""
+    x_mean: Tensor
+    """What was taken off the inputs of each task, ``[T, n]``: their mean where tasks have offsets, or 0."""
+    y_mean: Tensor
+    """``[T, m]``."""
+    offset: bool
+    """Whether every task has an offset of its own, about which nothing is assumed."""
+
+    @classmethod
+    def of(
+        cls, x: Tensor | Sequence[Tensor], y: Tensor | Sequence[Tensor], *, offset: bool = False
+    ) -> TaskStatistics:
+        """From ``x [T, N, n]`` and ``y [T, N, m]``, or lists of ``[N_t, n]`` and ``[N_t, m]`` of any lengths.
+
+        ``offset``: tasks are ``W x + b`` with a b of their own; it is projected out, one example pays for it.
+        """
+        if isinstance(x, Tensor) and isinstance(y, Tensor):
+            _check(x, y)
+            return cls._even(x.double(), y.double(), offset)
+        if len(x) != len(y) or len(x) == 0:
+            raise MetasymError(f"expected as many tasks in x as in y, found {len(x)} and {len(y)}")
+        for one, other in zip(x, y, strict=True):
+            _check(one.unsqueeze(0), other.unsqueeze(0))
+        sizes = {(one.shape[1], other.shape[1]) for one, other in zip(x, y, strict=True)}
+        if len(sizes) > 1:
+            raise MetasymError(f"expected tasks of one number of inputs and outputs, found {sorted(sizes)}")
+        by_length: dict[int, list[int]] = {}
+        for t, one in enumerate(x):
+            by_length.setdefault(len(one), []).append(t)
+        parts = []
+        for members in by_length.values():
+            inputs, outputs = (torch.stack([v[t] for t in members]).double() for v in (x, y))
+            parts.append(cls._even(inputs, outputs, offset))
+        order = torch.tensor([t for members in by_length.values() for t in members]).argsort()
+        return cls.joined(parts)[order]
+
+    @classmethod
+    def _even(cls, x: Tensor, y: Tensor, offset: bool) -> TaskStatistics:
+        tasks, count = x.shape[:2]
+        x_mean = x.mean(1) if offset else torch.zeros_like(x[:, 0])
+        y_mean = y.mean(1) if offset else torch.zeros_like(y[:, 0])
+        if offset:
+            x, y = x - x_mean[:, None], y - y_mean[:, None]
+        q, factors = torch.linalg.qr(x)
+        targets = q.mT @ y
+        residual = (y - q @ targets).square().sum(1)
+        if count <= x.shape[2]:
+            residual = torch.zeros_like(residual)
+        counts = torch.full((tasks,), count - int(offset), dtype=torch.int64, device=x.device)
+        return cls(factors, targets, residual, counts, x_mean, y_mean, offset)
+
+    @classmethod
+    def joined(cls, parts: Sequence[TaskStatistics]) -> TaskStatistics:
+        """The tasks of all parts, one after the other."""
+        rows = max(part.factors.shape[1] for part in parts)
+
+        def padded(value: Tensor) -> Tensor:
+            return torch.nn.functional.pad(value, (0, 0, 0, rows - value.shape[1]))
+
+        return cls(
+            torch.cat([padded(p.factors) for p in parts]),
+            torch.cat([padded(p.targets) for p in parts]),
+            torch.cat([p.residual for p in parts]),
+            torch.cat([p.counts for p in parts]),
+            torch.cat([p.x_mean for p in parts]),
+            torch.cat([p.y_mean for p in parts]),
+            parts[0].offset,
+        )
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def __getitem__(self, tasks: Tensor | slice) -> TaskStatistics:
+        return TaskStatistics(
+            self.factors[tasks],
+            self.targets[tasks],
+            self.residual[tasks],
+            self.counts[tasks],
+            self.x_mean[tasks],
+            self.y_mean[tasks],
+            self.offset,
+        )
+
+    @property
+    def inputs(self) -> int:
+        """How many inputs."""
+        return self.factors.shape[2]
+
+    @property
+    def outputs(self) -> int:
+        """How many outputs."""
+        return self.targets.shape[2]
+
+    @property
+    def rows(self) -> int:
+        """The numbers that were observed, over all tasks."""
+        return int(self.counts.sum()) * self.outputs
+
+    @property
+    def mean_square(self) -> float:
+        """The mean of all squared outputs (after offsets)."""
+        total = self.targets.square().sum() + self.residual.sum()
+        return float(total) / max(1, self.rows)
+
+    @property
+    def grams(self) -> Tensor:
+        """``X^T X``, ``[T, n, n]``."""
+        return self.factors.mT @ self.factors
+
+
+def _check(x: Tensor, y: Tensor) -> None:
+    if x.ndim != 3 or y.ndim != 3 or x.shape[:2] != y.shape[:2] or 0 in x.shape or 0 in y.shape:
+        raise MetasymError(
+            f"expected x [tasks, examples, inputs] and y [tasks, examples, outputs], found {list(x.shape)} and "
+            f"{list(y.shape)}"
+        )
+    for name, value in (("x", x), ("y", y)):
+        if not bool(value.isfinite().all()):
+            raise MetasymError(f"expected finite numbers, found NaN or infinity in {name}")
