@@ -238,9 +238,8 @@ def map_tasks(task: Callable[[D], T], data: D, *, mode: str) -> T:
         except torch.OutOfMemoryError:
             raise
         except RuntimeError as error:
-            task(
-                pytree.tree_map(lambda t: t[0], data)
-            )  # if this fails without vmap too, its own error is the one to show
+            # If the task fails without vmap too, its own error is the one to show.
+            task(pytree.tree_map(lambda t: t[0], data))
             raise MetasymError(
                 "expected a model that torch.func.vmap can map over tasks, found one that only a loop can: "
                 f"set map='loop' (torch says: {str(error).splitlines()[0]})"
