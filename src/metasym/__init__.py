@@ -15,6 +15,7 @@ from metasym.training.distributed import LostRankError
 from metasym.training.evaluation import evaluate
 from metasym.training.guard import NonFiniteError
 from metasym.training.loop import train
+from metasym.training.settings import Validation
 from metasym.types import Batch, Episode, MetasymError, OuterLoss, Record, Score, Tasks
 
 __version__ = "0.1.0"
@@ -46,6 +47,7 @@ __all__ = [
     "Symmetry",
     "SymmetryReport",
     "Tasks",
+    "Validation",
     "bake",
     "compress",
     "cost",

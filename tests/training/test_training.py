@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 import torch
 from torch import nn
@@ -14,6 +16,7 @@ from metasym.training.distributed import Ranks
 from metasym.training.episodes import Supply
 from metasym.training.loop import train
 from metasym.training.randomness import step_seed, task_ids
+from metasym.training.settings import Validation
 from metasym.types import MetasymError
 from tests.training.toy_learner import Lines, ToyMAML, bits, flat, learner, msr, reproducible
 
@@ -98,37 +101,36 @@ def test_validation_keeps_the_best_and_goes_by_the_goal(tmp_path):
     worse_again = 0
     for goal, pick in (("min", min), ("max", max)):
         made = learner()
-        options = {"optimizer": lambda p: torch.optim.Adam(p, lr=0.3), "validation_goal": goal}
-        options |= {"validation": Lines(3), "validate_every": 2, "validation_metric": score}
+        held_out = Validation(Lines(3), every=2, metric=score, goal=goal)
+        latest = dataclasses.replace(held_out, keep_best=False)
+        options = {"optimizer": lambda p: torch.optim.Adam(p, lr=0.3)}
         options |= {"outer_steps": 12, "tasks_per_step": 2, **SILENT}
         last, seen = learner(), {}
-        for record in train(last, Lines(), keep_best=False, **options):
+        for record in train(last, Lines(), validation=latest, **options):
             if record.validation is not None:
                 seen[record.step] = (record.validation, bits(last))
         assert list(seen) == [2, 4, 6, 8, 10, 12]
         assert bits(last) == seen[12][1]
         best = pick(seen.values(), key=lambda entry: entry[0])
         worse_again += best[1] != seen[12][1]
-        records = train(made, Lines(), **options)
+        records = train(made, Lines(), validation=held_out, **options)
         for _ in range(12):  # exactly as often as there are steps: the last Record comes with the best
             next(records)
         assert best[1] == bits(made)
         records.close()
-        for keep, wanted in (
-            (True, best[1]),
-            (False, seen[12][1]),
-        ):  # a checkpoint gives what the learner had
-            folder = tmp_path / f"{goal}-{keep}"
-            list(train(learner(), Lines(), keep_best=keep, out=folder, checkpoint_every=5, **options))
+        # A checkpoint gives what the learner had.
+        for validation, wanted in ((held_out, best[1]), (latest, seen[12][1])):
+            folder = tmp_path / f"{goal}-{validation.keep_best}"
+            options |= {"validation": validation, "out": folder, "checkpoint_every": 5}
+            list(train(learner(), Lines(), **options))
             assert bits(load(folder / "checkpoint.safetensors", learner())) == wanted
     assert worse_again > 0, "a run has to get worse again for this test"
 
 
 def test_validation_can_use_fewer_tasks():
-    options = {"validation": Lines(50), "validate_every": 1, **SILENT}
     few = [
-        next(iter(train(learner(), Lines(), outer_steps=1, validation_tasks=n, **options))).validation
-        for n in (2, 2, 50, None)
+        next(iter(train(learner(), Lines(), outer_steps=1, validation=held_out, **SILENT))).validation
+        for held_out in (Validation(Lines(50), 1, count=n) for n in (2, 2, 50, None))
     ]
     assert few[0] == few[1] != few[2] == few[3]
 
@@ -142,6 +144,12 @@ def test_bfloat16_autocast_trains_near_full_precision():
     assert all(p.dtype == torch.float32 for p in mixed.parameters())
 
 
+@pytest.mark.parametrize("options", [{"every": 0}, {"goal": "up"}, {"count": 0}])
+def test_bad_choices_of_validation_are_errors(options):
+    with pytest.raises(MetasymError, match=next(iter(options))):
+        Validation(Lines(2), **{"every": 1, **options})
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -153,19 +161,14 @@ def test_bfloat16_autocast_trains_near_full_precision():
         ({"on_nonfinite": "ignore"}, "on_nonfinite"),
         ({"progress": "loud"}, "progress"),
         ({"autocast": "float16"}, "autocast"),
-        ({"validation_goal": "up"}, "validation_goal"),
         ({"validation": Lines(2)}, "validate_every"),
         ({"validation": Lines(2), "validate_every": 0}, "validate_every"),
         ({"validate_every": 3}, "validation"),
-        ({"validation_metric": "accuracy"}, "validation tasks .* found none"),
-        ({"validation_metric": "f1"}, "validation tasks .* found none"),
-        ({"validation_goal": "max"}, "validation tasks .* found none"),
-        ({"validation_tasks": 3}, "validation tasks .* found none"),
+        ({"validation": Validation(Lines(2), 3), "validate_every": 3}, "inside Validation"),
         ({"seed": 1.5}, "seed to be a whole number of 64 bits, found 1.5"),
         ({"seed": 2**63}, "seed"),
         ({"seed": None}, "seed"),
-        ({"validation": Lines(2), "validate_every": 1, "validation_metric": "f1"}, "f1"),
-        ({"validation": Lines(2), "validate_every": 1, "validation_tasks": 0}, "validation_tasks"),
+        ({"validation": Validation(Lines(2), 1, metric="f1")}, "f1"),
         ({"tensorboard": True}, "out="),
         ({"device": "abacus"}, "abacus"),
         ({"device": "mps"}, "expected a device 'cpu' or 'cuda', found 'mps'"),

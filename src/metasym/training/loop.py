@@ -18,19 +18,20 @@ from metasym.storage.locks import FolderLock
 from metasym.tasks.sampling import check_seed
 from metasym.training.checkpoint import Checkpoints, training_state
 from metasym.training.distributed import LostRankError, connect, pick_device
-from metasym.training.evaluation import MetricChoice, device_of, resolve_metric
+from metasym.training.evaluation import device_of, resolve_metric
 from metasym.training.guard import NonFiniteError
 from metasym.training.memory import SMALL, keep_freed_memory
 from metasym.training.metrics import NAME, MetricsFile, cut_back
 from metasym.training.outer_step import (
+    HeldOut,
     OptimizerFactory,
     OuterLoop,
     SchedulerFactory,
-    Validation,
     make_optimizer,
     make_scheduler,
 )
 from metasym.training.progress import ProgressChoice, displays
+from metasym.training.settings import Validation, check_choice, check_whole, validation_of
 from metasym.training.signals import StopRequests, stop
 from metasym.types import MetasymError, Record, Tasks
 
@@ -45,12 +46,8 @@ def train(
     optimizer: Optimizer | OptimizerFactory | None = None,
     scheduler: LRScheduler | SchedulerFactory | None = None,
     clip_norm: float | None = None,
-    validation: Tasks | None = None,
+    validation: Tasks | Validation | None = None,
     validate_every: int = 0,
-    validation_metric: MetricChoice = "loss",
-    validation_goal: Literal["min", "max"] | None = None,
-    validation_tasks: int | None = None,
-    keep_best: bool = True,
     seed: int = 0,
     out: str | os.PathLike[str] | None = None,
     checkpoint_every: int = 100,
@@ -71,14 +68,13 @@ def train(
     makes it, is stepped after every step (``ReduceLROnPlateau``: with the outer loss, or at every validation
     with its score). ``clip_norm`` bounds the gradient's norm; Records hold the norm before clipping.
 
-    **Validation.** Every ``validate_every`` steps on the tasks ``validation`` (its first
-    ``validation_tasks``), always with the same episodes. The best parameters (``validation_goal``: the
-    largest for ``"accuracy"``, else the smallest) are in the learner when the last Record is yielded;
-    ``keep_best=False`` leaves the latest there, and in the checkpoint.
+    **Validation.** Every ``validate_every`` steps on the tasks ``validation``, always with the same episodes; the
+    parameters with the lowest loss are in the learner when the last Record is yielded. Another metric or goal,
+    fewer tasks, or the latest parameters: give a :class:`Validation`.
 
-    **Files.** With ``out``: ``config.json`` (the learner's and the run's settings, unless the folder has
+    **Files.** With a folder ``out``: ``config.json`` (the learner's and the run's settings, unless the folder has
     one), ``metrics.jsonl`` (a Record a line) and ``checkpoint.safetensors``, written at the start, every
-    ``checkpoint_every`` steps and at the end; the one before is kept beside it.
+    ``checkpoint_every`` steps and at the end; the one before is kept beside it. ``tensorboard`` adds curves.
     ``resume=True`` goes on from there, bit for bit as if nothing had happened, after any kind of end, also
     to a larger ``outer_steps``; it starts afresh where there is none. Without ``resume`` a folder that holds
     a checkpoint is refused, and so is one in which another run is training until its generator ends.
@@ -97,31 +93,22 @@ def train(
     gap between two ``next()`` may differ by more between ranks, call
     ``torch.distributed.init_process_group(timeout=...)`` before; that group is then used.
 
-    ``progress``: ``"auto"`` (a bar on a terminal, lines in a pipe), ``"plain"`` or ``"silent"``;
-    ``tensorboard`` writes curves to ``out/tensorboard``. ``device="cuda"`` moves the learner there;
+    ``progress``: ``"auto"`` (a bar on a terminal, lines in a pipe), ``"plain"`` or ``"silent"``.
+    ``device="cuda"`` moves the learner there;
     ``autocast="bfloat16"`` computes in mixed precision. All but ``Record.steps_per_second`` is reproducible.
     """
-    _check_whole(outer_steps=outer_steps, tasks_per_step=tasks_per_step, checkpoint_every=checkpoint_every)
-    _check_choice("on_nonfinite", on_nonfinite, ("stop", "skip"))
-    _check_choice("progress", progress, ("auto", "plain", "silent"))
-    _check_choice("autocast", autocast, (None, "bfloat16"))
-    _check_choice("validation_goal", validation_goal, (None, "min", "max"))
+    check_whole(outer_steps=outer_steps, tasks_per_step=tasks_per_step, checkpoint_every=checkpoint_every)
+    check_choice("on_nonfinite", on_nonfinite, ("stop", "skip"))
+    check_choice("progress", progress, ("auto", "plain", "silent"))
+    check_choice("autocast", autocast, (None, "bfloat16"))
     check_seed(seed)
     if len(tasks) < 1:
         raise MetasymError("expected at least one task to train on, found none")
     if clip_norm is not None and not clip_norm > 0:
         raise MetasymError(f"expected clip_norm > 0, found {clip_norm}")
-    if (validation is None) != (validate_every == 0) or validate_every < 0:
-        raise MetasymError(
-            "expected validation tasks together with validate_every >= 1, found "
-            f"{'none' if validation is None else 'tasks'} and {validate_every}"
-        )
-    if validation is None and (validation_metric, validation_goal, validation_tasks) != ("loss", None, None):
-        raise MetasymError("expected validation tasks with validation_metric, _goal or _tasks, found none")
-    if validation_tasks is not None:
-        _check_whole(validation_tasks=validation_tasks)
     if tensorboard and out is None:
         raise MetasymError("expected a folder out= for tensorboard=True, found none")
+    wanted = validation_of(validation, validate_every)
     place = pick_device(device, device_of(learner))
     learner.to(place)
     ranks = connect(place)
@@ -131,11 +118,11 @@ def train(
             f"found {min(tasks_per_step, len(tasks))}"
         )
     held_out = None
-    if validation is not None:
-        name = resolve_metric(learner, validation_metric)[1]
-        goal = validation_goal or ("max" if name == "accuracy" else "min")
-        count = min(validation_tasks or len(validation), len(validation))
-        held_out = Validation(validation, validate_every, validation_metric, name, goal, count)
+    if wanted is not None:
+        name = resolve_metric(learner, wanted.metric)[1]
+        goal = wanted.goal or ("max" if name == "accuracy" else "min")
+        count = min(wanted.count or len(wanted.tasks), len(wanted.tasks))
+        held_out = HeldOut(wanted.tasks, wanted.every, wanted.metric, name, goal, count)
     chosen = make_optimizer(learner, optimizer, outer_lr)
     loop = OuterLoop(
         learner=learner,
@@ -145,7 +132,7 @@ def train(
         scheduler=make_scheduler(scheduler, chosen),
         clip_norm=clip_norm,
         validation=held_out,
-        keep_best=keep_best,
+        keep_best=wanted is None or wanted.keep_best,
         seed=seed,
         skip=on_nonfinite == "skip",
         device=place,
@@ -168,33 +155,33 @@ def _run(
     """Drive the loop: files, progress and signals around its steps."""
     keep_freed_memory(SMALL)
     ranks = loop.ranks
-    files = None if folder is None else Checkpoints(folder)
+    checkpoints = None if folder is None else Checkpoints(folder)
     metrics: MetricsFile | None = None
     last_saved: int | None = None
 
     def open_files() -> bytes | None:
-        if files is None:
+        if checkpoints is None:
             return None
-        stack.callback(FolderLock(files.folder).release)
-        data = files.open(resume=resume, check=loop.check)
-        lines = files.folder / NAME
+        stack.callback(FolderLock(checkpoints.folder).release)
+        data = checkpoints.open(resume=resume, check=loop.check)
+        lines = checkpoints.folder / NAME
         if not resume and lines.exists() and lines.stat().st_size > 0:
             raise MetasymError(f"{lines}: expected a folder without a run, found records of one")
-        cut_back(lines, training_state(data, str(files.current))["step"] if data else 0)
+        cut_back(lines, training_state(data, str(checkpoints.current))["step"] if data else 0)
         if data is None:
-            files.write_settings(loop.settings)
+            checkpoints.write_settings(loop.settings)
         return data
 
     def checkpoint() -> None:
         nonlocal last_saved
-        if files is None or last_saved == loop.step:
+        if checkpoints is None or last_saved == loop.step:
             return
         loop.check_parameters()
         state = loop.state()
         if ranks.main:
             if metrics is not None:
                 metrics.sync()
-            files.write(state)
+            checkpoints.write(state)
         last_saved = loop.step
 
     with contextlib.ExitStack() as stack:
@@ -206,7 +193,7 @@ def _run(
                     v for v in loop.learner.state_dict().values() if isinstance(v, torch.Tensor)
                 )
             else:
-                name = "the checkpoint" if files is None else str(files.current)
+                name = "the checkpoint" if checkpoints is None else str(checkpoints.current)
                 loop.restore(training_state(data, name), name)
                 last_saved = loop.step
             shown = []
@@ -241,17 +228,6 @@ def _run(
                     checkpoint()
                     raise stop(signal)
         except (NonFiniteError, LostRankError) as error:
-            if files is not None and last_saved is not None:
-                error.args = (f"{error}; last good checkpoint: {files.current} (step {last_saved})",)
+            if checkpoints is not None and last_saved is not None:
+                error.args = (f"{error}; last good checkpoint: {checkpoints.current} (step {last_saved})",)
             raise
-
-
-def _check_whole(**values: int) -> None:
-    for name, value in values.items():
-        if not isinstance(value, int) or value < 1:
-            raise MetasymError(f"expected {name} to be a whole number >= 1, found {value!r}")
-
-
-def _check_choice(name: str, value: object, choices: tuple[object, ...]) -> None:
-    if value not in choices:
-        raise MetasymError(f"expected {name} to be one of {', '.join(map(repr, choices))}, found {value!r}")

@@ -38,8 +38,8 @@ _PROGRESS = frozenset(
 
 
 @dataclass(frozen=True)
-class Validation:
-    """Held-out tasks and what is done with them."""
+class HeldOut:
+    """Held-out tasks with their metric by name, its goal and the number of tasks settled."""
 
     tasks: Tasks
     every: int
@@ -121,7 +121,7 @@ class OuterLoop:
     optimizer: Optimizer
     scheduler: LRScheduler | None
     clip_norm: float | None
-    validation: Validation | None
+    validation: HeldOut | None
     keep_best: bool
     seed: int
     skip: bool

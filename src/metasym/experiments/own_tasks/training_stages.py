@@ -24,6 +24,7 @@ from metasym.training.evaluation import evaluate
 from metasym.training.loop import train
 from metasym.training.metrics import NAME, read_records
 from metasym.training.progress import ProgressChoice
+from metasym.training.settings import Validation
 from metasym.types import Loss, Score
 
 _EPISODES, _VALIDATION, _FIND = 35, 36, 37
@@ -139,6 +140,7 @@ def fit(choices: Choices, learner: GradientLearner, stage: Stage, metric: str) -
     """
     steps, values = _so_far(stage.folder) if stage.resume else (0, [])
     checkpoint, rate = stage.folder / CURRENT, None
+    every = min(choices.validate_every, choices.outer_steps)
     if not _is_over(values, metric, choices.patience):
         records = train(
             learner,
@@ -149,13 +151,11 @@ def fit(choices: Choices, learner: GradientLearner, stage: Stage, metric: str) -
             scheduler=lambda optimizer: LambdaLR(
                 optimizer, lambda step: 0.5 * (1 + math.cos(math.pi * min(step / choices.outer_steps, 1.0)))
             ),
-            validation=stage.validation,
-            validate_every=min(choices.validate_every, choices.outer_steps),
-            validation_metric="accuracy" if metric == "accuracy" else "loss",
+            validation=Validation(stage.validation, every, "accuracy" if metric == "accuracy" else "loss"),
             seed=int(mix(choices.seed, _EPISODES)),
-            out=stage.folder,
             # With every validation: what was best is in the last checkpoint when training stops.
-            checkpoint_every=min(choices.validate_every, choices.outer_steps),
+            out=stage.folder,
+            checkpoint_every=every,
             resume=stage.resume,
             progress=stage.progress,
             device=stage.device,

@@ -41,6 +41,7 @@ from metasym.training.distributed import Ranks, connect, pick_device
 from metasym.training.loop import train
 from metasym.training.memory import LARGE, keep_freed_memory
 from metasym.training.progress import ProgressChoice
+from metasym.training.settings import Validation
 from metasym.types import Tasks
 
 _FIND = 17
@@ -164,10 +165,7 @@ def _run(
         optimizer=outer_optimizer(recipe),
         scheduler=outer_schedule(recipe),
         clip_norm=recipe.clip_norm,
-        validation=held_out,
-        validate_every=recipe.validate_every,
-        validation_metric="accuracy" if experiment.has_classes and held_out is not None else "loss",
-        keep_best=not experiment.has_classes,  # Table 3 tests what the last step leaves
+        validation=None if held_out is None else _validation(experiment, held_out),
         seed=recipe.seed,
         out=folder,
         checkpoint_every=recipe.checkpoint_every,
@@ -225,6 +223,12 @@ def _run(
         return read_result(folder / RESULT)
 
     return ranks.on_main(write_result)
+
+
+def _validation(experiment: Experiment, held_out: Tasks) -> Validation:
+    """Table 3 tests what the last step leaves; all others test the best."""
+    every, classes = experiment.recipe.validate_every, experiment.has_classes
+    return Validation(held_out, every, metric="accuracy" if classes else "loss", keep_best=not classes)
 
 
 def _find(
