@@ -1,7 +1,7 @@
 """Negative controls: data that fooled an earlier reading, and what may be named in each.
 
-Most of them have no symmetry at all, and any group that is named is wrong. Some are made from circulant maps (Z_8), and
-say in ``truth`` whose group may be named.
+Most of them have no symmetry at all, and any group that is named is wrong. Some are made from circulant maps (Z_8),
+and say in ``truth`` whose group may be named.
 """
 
 from __future__ import annotations

@@ -84,13 +84,23 @@ def run(case: Case, seed: int, work: Path, flags: list[str]) -> dict[str, Any]:
     folder.mkdir(parents=True)
     np.savez(folder / "tasks.npz", x=made.x, y=made.y)
     began, clock = time.process_time(), time.monotonic()
-    arguments = ["learn", str(folder / "tasks.npz"), "--out", str(folder / "run"), "--progress", "silent", *flags]
+    arguments = [
+        "learn",
+        str(folder / "tasks.npz"),
+        "--out",
+        str(folder / "run"),
+        "--progress",
+        "silent",
+        *flags,
+    ]
     printed = _typed(arguments)
     seconds, waited = time.process_time() - began, time.monotonic() - clock
     layer = json.loads(_typed(["inspect", str(folder / "run"), "--json"]))["layers"][0]
     claim = claimed(layer)
     judged = score(
-        elements(claim), made.maps, nothing_is_true=case.suite == "controls" and CONTROLS[case.name].truth == "none"
+        elements(claim),
+        made.maps,
+        nothing_is_true=case.suite == "controls" and CONTROLS[case.name].truth == "none",
     )
     shutil.rmtree(folder)
     return {
@@ -104,7 +114,9 @@ def run(case: Case, seed: int, work: Path, flags: list[str]) -> dict[str, Any]:
             {key: rung[key] for key in ("name", "order", "defect", "defect_upper", "refuted")}
             for rung in layer.get("ladder") or []
         ],
-        "printed": [line for line in printed.splitlines() if line.startswith(("Found", "The ", "Note", "  note"))],
+        "printed": [
+            line for line in printed.splitlines() if line.startswith(("Found", "The ", "Note", "  note"))
+        ],
         "cpu_seconds": round(seconds, 2),
         "seconds": round(waited, 2),
     }
@@ -167,7 +179,9 @@ def tables(results: Path) -> str:
         stored = [json.loads(path.read_text()) for path in sorted((results / suite).glob("*.json"))]
         columns = list(dict.fromkeys((c.condition, c.noise) for c in cases(suite)))
         columns = [c for c in columns if any((s["condition"], s["noise"]) == c for s in stored)]
-        names = [n for n in dict.fromkeys(c.name for c in cases(suite)) if any(s["name"] == n for s in stored)]
+        names = [
+            n for n in dict.fromkeys(c.name for c in cases(suite)) if any(s["name"] == n for s in stored)
+        ]
         if not names:
             continue
         heads = [f"{condition}, {noise:.0%} noise" for condition, noise in columns]
@@ -192,7 +206,9 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--conditions", nargs="+", help="only these conditions")
     parser.add_argument("--noise", type=float, nargs="+", help="only these noise levels")
     parser.add_argument("--minutes", type=float, default=1e6, help="begin no run after so many minutes")
-    parser.add_argument("--flags", nargs="*", default=["--no-baseline"], help="flags for metasym learn, given with =")
+    parser.add_argument(
+        "--flags", nargs="*", default=["--no-baseline"], help="flags for metasym learn, given with ="
+    )
     return parser.parse_args()
 
 

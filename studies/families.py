@@ -74,7 +74,13 @@ def correlated_inputs(
 
 
 def family(
-    name: str, seed: int, *, condition: str = "plain", noise: float = 0.0, tasks: int = 500, examples: int = 20
+    name: str,
+    seed: int,
+    *,
+    condition: str = "plain",
+    noise: float = 0.0,
+    tasks: int = 500,
+    examples: int = 20,
 ) -> Simulated:
     """The tasks of a planted family in one of the :data:`CONDITIONS`; noise relative to the outputs."""
     generator = np.random.Generator(np.random.PCG64([seed, 15]))

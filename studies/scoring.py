@@ -30,7 +30,9 @@ def elements(group: Mapping[str, Any] | None) -> list[Element]:
     if group is None:
         return []
     return [
-        Element(*(tuple(int(v) for v in g[key]) for key in ("outputs", "inputs", "output_signs", "input_signs")))
+        Element(
+            *(tuple(int(v) for v in g[key]) for key in ("outputs", "inputs", "output_signs", "input_signs"))
+        )
         for g in group["generators"]
     ]
 
