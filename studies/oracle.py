@@ -5,8 +5,8 @@
     python -m studies.oracle figure     docs/figures/oracle.svg
 
 Nobody who sees a new task's examples can predict better than the posterior mean under the true prior. The learned
-prior gets the same examples of the same 1,000 new tasks. Errors are those of fresh outputs of these tasks, relative to the
-outputs' mean square: with noise (what a user measures), and of the map alone (what is left to learn).
+prior gets the same examples of the same 1,000 new tasks. Errors are those of fresh outputs of these tasks,
+relative to the outputs' mean square: with noise (what a user measures), and of the map alone (what is left to learn).
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 import torch
-
 from metasym.evidence import Prior, TaskStatistics, fit_prior
+
 from metasym.experiments.machine import commit
 from metasym.storage.json_files import write_json
 from studies.families import family_maps
@@ -113,7 +113,8 @@ def table(out: Path) -> str:
     lines = [f"| | {' | '.join(f'{t} tasks' for t in counts)} |", "|---|" + "---|" * len(counts)]
     for name in NAMES:
         cells = [
-            f"{_mean_ratio(records, name, t):.3f} ({_mean_ratio(records, name, t, 'map_ratio'):.2f})" for t in counts
+            f"{_mean_ratio(records, name, t):.3f} ({_mean_ratio(records, name, t, 'map_ratio'):.2f})"
+            for t in counts
         ]
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"

@@ -29,7 +29,7 @@ class Element:
 def defect(maps: Array, g: Element) -> float:
     """``|W - gW| / |W|`` over all tasks' maps ``[tasks, m, n]``: 0 for a true symmetry, about 1.4 for unrelated."""
     moved = maps[:, g.outputs][:, :, g.inputs] * np.outer(g.output_signs, g.input_signs)
-    return float(np.linalg.norm(moved - maps) / np.linalg.norm(maps))
+    return float(np.linalg.norm(moved - maps) / max(np.linalg.norm(maps), 1e-300))
 
 
 def true_group(maps: Array, *, tolerance: float = 1e-7, most: int = 100_000) -> list[Element]:
