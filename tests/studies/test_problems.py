@@ -77,8 +77,6 @@ def test_small_problems_know_their_defects() -> None:
         kinds.add(made.planted)
         images = tuple((i + 1) % n for i in range(n))
         shift = Element(images, images, (1,) * n, (1,) * n)
-            tuple((i + 1) % n for i in range(n)), tuple((i + 1) % n for i in range(n)), (1,) * n, (1,) * n
-        )
         true = made.defect(shift)
         if made.planted in ("cyclic", "dihedral", "symmetric") and made.broken == 0:
             assert true < 1e-12
