@@ -49,7 +49,15 @@ def measure(case: str) -> dict[str, Any]:
         x, y = tasks(case)
         np.savez(folder / "tasks.npz", x=x, y=y)
         flags = [] if case == "readme" else ["--no-baseline"]
-        typed = ["learn", str(folder / "tasks.npz"), "--out", str(folder / "run"), "--progress", "silent", *flags]
+        typed = [
+            "learn",
+            str(folder / "tasks.npz"),
+            "--out",
+            str(folder / "run"),
+            "--progress",
+            "silent",
+            *flags,
+        ]
         began = time.monotonic()
         used = os.times()
         done = subprocess.run(
@@ -64,7 +72,9 @@ def measure(case: str) -> dict[str, Any]:
         return {
             "case": case,
             "seconds": round(waited, 1),
-            "cpu_seconds": round(now.children_user + now.children_system - used.children_user - used.children_system, 1),
+            "cpu_seconds": round(
+                now.children_user + now.children_system - used.children_user - used.children_system, 1
+            ),
             "load": os.getloadavg()[0],
             "limit": LIMITS[case],
             "found": [line for line in done.stdout.splitlines() if line.startswith("Found")],
