@@ -1,14 +1,14 @@
-"""Which of several equal ways a step is computed: a cost model on sizes, calibrated beforehand.
+"""The decisions about how a step is computed: their names and ways, what was chosen, and why.
 
-Every decision has a name and two or more ways, listed in ``WAYS``. All ways give the same numbers up to
-rounding, so the choice is one of speed and memory alone. It is made by estimates from sizes and from constants
-that were measured once (each says how, where it stands), never by timing the run: equal sizes take equal ways,
-and an equal seed gives equal bits. A user may force any of them, ``paths="engine=mapped,contract=filter"``.
+Every decision has a name and two or more ways, listed in ``WAYS``. All ways give the same numbers up to rounding, so
+the choice is one of speed and memory alone. ``select.py`` makes it by estimates from sizes and from constants that
+were measured once (each says how, where it stands), never by timing the run: equal sizes take equal ways, and an
+equal seed gives equal bits. A user may force any of them, ``paths="engine=mapped,contract=filter"``; one that cannot
+be taken is an error.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,7 +18,6 @@ from metasym.types import Episode, MetasymError
 WAYS: dict[str, tuple[str, ...]] = {
     "engine": ("mapped", "closed", "chain"),
     "contract": ("filter", "input"),
-    "compile": ("no", "yes"),
     "map": ("vmap", "loop"),
     "convolve": ("direct", "winograd"),
 }
@@ -28,7 +27,6 @@ WAYS: dict[str, tuple[str, ...]] = {
 over tasks, ``chain`` a network's layers differentiated one by one, task after task (``layerwise/adapting.py``).
 ``contract``: whether U is contracted with the filter first (W is built) or with the inputs. The closed engine
 decides for the query set (its support set is always contracted first), the mapped one for each set by itself.
-``compile``: whether torch.compile is used.
 ``map``: how torch.func goes over tasks, all at once or one after the other (an argument of its own, too).
 ``convolve``: how the chain convolves with 3 x 3 kernels: torch's convolution, or Winograd's algorithm, which
 needs four times fewer multiplications and is compiled on first use (``kernels/winograd.cpp``).
@@ -131,51 +129,16 @@ def as_dict(plan: Iterable[Choice]) -> dict[str, Any]:
     return {choice.name: choice.as_dict() for choice in plan}
 
 
-_MS_A_MULTIPLY_ADD = 3.2e-8
+MS_A_MULTIPLY_ADD = 3.2e-8
 """Of a product with U: 32 filters of 70 entries by a U of 4760 x 70 take 0.32 to 0.36 ms, float32.
 
 This and the next three: one thread of an AMD EPYC (AVX2, 2.6 GHz), torch 2.13.0, November 2026. Ratios matter, not
 the machine: at eleven sizes (k 3 to 400, 1 to 40 support examples, 1 to 3 steps) the choices are the faster ways.
 """
-_MS_A_CALL = 0.006
+MS_A_CALL = 0.006
 """Of a torch operation on small tensors, with what Python does around it."""
-_MS_AN_ENTRY = 1.4e-7
+MS_AN_ENTRY = 1.4e-7
 """Of a pass over the contracted inputs A: 32 tasks of 68 x 70 entries, one row from the left, 0.02 ms, and the
 temporaries beside it."""
-_MS_A_MAPPED_CALL = 0.08
+MS_A_MAPPED_CALL = 0.08
 """Of an operation under vmap and grad, there and back."""
-_COMPILED = "compiled, it runs 5 % faster and starts 9 s later"
-"""Measured on MSR-FC, k = 70: not worth it below 60,000 steps, and a choice by the number of steps would make a run
-that is resumed to more steps another one."""
-
-
-def linear_plan(
-    sizes: Sizes, outputs: int, inputs: int, k: int, steps: int, joint: bool, forced: Forced
-) -> Plan:
-    """How a step on one dense linear layer, squared loss, is computed (see ``dense/closed_form.py``)."""
-    product = sizes.tasks * outputs * inputs * k * _MS_A_MULTIPLY_ADD
-    support, query = (count * math.prod(sizes.inputs[:-1]) for count in (sizes.support, sizes.query))
-    by_query = {"filter": 3 * product, "input": 2 * query * product}
-    contract = choose("contract", by_query, forced)
-    passes = (4 * steps + 1) * sizes.tasks * support * outputs * k * _MS_AN_ENTRY
-    calls = 60 + steps * (60 if joint else 10)
-    closed = 2 * support * product + by_query[contract.way] + passes + calls * _MS_A_CALL
-    mapped = min(by_query.values()) + (30 + 25 * steps) * _MS_A_MAPPED_CALL
-    # Mapped, a step through W costs about ten products, there and back; contracted, passes without a closed form.
-    mapped += 2 * support * product + 5 * passes if 2 * support < 3 * steps else 10 * steps * product
-    engine = choose("engine", {"mapped": mapped, "closed": closed}, forced)
-    if engine.way == "mapped":
-        return engine, contract
-    compiled = forced.get("compile", "no")
-    return engine, contract, Choice("compile", compiled, "forced" if "compile" in forced else _COMPILED)
-
-
-def convolution_plan(sizes: Sizes, entries: int, weight: int, steps: int, forced: Forced) -> Plan:
-    """How a step on one convolution, squared loss, is computed from moments (see ``convolution/quadratic.py``).
-
-    The moments cost the same either way. ``entries``: of what adapts; ``weight``: of the layer's weight.
-    """
-    adds = 3 * sizes.tasks * (2 * steps + 1) * entries * weight  # there and back
-    closed = 2 * adds * _MS_A_MULTIPLY_ADD + (60 + 40 * steps) * _MS_A_CALL  # in float64
-    mapped = (40 + 30 * steps) * _MS_A_MAPPED_CALL + 2 * sizes.tasks * _MS_A_MAPPED_CALL
-    return (choose("engine", {"mapped": mapped, "closed": closed}, forced),)

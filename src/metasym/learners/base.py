@@ -11,7 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from metasym.engines.plan import Plan, Sizes, parse
+from metasym.adaptation.functional import choose_map
+from metasym.engines.description import Description, Setting
+from metasym.engines.engine import autograd_gradient
+from metasym.engines.plan import AUTO, Plan, Sizes, parse
+from metasym.engines.select import Selected, make_engines, select
 from metasym.types import Batch, Episode, Loss, MetasymError, OuterLoss, Params
 
 Metric = Callable[[Tensor, Tensor], Tensor]
@@ -68,6 +72,7 @@ class Learner(nn.Module, ABC):
         self.chunk_size = chunk_size
         self.forced = parse(paths)
         """Ways of computing a step that the user has decided on (see ``metasym.engines.plan``)."""
+        self._engines = make_engines()
 
     @abstractmethod
     def outer_parameters(self) -> Params:
@@ -98,13 +103,34 @@ class Learner(nn.Module, ABC):
         found = {"method": type(self).__name__, "chunk_size": self.chunk_size}
         return {**found, "paths": dict(self.forced)} if self.forced else found
 
-    def plan(self, sizes: Sizes) -> Plan:
-        """How a step of these sizes is computed, and why: a function of sizes and model alone."""
-        return ()
+    def plan(self, at: Sizes | Setting) -> Plan:
+        """How a step is computed, and why: what ``engines.select`` says, and nothing else.
 
-    def _at_once(self, episodes: Episode) -> int:
-        """How many of these tasks are worked off together: ``chunk_size``, or all."""
-        return self.chunk_size or episodes.count
+        ``at``: the sizes alone, for a step where and in the type that the model is in now, or the whole setting.
+        """
+        selected = self._select(Setting.for_model(self.model, at) if isinstance(at, Sizes) else at)
+        return () if selected is None else selected.plan
+
+    def computed_by(self, episodes: Episode) -> dict[str, str]:
+        """What the last bits of a step on these episodes depend on: ways and kernels, by name."""
+        selected = self._select(Setting.of(episodes))
+        return {} if selected is None else selected.computed_by()
+
+    def _description(self) -> Description | None:
+        """What a step computes, for engines to read; None for a learner that computes it by itself."""
+        return None
+
+    def _select(self, setting: Setting) -> Selected | None:
+        description = self._description()
+        return None if description is None else select(self._engines, description, setting)
+
+    def _choose_map(self, map: str) -> None:
+        """How torch.func goes over tasks: as the user says, in one way or the other, or by a rule on the model."""
+        asked = self.forced.get("map", AUTO)
+        if AUTO not in (map, asked) and map != asked:
+            raise MetasymError(f"expected map={map!r} and paths to agree, found map={asked} in paths")
+        self.map = choose_map(self.model, asked if map == AUTO else map)
+        self._map_given = (map, asked) != (AUTO, AUTO)
 
     def outer_gradient(
         self, episodes: Episode, *, total_tasks: int | None = None
@@ -114,24 +140,24 @@ class Learner(nn.Module, ABC):
         Tasks are worked off in chunks of ``chunk_size``, each with its own backward pass, so that
         memory is that of one chunk. ``total_tasks`` is the number of tasks over all processes.
         """
-        named = self.outer_parameters()
         total = total_tasks or episodes.count
-        size = self._at_once(episodes)
-        gradients: list[Tensor] | None = None
-        losses: list[OuterLoss] = []
-        for start in range(0, episodes.count, size):
-            losses_of_chunk = self.outer_loss(episodes.tasks(start, start + size))
-            parts = torch.autograd.grad(
-                losses_of_chunk.query.sum() / total, list(named.values()), allow_unused=True
-            )
-            filled = [
-                torch.zeros_like(p) if g is None else g for p, g in zip(named.values(), parts, strict=True)
-            ]
-            gradients = (
-                filled if gradients is None else [a + b for a, b in zip(gradients, filled, strict=True)]
-            )
-            losses.append(OuterLoss(*(t.detach() for t in losses_of_chunk)))
-        joined = OuterLoss(*(torch.cat(parts) for parts in zip(*losses, strict=True)))
-        if gradients is None:
-            gradients = [torch.zeros_like(p) for p in named.values()]
-        return joined, dict(zip(named, gradients, strict=True))
+
+        def of(chunk: Episode) -> tuple[OuterLoss, Params]:
+            return autograd_gradient(self.outer_loss(chunk), self.outer_parameters(), total_tasks=total)
+
+        return summed_over_chunks(of, episodes, self.chunk_size or episodes.count)
+
+
+def summed_over_chunks(
+    gradient: Callable[[Episode], tuple[OuterLoss, Params]], episodes: Episode, size: int
+) -> tuple[OuterLoss, Params]:
+    """The losses of all tasks and the sum of the gradients, from chunks of ``size`` tasks one after the other."""
+    if size >= episodes.count:
+        return gradient(episodes)
+    losses: list[OuterLoss] = []
+    total: Params = {}
+    for start in range(0, episodes.count, size):
+        found, parts = gradient(episodes.tasks(start, start + size))
+        losses.append(found)
+        total = {name: total[name] + g for name, g in parts.items()} if total else parts
+    return OuterLoss(*(torch.cat(parts) for parts in zip(*losses, strict=True))), total

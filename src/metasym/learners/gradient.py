@@ -10,32 +10,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from metasym.adaptation.functional import (
-    Adapted,
-    ModelPredictor,
-    Predictor,
-    call,
-    check_no_running_statistics,
-    choose_map,
-    evaluating,
-    full_precision,
-    map_tasks,
-    measure,
-    parameters_of,
-    query_loss,
-    sgd,
-)
-from metasym.adaptation.linear_solve import check_linear, conjugate_gradients, ridge
-from metasym.engines.convolution.moments import convolution_predictor
-from metasym.engines.dense.contraction import layer_predictor
-from metasym.engines.dense.joint import JointPredictor, joint_predictor, joint_sgd
-from metasym.engines.layerwise.adapting import CHAIN_TYPES, ChainTask, chained_losses, chained_scores
-from metasym.engines.layerwise.chain import Chain, Chains
-from metasym.engines.layerwise.estimates import chain_estimates, convolution_choice
-from metasym.engines.plan import AUTO, Choice, Plan, Sizes, choose, settled
+from metasym.adaptation.functional import call, check_no_running_statistics, evaluating, parameters_of
+from metasym.engines.description import Adapting, Setting
+from metasym.engines.select import Selected, adapt, select
 from metasym.learners.adaptable import check_exact, last_layer, matching, need_symmetries, with_parameters
-from metasym.learners.base import Learner, Metric, check_count, check_finite
-from metasym.learners.engine import ClosedEngine
+from metasym.learners.base import Learner, Metric, check_count, check_finite, summed_over_chunks
 from metasym.learners.step_sizes import StepSizes
 from metasym.symmetry.reparam import split
 from metasym.types import Batch, Episode, Loss, MetasymError, OuterLoss, Params
@@ -91,12 +70,8 @@ class GradientLearner(Learner):
         trainable: Params = {n: p for n, p in model.named_parameters() if p.requires_grad}
         adaptable = self._adaptable(trainable)
         self._inner = matching(list(adaptable), adapt_only)
-        self.map = choose_map(model, self.forced.get("map", AUTO) if map == AUTO else map)
+        self._choose_map(map)
         self.rates = StepSizes({n: trainable[n] for n in self._inner}, step_sizes, inner_lr, self.inner_steps)
-        self._checked_linear = solver == "sgd"
-        self._map_given = map != AUTO or "map" in self.forced
-        self._closed = ClosedEngine(map_given=self._map_given)
-        self._chains = Chains()
 
     @abstractmethod
     def _adaptable(self, trainable: Params) -> Params:
@@ -118,49 +93,25 @@ class GradientLearner(Learner):
 
     def outer_loss(self, episodes: Episode) -> OuterLoss:
         """Adapt to every task's support set with ``inner_steps`` and return the per-task losses."""
-        closed = self._closed.losses(self, episodes)
-        if closed is not None:
-            return closed
-        chain = self._chain(episodes)
-        if chain is not None:
-            return chained_losses(
-                chain, self._chain_task(), episodes, steps=self.inner_steps, first_order=self.first_order
-            )
-        predict, inner = self._bind()
-        self._check_linear(predict, inner, episodes.support.x[0])
-
-        def task(episode: Episode) -> OuterLoss:
-            return query_loss(predict, self.loss, inner, episode, solver=self._solve, steps=self.inner_steps)
-
-        return map_tasks(task, episodes, mode=self.map)
+        return self._select(Setting.of(episodes)).losses(episodes)
 
     def outer_gradient(
         self, episodes: Episode, *, total_tasks: int | None = None
     ) -> tuple[OuterLoss, Params]:
         """Per-task losses (detached) and the gradient of ``sum(query losses) / total_tasks``."""
-        if self.chunk_size is None or self.chunk_size >= episodes.count:
-            found = self._closed.gradient(self, episodes, total_tasks or episodes.count)
-            if found is not None:
-                return found
-        return super().outer_gradient(episodes, total_tasks=total_tasks)
+        selected = self._select(Setting.of(episodes))
+        total = total_tasks or episodes.count
+        size = self.chunk_size or selected.tasks_at_once(episodes)
+        return summed_over_chunks(lambda chunk: selected.gradient(chunk, total), episodes, size)
 
     def scores(self, episodes: Episode, metric: Metric, *, inner_steps: int | None = None) -> Tensor:
         """``metric`` on the query sets after ``test_inner_steps`` (or ``inner_steps``), ``[tasks]``."""
         steps = self._test_steps(inner_steps)
-        predict, inner = self._bind()
-
-        def task(episode: Episode) -> Tensor:
-            adapted = self._solve(predict, inner, episode.support, steps).inner
-            return measure(metric, predict(adapted, episode.query.x), episode.query.y, "metric")
-
-        size = self._at_once(episodes)
+        size = self.chunk_size or episodes.count
         with torch.no_grad(), evaluating(self):
-            chain = self._chain(episodes)
-            if chain is not None:
-                return chained_scores(chain, self._chain_task(), metric, episodes, steps=steps)
-            self._check_linear(predict, inner, episodes.support.x[0])
+            selected = self._select(Setting.of(episodes))
             parts = [
-                map_tasks(task, episodes.tasks(start, start + size), mode=self.map)
+                selected.scores(episodes.tasks(start, start + size), metric, steps)
                 for start in range(0, episodes.count, size)
             ]
         return torch.cat(parts)
@@ -168,10 +119,8 @@ class GradientLearner(Learner):
     def adapted_parameters(self, support: Batch, *, inner_steps: int | None = None) -> Params:
         """The adapted parameters of one task, by their names in the model; keeps no graph."""
         steps = self._test_steps(inner_steps)
-        predict, inner = self._bind_whole()
         with torch.no_grad(), evaluating(self):
-            self._check_linear(predict, inner, support.x)
-            return self._solve(predict, inner, support, steps).inner
+            return adapt(self._engines, self._description(), support, steps)
 
     def predict(self, support: Batch, x: Tensor, *, inner_steps: int | None = None) -> Tensor:
         """Adapt to one task's support set and predict at ``x [examples, ...]``; keeps no graph."""
@@ -202,92 +151,28 @@ class GradientLearner(Learner):
             "map": self.map,
         }
 
-    def plan(self, sizes: Sizes) -> Plan:
-        """How a step of these sizes is computed."""
-        wanted = self.forced.get("engine")
-        closed = self._closed.plan(self, sizes)
-        if not isinstance(closed, str) and wanted != "chain":
-            return closed
-        chain = self._chain_or_why()
-        if isinstance(chain, str):
-            about_closed = wanted == "closed" or isinstance(self.model, nn.Linear)
-            why = closed if about_closed and isinstance(closed, str) else chain
-            engine = settled("engine", "mapped", why, self.forced)
-        else:
-            engine = choose("engine", chain_estimates(chain, sizes, self.inner_steps), self.forced)
-        if engine.way == "chain":
-            assert not isinstance(chain, str)
-            return (engine, convolution_choice(chain, sizes, self.inner_steps, self.forced))
-        return (engine, Choice("map", self.map, "rule on the model, or forced"))
+    def _description(self) -> Adapting:
+        return Adapting(
+            model=self.model,
+            outer=self.outer_parameters,
+            forced=self.forced,
+            map=self.map,
+            map_given=self._map_given,
+            loss=self.loss,
+            inner=tuple(self._inner),
+            rates=self.rates,
+            steps=self.inner_steps,
+            solver=self.solver,
+            penalty=self.penalty,
+            first_order=self.first_order,
+            learn_start=self.learn_start,
+        )
 
-    def _chain_or_why(self) -> Chain | str:
-        """The model as a chain of layers, or why another engine has to take it."""
-        if self.solver != "sgd":
-            return f"solver {self.solver}"
-        if self._map_given:
-            return f"map {self.map} was asked for"
-        return self._chains.of(self.model)
-
-    def _chain(self, episodes: Episode) -> Chain | None:
-        """The chain that works off these episodes, if that is the engine."""
-        x = episodes.support.x
-        if x.device.type != "cpu" or torch.is_autocast_enabled("cpu") or x.dtype not in CHAIN_TYPES:
-            return None
-        chain = self._chain_or_why()
-        if isinstance(chain, str):
-            return None
-        ways = {choice.name: choice.way for choice in self.plan(Sizes.of(episodes))}
-        return chain.by(ways["convolve"]) if ways["engine"] == "chain" else None
-
-    def _chain_task(self) -> ChainTask:
-        return ChainTask(self.loss, parameters_of(self.model), self._inner, self.rates.at)
-
-    def _at_once(self, episodes: Episode) -> int:
-        chain = None if self.chunk_size else self._chain(episodes)
-        return super()._at_once(episodes) if chain is None else chain.tasks_at_once(episodes)
-
-    def _bind(self) -> tuple[Predictor, Params]:
-        """The model as a function of its inner parameters, and their start."""
-        params = parameters_of(self.model)
-        return self._predictor(params), {name: params[name] for name in self._inner}
-
-    def _bind_whole(self) -> tuple[Predictor, Params]:
-        """The same by a predictor whose adapted parameters have the names and shapes of the model's."""
-        return self._bind()
+    def _select(self, setting: Setting) -> Selected:
+        return select(self._engines, self._description(), setting)
 
     def _test_steps(self, inner_steps: int | None) -> int:
         return self.test_inner_steps if inner_steps is None else check_count("inner_steps", inner_steps)
-
-    def _predictor(self, params: Params) -> Predictor:
-        """The fastest that knows the model's structure; all give the same numbers."""
-        return (
-            layer_predictor(self.model, params, self._inner, self.forced.get("contract"))
-            or convolution_predictor(self.model, params, self._inner)
-            or ModelPredictor(self.model, params)
-        )
-
-    def _check_linear(self, predict: Predictor, inner: Params, x: Tensor) -> None:
-        """Once, before an exact solve: an error unless the model is linear in what adapts."""
-        if not self._checked_linear:
-            with full_precision(x):
-                check_linear(predict, inner, x)
-            self._checked_linear = True
-
-    def _solve(self, predict: Predictor, inner: Params, support: Batch, steps: int) -> Adapted:
-        if self.solver == "sgd":
-            return sgd(
-                predict,
-                self.loss,
-                inner,
-                support,
-                steps=steps,
-                rates=self.rates.at,
-                first_order=self.first_order,
-            )
-        with full_precision(support.x):
-            if self.solver == "ridge":
-                return ridge(predict, inner, support, penalty=self.penalty)
-            return conjugate_gradients(predict, inner, support, penalty=self.penalty, iterations=steps)
 
 
 class MAML(GradientLearner):
@@ -343,20 +228,3 @@ class MSRJoint(GradientLearner):
     def _adaptable(self, trainable: Params) -> Params:
         need_symmetries(self.model, "MSRJoint")
         return trainable
-
-    def _predictor(self, params: Params) -> Predictor:
-        # A step size for each entry of U would break the outer products.
-        fits = self.solver == "sgd" and self.rates.mode != "parameter"
-        joint = joint_predictor(self.model, params, self._inner) if fits else None
-        return joint or super()._predictor(params)
-
-    def _solve(self, predict: Predictor, inner: Params, support: Batch, steps: int) -> Adapted:
-        if not isinstance(predict, JointPredictor):
-            return super()._solve(predict, inner, support, steps)
-        return joint_sgd(
-            predict, self.loss, inner, support, steps=steps, rates=self.rates.at, first_order=self.first_order
-        )
-
-    def _bind_whole(self) -> tuple[Predictor, Params]:
-        params = parameters_of(self.model)
-        return ModelPredictor(self.model, params), {name: params[name] for name in self._inner}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -11,12 +12,12 @@ from torch import Tensor, nn
 from metasym.adaptation.functional import (
     call,
     check_no_running_statistics,
-    choose_map,
     evaluating,
     map_tasks,
     measure,
     parameters_of,
 )
+from metasym.engines.description import OwnParameters, Setting
 from metasym.learners.adaptable import with_parameters
 from metasym.learners.base import Learner, Metric, check_count, check_finite
 from metasym.symmetry.reparam import split, symmetries
@@ -44,8 +45,9 @@ class MTSR(Learner):
         seed: int = 0,
         map: str = "auto",
         chunk_size: int | None = None,
+        paths: str | Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__(model, loss, chunk_size=chunk_size)
+        super().__init__(model, loss, chunk_size=chunk_size, paths=paths)
         if not symmetries(model):
             raise MetasymError(
                 f"expected a reparameterized model for MTSR, found a plain {type(model).__name__}: "
@@ -63,7 +65,7 @@ class MTSR(Learner):
         self.filters = nn.ParameterDict(
             {self._keys[n]: nn.Parameter(t) for n, t in self._start(train_tasks, generator).items()}
         )
-        self.map = choose_map(model, map)
+        self._choose_map(map)
 
     @property
     def train_tasks(self) -> int:
@@ -83,6 +85,7 @@ class MTSR(Learner):
                 f"expected task ids below {self.train_tasks}, found {int(episodes.ids.max())}: MTSR has a filter "
                 "for each of its training tasks only"
             )
+        self._select(Setting.of(episodes))  # refuses what the user has forced and no engine can do
         own = {name: self.filters[key][episodes.ids] for name, key in self._keys.items()}
         everything = Batch(
             torch.cat([episodes.support.x, episodes.query.x], dim=1),
@@ -139,6 +142,15 @@ class MTSR(Learner):
             "seed": self.seed,
             "map": self.map,
         }
+
+    def _description(self) -> OwnParameters:
+        return OwnParameters(
+            model=self.model,
+            outer=self.outer_parameters,
+            forced=self.forced,
+            map=self.map,
+            map_given=self._map_given,
+        )
 
     def _start(self, tasks: int, generator: torch.Generator) -> Params:
         """Where the parameters of so many tasks start: filters drawn, the rest as the model has it."""

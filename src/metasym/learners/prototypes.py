@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,20 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from metasym.adaptation.functional import (
-    call,
-    check_no_running_statistics,
-    choose_map,
-    evaluating,
-    map_tasks,
-    measure,
-    parameters_of,
-)
-from metasym.engines.layerwise.adapting import CHAIN_TYPES
-from metasym.engines.layerwise.chain import Chain, Chains
-from metasym.engines.layerwise.embeddings import embedding_losses
-from metasym.engines.layerwise.estimates import chain_estimates, convolution_choice
-from metasym.engines.plan import AUTO, Choice, Plan, Sizes, choose, settled
+from metasym.adaptation.functional import check_no_running_statistics, evaluating
+from metasym.engines.description import Embedding, Setting
+from metasym.engines.select import Selected, select
 from metasym.learners.adaptable import with_parameters
 from metasym.learners.base import Learner, Metric
 from metasym.types import Batch, Episode, Loss, MetasymError, OuterLoss, Params
@@ -62,9 +50,7 @@ class ProtoNet(Learner):
     ) -> None:
         super().__init__(model, loss, chunk_size=chunk_size, paths=paths)
         check_no_running_statistics(model)
-        self.map = choose_map(model, self.forced.get("map", AUTO) if map == AUTO else map)
-        self._map_given = map != AUTO or "map" in self.forced
-        self._chains = Chains()
+        self._choose_map(map)
 
     def outer_parameters(self) -> Params:
         """Every trainable parameter of the embedding."""
@@ -72,49 +58,15 @@ class ProtoNet(Learner):
 
     def outer_loss(self, episodes: Episode) -> OuterLoss:
         """The query loss of each task; nothing adapts, so both support losses are that of the prototypes."""
-        params, classes = parameters_of(self.model), _classes(episodes.support.y)
-
-        def losses(embedded: Tensor, query: Tensor, episode: Episode) -> tuple[Tensor, Tensor]:
-            means = prototypes(embedded, episode.support.y, classes)
-            value = measure(self.loss, closeness(query, means), episode.query.y)
-            near = closeness(embedded.detach(), means.detach())
-            return value, measure(self.loss, near, episode.support.y)
-
-        def task(episode: Episode) -> OuterLoss:
-            embedded = call(self.model, params, episode.support.x)
-            query, support = losses(embedded, call(self.model, params, episode.query.x), episode)
-            return OuterLoss(query, support, support)
-
-        chain = self._chain(episodes)
-        if chain is None:
-            return map_tasks(task, episodes, mode=self.map)
-        query, support = embedding_losses(chain, params, episodes, losses)
-        return OuterLoss(query, support, support)
+        return self._of(episodes).losses(episodes)
 
     def scores(self, episodes: Episode, metric: Metric, *, inner_steps: int | None = None) -> Tensor:
         """``metric`` on the query sets, ``[tasks]``; ``inner_steps`` has no meaning here and is ignored."""
-        params, classes = parameters_of(self.model), _classes(episodes.support.y)
-
-        def measured(support: Tensor, query: Tensor, episode: Episode) -> Tensor:
-            means = prototypes(support, episode.support.y, classes)
-            return measure(metric, closeness(query, means), episode.query.y, "metric")
-
-        def task(episode: Episode) -> Tensor:
-            support, query = (call(self.model, params, b.x) for b in (episode.support, episode.query))
-            return measured(support, query, episode)
-
         size = self.chunk_size or episodes.count
         with torch.no_grad(), evaluating(self):
-            chain = self._chain(episodes)
-            if chain is not None:
-                at = chain.effective(params)
-                found = []
-                for episode in (episodes.task(i) for i in range(episodes.count)):
-                    support, query = (chain.predict(at, b.x) for b in (episode.support, episode.query))
-                    found.append(measured(support, query, episode))
-                return torch.stack(found)
+            selected = self._of(episodes)
             parts = [
-                map_tasks(task, episodes.tasks(start, start + size), mode=self.map)
+                selected.scores(episodes.tasks(start, start + size), metric)
                 for start in range(0, episodes.count, size)
             ]
         return torch.cat(parts)
@@ -135,30 +87,23 @@ class ProtoNet(Learner):
         """The choices that define this learner."""
         return {**super().describe(), "map": self.map}
 
-    def plan(self, sizes: Sizes) -> Plan:
-        """How a step of these sizes is computed: as for other learners, but for support and query alike."""
-        chain = f"map {self.map} was asked for" if self._map_given else self._chains.of(self.model)
-        if isinstance(chain, str):
-            engine = settled("engine", "mapped", chain, self.forced)
-        elif self.forced.get("engine") == "closed":
-            engine = settled("engine", "mapped", "no closed form with prototypes", self.forced)
-        else:
-            sizes = dataclasses.replace(sizes, support=0, query=sizes.support + sizes.query)
-            engine = choose("engine", chain_estimates(chain, sizes, 0), self.forced)
-            if engine.way == "chain":
-                return (engine, convolution_choice(chain, sizes, 0, self.forced))
-        return (engine, Choice("map", self.map, "rule on the model, or forced"))
+    def _description(self, classes: int = 0) -> Embedding:
+        def predict(support: Tensor, x: Tensor, episode: Episode) -> Tensor:
+            return closeness(x, prototypes(support, episode.support.y, classes))
 
-    def _chain(self, episodes: Episode) -> Chain | None:
-        """The chain that works off these episodes, if that is the engine."""
-        x = episodes.support.x
-        if x.device.type != "cpu" or torch.is_autocast_enabled("cpu") or x.dtype not in CHAIN_TYPES:
-            return None
-        chain = "map given" if self._map_given else self._chains.of(self.model)
-        ways = {choice.name: choice.way for choice in self.plan(Sizes.of(episodes))}
-        if isinstance(chain, str) or ways["engine"] != "chain":
-            return None
-        return chain.by(ways["convolve"])
+        return Embedding(
+            model=self.model,
+            outer=self.outer_parameters,
+            forced=self.forced,
+            map=self.map,
+            map_given=self._map_given,
+            loss=self.loss,
+            predict=predict,
+        )
+
+    def _of(self, episodes: Episode) -> Selected:
+        """What computes these episodes, whose labels say how many classes there are."""
+        return select(self._engines, self._description(_classes(episodes.support.y)), Setting.of(episodes))
 
 
 def prototypes(embedded: Tensor, labels: Tensor, classes: int) -> Tensor:

@@ -13,7 +13,7 @@ right to 1e-16 of ``|Y|^2``, better than a float32 prediction gives it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -49,7 +49,7 @@ class ConvolutionPredictor(ModelPredictor):
 
     def loss_at(self, data: Batch, loss: Loss, *, evaluations: int) -> Callable[[Params], Tensor]:
         """The squared loss from second moments; any other loss from the prediction."""
-        if not is_squared(loss) or not self.pays(data.x):
+        if not is_squared(loss) or not self.pays(data.x.shape):
             return super().loss_at(data, loss, evaluations=evaluations)
         S, C, square = self._moments(data)
         entries = data.y.numel()
@@ -65,7 +65,7 @@ class ConvolutionPredictor(ModelPredictor):
 
     def normal_equations(self, inner: Params, data: Batch) -> NormalEquations:
         """``J^T J = B (S) B^T`` with B the weights of the unit filters, the same for all tasks."""
-        if not self.linear or not self.pays(data.x):
+        if not self.linear or not self.pays(data.x.shape):
             return super().normal_equations(inner, data)
         S, C, square = self._moments(data)
         start = flatten(inner)
@@ -79,12 +79,16 @@ class ConvolutionPredictor(ModelPredictor):
         squared = square - 2 * (M * C).sum() + (M @ S * M).sum()
         return NormalEquations(gram, flat @ error.reshape(-1), None, data.y.numel(), squared.clamp_min(0))
 
-    def pays(self, x: Tensor) -> bool:
-        """More patches than entries of a patch: otherwise the moments are larger than the data."""
-        if x.ndim != 4:
+    def pays(self, shape: Sequence[int]) -> bool:
+        """Whether inputs ``[examples, ...]`` of this shape have more patches than a patch has entries.
+
+        Otherwise the moments are larger than the data.
+        """
+        if len(shape) != 4:
             return False
-        height, width = self._places(x)
-        return x.shape[0] * height * width >= self.weight_entries // self.layer.out_channels
+        height, width = self._places(shape)
+        enough = shape[0] * height * width >= self.weight_entries // self.layer.out_channels
+        return min(height, width) > 0 and enough
 
     @property
     def weight_entries(self) -> int:
@@ -92,7 +96,7 @@ class ConvolutionPredictor(ModelPredictor):
         layer = self.layer
         return layer.out_channels * layer.in_channels * math.prod(layer.kernel_size)
 
-    def _places(self, x: Tensor) -> tuple[int, int]:
+    def _places(self, shape: Sequence[int]) -> tuple[int, int]:
         """Height and width of the output."""
         layer = self.layer
         padding = layer.padding
@@ -100,7 +104,7 @@ class ConvolutionPredictor(ModelPredictor):
         found = []
         for i in range(2):
             reach = layer.dilation[i] * (layer.kernel_size[i] - 1) + 1
-            found.append((x.shape[i - 2] + 2 * padding[i] - reach) // layer.stride[i] + 1)
+            found.append((shape[i - 2] + 2 * padding[i] - reach) // layer.stride[i] + 1)
         return found[0], found[1]
 
     def matrix(self, inner: Params) -> Tensor:
@@ -146,7 +150,7 @@ class ConvolutionPredictor(ModelPredictor):
         """
         layer, x = self.layer, data.x
         # As one task's is told.
-        check_shapes((x.shape[1], layer.out_channels, *self._places(x[0])), data.y[0])
+        check_shapes((x.shape[1], layer.out_channels, *self._places(x.shape)), data.y[0])
         found = patch_moments(*data, exact=exact) if self._plain else None
         if found is not None:
             return found
@@ -155,7 +159,7 @@ class ConvolutionPredictor(ModelPredictor):
         return S, C, square
 
     def rounds(self, data: Batch) -> bool:
-        """Whether moments that need not be exact are other ones, had faster."""
+        """Whether ``moments(data, exact=False)`` differ from the exact ones: they round more and take less time."""
         return self._plain and adds_blocks(*data)
 
     @property
@@ -166,7 +170,7 @@ class ConvolutionPredictor(ModelPredictor):
 
     def _moments(self, data: Batch) -> tuple[Tensor, Tensor, Tensor]:
         """The same, under vmap too."""
-        check_shapes((data.x.shape[0], self.layer.out_channels, *self._places(data.x)), data.y)
+        check_shapes((data.x.shape[0], self.layer.out_channels, *self._places(data.x.shape)), data.y)
         found: tuple[Tensor, Tensor, Tensor] = _Moments.apply(data.x, data.y, self.layer)  # type: ignore[no-untyped-call]
         return found
 

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from metasym.adaptation.functional import flatten, unflatten
 from metasym.engines.convolution.moments import ConvolutionPredictor
-from metasym.engines.convolution.weight_map import Back, Forth, Spread, spread_of
+from metasym.engines.convolution.weight_map import WeightGradients, WeightMap, Weights, weight_map_of
 from metasym.types import Batch, Episode, OuterLoss, Params
 
 LARGEST_BASIS = 2**18
@@ -26,19 +26,6 @@ LARGEST_BASIS = 2**18
 CANCELS = 1e-3
 """Losses below this share of the targets' mean square are computed from exact moments. Moments that are not are off
 by 1 to 3e-9 of that square: the losses above keep six digits."""
-
-
-def fits(predict: ConvolutionPredictor, inner: Params, episodes: Episode) -> bool:
-    """Whether the moments of these data are smaller than the data, and B is small."""
-    entries = sum(p.numel() for p in inner.values())
-    tensors = [t for batch in episodes[:2] for t in batch]
-    dtype = next(iter(inner.values())).dtype
-    return (
-        predict.linear
-        and all(predict.pays(batch.x[0]) for batch in episodes[:2])
-        and entries * predict.weight_entries <= LARGEST_BASIS
-        and all(t.dtype == dtype and not t.requires_grad for t in tensors)
-    )
 
 
 def quadratic_losses(
@@ -89,36 +76,36 @@ def quadratic_gradient(
     With ``N_s = dL/dM`` of the support loss at step s, ``theta_{s+1} = theta_s - r_s (N_s B^T)``; the way back runs
     through these steps in reverse. What reaches B is a sum of outer products, a pair of rows for each use of B.
     """
-    spread = spread_of(predict, inner)
+    weight_map = weight_map_of(predict, inner)
     start = flatten(inner).double().unsqueeze(0)
     by_step = [_joined_rates(inner, rates(step)) for step in range(steps)]
     support, query = (_Quadratic(predict, batch, exact=False) for batch in episodes[:2])
-    trail = _descend(spread, start, by_step, support, query)
+    trail = _descend(weight_map, start, by_step, support, query)
     if support.rounded(trail.losses.before, trail.losses.after) or query.rounded(trail.losses.query):
         support, query = (_Quadratic(predict, batch, exact=True) for batch in episodes[:2])
-        trail = _descend(spread, start, by_step, support, query)
+        trail = _descend(weight_map, start, by_step, support, query)
 
     by_rates: list[Tensor] = []
-    uses: list[tuple[Forth, Back]] = []
+    uses: list[tuple[Weights, WeightGradients]] = []
     by_M = trail.by_query / total_tasks
     by_theta = torch.zeros_like(start)
     by_offset = torch.zeros_like(by_M[0])
     for s in reversed(range(steps)):
-        back = spread.gather(by_M)
-        uses.append((trail.forth[s + 1], back))
+        pulled = weight_map.pull(by_M)
+        uses.append((trail.weights[s + 1], pulled))
         by_offset += by_M.sum(0)
-        by_theta = by_theta + back.by_theta
-        by_rates.insert(0, -(by_theta * trail.back[s].by_theta).sum(0))
+        by_theta = by_theta + pulled.by_theta
+        by_rates.insert(0, -(by_theta * trail.gradients[s].by_theta).sum(0))
         if first_order:
             by_M = torch.zeros_like(by_M)
             continue
-        change = spread.directions(by_theta * -by_step[s])
-        uses.append((change, trail.back[s]))
+        change = weight_map.weights(by_theta * -by_step[s])
+        uses.append((change, trail.gradients[s]))
         by_M = support.curvature(change.Mt)
-    shared = spread.gather(by_M.sum(0, keepdim=True))
-    uses.append((trail.forth[0], shared))
+    shared = weight_map.pull(by_M.sum(0, keepdim=True))
+    uses.append((trail.weights[0], shared))
     by_start = by_theta.sum(0) + shared.by_theta[0]
-    found = spread.pull_back(uses, by_offset + shared.Gt[0])
+    found = weight_map.pull_back(uses, by_offset + shared.Gt[0])
     found.update(unflatten(inner, by_start))
     dtype = next(iter(inner.values())).dtype
     return QuadraticGradient(
@@ -140,9 +127,9 @@ class QuadraticGradient(NamedTuple):
 class _Trail(NamedTuple):
     """The inner steps of all tasks, and where they end."""
 
-    forth: list[Forth]
+    weights: list[Weights]
     """One more than there are steps; the first of one row, the same for all tasks."""
-    back: list[Back]
+    gradients: list[WeightGradients]
     """Of the support loss's gradients, an entry a step."""
     losses: OuterLoss
     by_query: Tensor
@@ -150,20 +137,20 @@ class _Trail(NamedTuple):
 
 
 def _descend(
-    spread: Spread, start: Tensor, by_step: list[Tensor], support: _Quadratic, query: _Quadratic
+    weight_map: WeightMap, start: Tensor, by_step: list[Tensor], support: _Quadratic, query: _Quadratic
 ) -> _Trail:
-    forth, back = [spread.directions(start)], []
-    Mt = forth[0].Mt if spread.offset is None else forth[0].Mt + spread.offset
+    weights, pulled = [weight_map.weights(start)], []
+    Mt = weights[0].Mt if weight_map.offset is None else weights[0].Mt + weight_map.offset
     before, gradient = support.at(Mt)
     for i, rate in enumerate(by_step):
         if i > 0:
             gradient = support.at(Mt)[1]
-        back.append(spread.gather(gradient))
-        forth.append(spread.directions(forth[-1].theta - rate * back[-1].by_theta))
-        Mt = forth[-1].Mt if spread.offset is None else forth[-1].Mt + spread.offset
+        pulled.append(weight_map.pull(gradient))
+        weights.append(weight_map.weights(weights[-1].theta - rate * pulled[-1].by_theta))
+        Mt = weights[-1].Mt if weight_map.offset is None else weights[-1].Mt + weight_map.offset
     after = support.at(Mt)[0] if by_step else before
     loss, by_query = query.at(Mt)
-    return _Trail(forth, back, OuterLoss(loss, before, after), by_query)
+    return _Trail(weights, pulled, OuterLoss(loss, before, after), by_query)
 
 
 def _joined_rates(inner: Params, rate: Params) -> Tensor:

@@ -21,8 +21,8 @@ from metasym.symmetry.parametrized import SYMMETRY
 from metasym.types import Params
 
 
-class Forth(NamedTuple):
-    """What :meth:`Spread.directions` makes of theta, and what of it the way back needs."""
+class Weights(NamedTuple):
+    """What :meth:`WeightMap.weights` makes of theta, and what of it the way back needs."""
 
     theta: Tensor
     """``[tasks, entries]``."""
@@ -32,8 +32,8 @@ class Forth(NamedTuple):
     """``(theta B)^T [tasks, p, out]``: outputs last, so that tasks and p together are the rows of one product."""
 
 
-class Back(NamedTuple):
-    """What :meth:`Spread.gather` makes of a gradient by the weights, likewise."""
+class WeightGradients(NamedTuple):
+    """What :meth:`WeightMap.pull` makes of a gradient by the weights, likewise."""
 
     Gt: Tensor
     """``[tasks, p, out]``."""
@@ -43,29 +43,29 @@ class Back(NamedTuple):
     """``G B^T [tasks, entries]``."""
 
 
-class Spread(ABC):
+class WeightMap(ABC):
     """The affine map from ``theta [tasks, entries]`` to weights ``M [tasks, out, p]``, of which p may hold a bias."""
 
     offset: Tensor | None
     """``M_0^T [p, out]``, where it is not zero."""
 
     @abstractmethod
-    def directions(self, theta: Tensor) -> Forth:
+    def weights(self, theta: Tensor) -> Weights:
         """``theta B``."""
 
     @abstractmethod
-    def gather(self, Gt: Tensor) -> Back:
+    def pull(self, Gt: Tensor) -> WeightGradients:
         """A gradient by the weights as one by theta."""
 
     @abstractmethod
-    def pull_back(self, uses: list[tuple[Forth, Back]], by_offset: Tensor) -> Params:
+    def pull_back(self, uses: list[tuple[Weights, WeightGradients]], by_offset: Tensor) -> Params:
         """The gradient by what B and M_0 are made of, by the model's names of it.
 
         B's gradient is the sum of all outer products ``theta^T G`` of the uses, ``by_offset [p, out]`` that of M_0^T.
         """
 
 
-def spread_of(predict: ConvolutionPredictor, inner: Params) -> Spread:
+def weight_map_of(predict: ConvolutionPredictor, inner: Params) -> WeightMap:
     """The map of a convolution that is linear in ``inner``; U is read here, and not again."""
     U = predict.symmetry(inner)
     if isinstance(U, KroneckerSymmetry):
@@ -76,7 +76,7 @@ def spread_of(predict: ConvolutionPredictor, inner: Params) -> Spread:
     return _Dense(predict, inner)
 
 
-class _Dense(Spread):
+class _Dense(WeightMap):
     """B whole; its own dependence on parameters, and that of M_0, are left to autograd."""
 
     def __init__(self, predict: ConvolutionPredictor, inner: Params) -> None:
@@ -87,15 +87,15 @@ class _Dense(Spread):
         self._shape = offset.shape
         self.offset = offset.mT
 
-    def directions(self, theta: Tensor) -> Forth:
-        return Forth(theta, None, (theta @ self._B).view(-1, *self._shape).mT)
+    def weights(self, theta: Tensor) -> Weights:
+        return Weights(theta, None, (theta @ self._B).view(-1, *self._shape).mT)
 
-    def gather(self, Gt: Tensor) -> Back:
-        return Back(Gt, None, Gt.mT.flatten(1) @ self._B.mT)
+    def pull(self, Gt: Tensor) -> WeightGradients:
+        return WeightGradients(Gt, None, Gt.mT.flatten(1) @ self._B.mT)
 
-    def pull_back(self, uses: list[tuple[Forth, Back]], by_offset: Tensor) -> Params:
-        theta = torch.cat([forth.theta for forth, _ in uses])
-        G = torch.cat([back.Gt.mT.flatten(1) for _, back in uses])
+    def pull_back(self, uses: list[tuple[Weights, WeightGradients]], by_offset: Tensor) -> Params:
+        theta = torch.cat([weights.theta for weights, _ in uses])
+        G = torch.cat([pulled.Gt.mT.flatten(1) for _, pulled in uses])
         by_made = (theta.mT @ G, by_offset.mT)
         made = [(t, by) for t, by in zip(self._made, by_made, strict=True) if t.requires_grad]
         if not made:
@@ -106,7 +106,7 @@ class _Dense(Spread):
         return {name: g for name, g in zip(self._others, found, strict=True) if g is not None}
 
 
-class _Kronecker(Spread):
+class _Kronecker(WeightMap):
     """``M = U_out V R^T`` with ``R = U_in (x) U_space [p, r]``, V ``[k, r]``."""
 
     offset = None
@@ -116,30 +116,30 @@ class _Kronecker(Spread):
         self._out, self._in, self._space = (factor.detach().double() for factor in U.factors)
         self._R = torch.kron(self._in, self._space)
 
-    def directions(self, theta: Tensor) -> Forth:
+    def weights(self, theta: Tensor) -> Weights:
         k, (p, r) = self._out.shape[1], self._R.shape
         half = (theta.view(-1, r) @ self._R.mT).view(-1, k, p).mT.contiguous()
-        return Forth(theta, half, (half.view(-1, k) @ self._out.mT).view(-1, p, self._out.shape[0]))
+        return Weights(theta, half, (half.view(-1, k) @ self._out.mT).view(-1, p, self._out.shape[0]))
 
-    def gather(self, Gt: Tensor) -> Back:
+    def pull(self, Gt: Tensor) -> WeightGradients:
         (m, k), p = self._out.shape, len(self._R)
         half = (Gt.reshape(-1, m) @ self._out).view(-1, p, k).mT.contiguous()
-        return Back(Gt, half, (half.view(-1, p) @ self._R).view(len(Gt), -1))
+        return WeightGradients(Gt, half, (half.view(-1, p) @ self._R).view(len(Gt), -1))
 
-    def pull_back(self, uses: list[tuple[Forth, Back]], by_offset: Tensor) -> Params:
+    def pull_back(self, uses: list[tuple[Weights, WeightGradients]], by_offset: Tensor) -> Params:
         if not self._learned:
             return {}
         (m, k), (p, r) = self._out.shape, self._R.shape
-        G, forth_half = (
+        G, weight_half = (
             _rows(parts, n) for parts, n in (([b.Gt for _, b in uses], m), ([f.half for f, _ in uses], k))
         )
-        V, back_half = (
+        V, gradient_half = (
             _rows(parts, n) for parts, n in (([f.theta for f, _ in uses], r), ([b.half for _, b in uses], p))
         )
         (a, b), (s, t) = self._in.shape, self._space.shape
-        by_R = (back_half.mT @ V).view(a, s, b, t).transpose(1, 2).reshape(a * b, s * t)
+        by_R = (gradient_half.mT @ V).view(a, s, b, t).transpose(1, 2).reshape(a * b, s * t)
         by_in, by_space = by_R @ self._space.reshape(-1), self._in.reshape(-1) @ by_R
-        found = (G.mT @ forth_half, by_in.view(a, b), by_space.view(s, t))
+        found = (G.mT @ weight_half, by_in.view(a, b), by_space.view(s, t))
         return {f"{SYMMETRY}.U{i + 1}": g for i, g in enumerate(found)}
 
 

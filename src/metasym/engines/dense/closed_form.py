@@ -17,8 +17,6 @@ and one for its gradient; and the same again for the query inputs (or three, whe
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,12 +52,10 @@ def closed_gradient(
     first_order: bool,
     query_first: str,
     total_tasks: int,
-    compiled: bool = False,
 ) -> tuple[OuterLoss, Layer]:
     """The losses, and the gradient of ``sum(query losses) / total_tasks`` by everything in ``layer``.
 
-    What autograd would make of :func:`closed_loss`, without its bookkeeping. ``compiled``: by torch.compile, if
-    that is possible on this machine.
+    What autograd would make of :func:`closed_loss`, without its bookkeeping.
     """
     U, v, bias, rates_U, rates_v = (t if t is None else t.detach() for t in layer)
     assert U is not None
@@ -67,14 +63,6 @@ def closed_gradient(
     assert rates_v is not None
     bare, learned = Layer(U, v, bias, rates_U, rates_v), layer.U.requires_grad
     input_first, weight = query_first == "input", 1.0 / total_tasks
-    if compiled:
-        function = _compiled()
-        try:
-            return function(bare, support, query, first_order, input_first, weight, learned)
-        except Exception as error:
-            # Without a C++ compiler torch raises one of its own errors, another in every version.
-            if isinstance(error, torch.OutOfMemoryError) or "torch._" not in type(error).__module__:
-                raise
     if input_first and rates_U is None and can_step(U):
         return _fused(bare, support, query, first_order, weight, learned)
     return _gradient(bare, support, query, first_order, input_first, weight, learned)
@@ -111,11 +99,6 @@ def _gradient(
     losses, trail = _unroll(layer, support, query, first_order, input_first)
     by_loss = torch.full_like(losses.query, weight)
     return losses, _pull_back(trail, by_loss, U=learned, bias=layer.bias is not None)
-
-
-@functools.cache
-def _compiled() -> Callable[..., tuple[OuterLoss, Layer]]:
-    return torch.compile(_gradient, dynamic=False)
 
 
 class _Unrolled(torch.autograd.Function):

@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 from torch import Tensor, nn
 
+from metasym.adaptation.functional import check_shapes
 from metasym.engines.dense.contraction import DenseLayer, dense_layer, last_dense_layer
 from metasym.engines.dense.joint import is_joint
-from metasym.types import Batch, Episode
+from metasym.types import Batch, Episode, MetasymError
 
 
 class Layer(NamedTuple):
@@ -34,15 +35,14 @@ def find_layer(model: nn.Module, inner: list[str]) -> DenseLayer | None:
     return None if layer is None or layer.head is not None else layer
 
 
-def flat_rows(episodes: Episode, layer: DenseLayer) -> tuple[Batch, Batch] | None:
-    """Support and query as ``x [tasks, rows, n]`` and ``y [tasks, rows, m]``; None for data that do not fit."""
+def flat_rows(episodes: Episode, layer: DenseLayer) -> tuple[Batch, Batch]:
+    """Support and query as ``x [tasks, rows, n]`` and ``y [tasks, rows, m]``; an error for shapes that do not fit."""
     found = []
     for x, y in episodes[:2]:
-        fits = x.shape[:-1] == y.shape[:-1] and (x.shape[-1], y.shape[-1]) == (layer.inputs, layer.outputs)
-        if not fits or not x.dtype == y.dtype == layer.U.dtype or x.requires_grad or y.requires_grad:
-            return None
-        tasks = len(x)
-        found.append(Batch(x.reshape(tasks, -1, layer.inputs), y.reshape(tasks, -1, layer.outputs)))
+        check_shapes((*x.shape[1:-1], layer.outputs), y[0])
+        if x.shape[-1] != layer.inputs:
+            raise MetasymError(f"expected {layer.inputs} inputs an example, found {x.shape[-1]}")
+        found.append(Batch(x.reshape(len(x), -1, layer.inputs), y.reshape(len(y), -1, layer.outputs)))
     return found[0], found[1]
 
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from metasym.adaptation.functional import measure
+from metasym.adaptation.functional import measure, parameters_of
 from metasym.engines import kernels
 from metasym.engines.kernels.first_layer import First
 from metasym.engines.layerwise.convolving import Convolution, first_pair, run_first_pair
@@ -186,13 +186,13 @@ class Chain:
     def _shapes(self, inputs: tuple[int, ...]) -> list[torch.Size]:
         """Of each stage's output, from a run with two examples of zeros; remembered."""
         if inputs not in self._seen:
-            params = {n: torch.ones(s) for n, s in zip(self.names, self.shapes, strict=True)}
             shapes = []
-            with (
-                torch.no_grad(),
-                torch.random.fork_rng(devices=[]),
-            ):  # random layers draw nothing of the run's
-                h = _enter(torch.zeros(2, *inputs))
+            # Random layers draw nothing of the run's. In the model's own type, as its buffers are.
+            with torch.no_grad(), torch.random.fork_rng(devices=[]):
+                own = parameters_of(self._weights.model)
+                params = {name: torch.ones_like(p) for name, p in self.effective(own).items()}
+                like = next(iter(params.values()))
+                h = _enter(torch.zeros(2, *inputs, dtype=like.dtype, device=like.device))
                 for stage in self.stages:
                     h = stage.forward(h, params, graph=False).y
                     shapes.append(h.shape)

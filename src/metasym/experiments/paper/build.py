@@ -116,6 +116,7 @@ def learner_of(experiment: Experiment, model: nn.Module, train_tasks: int) -> Le
             seed=int(mix(recipe.seed, _START, 1)),
             map=recipe.map,
             chunk_size=recipe.chunk_size,
+            paths=recipe.paths,
         )
     loss = F.cross_entropy if experiment.has_classes else F.mse_loss
     if experiment.method == "protonet":
