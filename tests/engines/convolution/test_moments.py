@@ -9,88 +9,26 @@ from torch import nn
 
 import metasym as ms
 from metasym.adaptation.functional import parameters_of
-from metasym.engines.convolution.moments import ConvolutionPredictor, convolution_predictor
-from metasym.learners import MAML, MSR, GradientLearner, MSRJoint
+from metasym.engines.convolution.moments import convolution_predictor
+from metasym.learners import MAML
 from metasym.types import Batch, Episode
-from tests.plain_path import Opaque, assert_same_learning
-
-
-def layer(kind: str) -> nn.Module:
-    torch.manual_seed(0)
-    options = {
-        "plain": {"bias": False},
-        "bias": {},
-        "odd": {"stride": 2, "padding": (1, 2), "dilation": (1, 2)},
-        "dense": {"bias": False},
-        "kronecker": {},
-        "factors": {"bias": False},
-        "frozen": {"bias": False},
-    }[kind]
-    model = nn.Conv2d(2, 4, 3, **options).double()
-    if kind == "dense":
-        ms.reparameterize(model, "dense", filter_size=5, std=0.3, filter_std=0.5)
-    elif kind == "kronecker":
-        ms.reparameterize(model)
-    elif kind == "factors":
-        shapes = ((4, 3), (2, 2), (9, 5))
-        factors = [torch.randn(shape, dtype=torch.float64) / 2 for shape in shapes]
-        ms.reparameterize(model, lambda n, m: ms.KroneckerSymmetry(m.weight.shape, factors=factors))
-    elif kind == "frozen":
-        U = torch.linalg.qr(torch.randn(72, 6, dtype=torch.float64)).Q
-        ms.reparameterize(model, lambda n, m: ms.DenseSymmetry(m.weight.shape, U=U, learnable=False))
-    return model
-
-
-def episodes(model: nn.Module, size: int = 7) -> Episode:
-    g = torch.Generator().manual_seed(1)
-
-    def batch(n: int) -> Batch:
-        x = torch.randn(3, n, 2, size, size, generator=g, dtype=torch.float64)
-        with torch.no_grad():
-            shape = model(x[0]).shape
-        return Batch(x, torch.randn(3, *shape, generator=g, dtype=torch.float64))
-
-    return Episode(batch(1), batch(2), torch.arange(3))
-
-
-METHODS: list[tuple[type[GradientLearner], str]] = [
-    (MAML, "plain"),
-    (MAML, "bias"),
-    (MAML, "odd"),
-    (MAML, "frozen"),
-    (MSR, "dense"),
-    (MSR, "kronecker"),
-    (MSR, "factors"),
-    (MSRJoint, "dense"),
-    (MSRJoint, "kronecker"),
-]
-
-
-@pytest.mark.parametrize(
-    ("method", "kind", "solver"),
-    [(m, k, s) for m, k in METHODS for s in ("sgd", "ridge", "cg") if m is not MSRJoint or s == "sgd"],
-)
-def test_moments_are_the_plain_path(method: type[GradientLearner], kind: str, solver: str) -> None:
-    options = {"inner_steps": 2, "inner_lr": 0.1, "solver": solver, "penalty": 1e-2}
-    fast = method(layer(kind), F.mse_loss, paths="engine=mapped", **options)
-    plain = method(Opaque(layer(kind)), F.mse_loss, **options)
-    data = episodes(layer(kind))
-    assert_same_learning(fast, plain, data, ConvolutionPredictor)
+from tests.engines.engine_models import convolution, images_to_images
+from tests.plain_path import Opaque
 
 
 def test_another_loss_takes_the_plain_path() -> None:
-    fast, plain = MAML(layer("bias"), F.l1_loss), MAML(Opaque(layer("bias")), F.l1_loss)
-    data = episodes(layer("bias"))
+    fast, plain = MAML(convolution("bias"), F.l1_loss), MAML(Opaque(convolution("bias")), F.l1_loss)
+    data = images_to_images(convolution("bias"))
     torch.testing.assert_close(fast.outer_loss(data).query, plain.outer_loss(data).query)
 
 
 def test_small_images_take_the_plain_path() -> None:
-    model = layer("plain")
+    model = convolution("plain")
     predictor = convolution_predictor(model, parameters_of(model), ["weight"])
     assert predictor is not None
-    assert predictor.pays(torch.zeros(1, 2, 7, 7))
-    assert not predictor.pays(torch.zeros(1, 2, 5, 5))  # 9 patches of 18 entries
-    data = episodes(model, size=4)
+    assert predictor.pays((1, 2, 7, 7))
+    assert not predictor.pays((1, 2, 5, 5))  # 9 patches of 18 entries
+    data = images_to_images(model, size=4)
     torch.testing.assert_close(
         MAML(model, F.mse_loss).outer_loss(data).query, MAML(Opaque(model), F.mse_loss).outer_loss(data).query
     )

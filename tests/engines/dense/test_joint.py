@@ -1,47 +1,35 @@
-"""MSR-Joint by outer products equals MSR-Joint by copies of U."""
+"""MSR-Joint by outer products: what is adapted and predicted, and when (``test_contract.py`` has its numbers)."""
 
 from __future__ import annotations
 
 import pytest
 import torch
-import torch.nn.functional as F
-from torch import nn
 
-import metasym as ms
-from metasym.adaptation.functional import ModelPredictor
+from metasym.adaptation.functional import ModelPredictor, parameters_of
 from metasym.engines.dense.joint import JointPredictor
+from metasym.engines.reference import predictor
 from metasym.learners import MSRJoint
 from metasym.types import Batch
-from tests.plain_path import Opaque, assert_same_learning
-
-from .test_contraction import episodes
-
-
-def layer(bias: bool = False) -> nn.Module:
-    torch.manual_seed(0)
-    model = nn.Linear(5, 4, bias=bias).double()
-    return ms.reparameterize(model, "dense", filter_size=6, std=0.5, filter_std=0.5)
+from tests.engines.engine_models import dense_layer, rows
+from tests.plain_path import Opaque
 
 
-@pytest.mark.parametrize("first_order", [False, True])
-@pytest.mark.parametrize("step_sizes", ["fixed", "layer", "layer-step"])
 @pytest.mark.parametrize("steps", [0, 1, 3])
-@pytest.mark.parametrize(("support", "query"), [(1, 1), (3, 4)])
-def test_outer_products_are_copies(
-    support: int, query: int, steps: int, step_sizes: str, first_order: bool
-) -> None:
-    options = {"inner_steps": steps, "inner_lr": 0.1, "step_sizes": step_sizes, "first_order": first_order}
-    fast = MSRJoint(layer(), F.mse_loss, paths="engine=mapped", **options)
-    plain = MSRJoint(Opaque(layer()), F.mse_loss, **options)
-    data = episodes(5, support, query)
-    assert_same_learning(fast, plain, data, JointPredictor, inner_steps=5)
-    one = Batch(data.support.x[0], data.support.y[0])
-    torch.testing.assert_close(fast.predict(one, data.query.x[0]), plain.predict(one, data.query.x[0]))
-    adapted = fast.adapt(one)
-    torch.testing.assert_close(adapted(data.query.x[0]).detach(), plain.predict(one, data.query.x[0]))
+def test_one_task_is_adapted_with_u_and_v_as_the_model_has_them(steps: int) -> None:
+    options = {"inner_steps": steps, "inner_lr": 0.1}
+    fast, plain = MSRJoint(dense_layer(), **options), MSRJoint(Opaque(dense_layer()), **options)
+    data = rows(5, 3, 4)
+    one, x = Batch(data.support.x[0], data.support.y[0]), data.query.x[0]
+    assert set(fast.adapted_parameters(one)) == set(fast.inner_names)
+    torch.testing.assert_close(fast.predict(one, x), plain.predict(one, x))
+    torch.testing.assert_close(fast.adapt(one)(x).detach(), plain.predict(one, x))
 
 
-def test_other_cases_take_the_plain_path() -> None:
-    assert type(MSRJoint(layer(), F.mse_loss, step_sizes="parameter")._bind()[0]) is ModelPredictor
-    assert type(MSRJoint(layer(bias=True), F.mse_loss)._bind()[0]) is ModelPredictor  # the bias adapts too
-    assert isinstance(MSRJoint(layer(bias=True), F.mse_loss, adapt_only="param*")._bind()[0], JointPredictor)
+def test_other_cases_are_predicted_by_the_model() -> None:
+    def kind(learner: MSRJoint) -> type:
+        return type(predictor(learner._description(), parameters_of(learner.model)))
+
+    assert kind(MSRJoint(dense_layer())) is JointPredictor
+    assert kind(MSRJoint(dense_layer(), step_sizes="parameter")) is ModelPredictor
+    assert kind(MSRJoint(dense_layer(bias=True))) is ModelPredictor  # the bias adapts too
+    assert kind(MSRJoint(dense_layer(bias=True), adapt_only="param*")) is JointPredictor
