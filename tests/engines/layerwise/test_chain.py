@@ -170,7 +170,7 @@ def test_prototypes_have_no_closed_form_and_a_map_that_is_asked_for_is_taken() -
 
 
 def test_device_and_precision_are_asked() -> None:
-    """What the plan says is what runs: on a GPU or in mixed precision there is no chain, and forcing it is an error."""
+    """What the plan says is what runs: on a GPU or in mixed precision there is no chain; forcing it is an error."""
     data = labelled_images(dtype=torch.float32)
     learner = MAML(network("plain", None).float(), F.cross_entropy)
     insisting = MAML(network("plain", None).float(), F.cross_entropy, paths="engine=chain")
