@@ -7,8 +7,13 @@ import random
 import numpy as np
 import pytest
 import torch
+from torch import nn
 from torch.optim import SGD, Adam, AdamW, RMSprop, lr_scheduler
 
+import metasym as ms
+from metasym.engines.plan import Choice
+from metasym.learners import MSR
+from metasym.training.checkpoint import CURRENT, read_training
 from metasym.training.loop import train
 from metasym.types import MetasymError
 from tests.training.toy_learner import Lines, bits, learner, reproducible
@@ -140,3 +145,26 @@ def test_resume_without_a_checkpoint_starts_afresh(tmp_path):
 def test_an_optimizer_that_needs_a_closure_is_refused():
     with pytest.raises(MetasymError, match="LBFGS"):
         train(learner(), Lines(), outer_steps=2, optimizer=torch.optim.LBFGS, **OPTIONS)
+
+
+def test_resuming_with_another_engine_says_so_in_one_line(tmp_path, caplog):
+    """The checkpoint holds which engine and kernels ran; the bits may differ, and nobody would know."""
+
+    def layer(**options):
+        torch.manual_seed(0)
+        model = ms.reparameterize(nn.Linear(3, 1, bias=False), "dense", filter_size=2)
+        return MSR(model, inner_steps=1, **options)
+
+    list(train(layer(), Lines(), outer_steps=2, out=tmp_path, **OPTIONS))
+    stored = read_training(tmp_path / CURRENT)
+    assert stored["computed_by"]["engine"] == "closed"
+    list(train(layer(), Lines(), outer_steps=3, out=tmp_path, resume=True, **OPTIONS))
+    assert not caplog.records
+    with pytest.MonkeyPatch.context() as patch:
+        mapped = Choice("engine", "mapped", "as if the estimates were others")
+        patch.setattr("metasym.engines.select.choose", lambda *_: mapped)
+        list(train(layer(), Lines(), outer_steps=4, out=tmp_path, resume=True, **OPTIONS))
+    (record,) = caplog.records
+    said = record.getMessage()
+    assert said.startswith("metasym: resumed at step 3 with engine mapped instead of closed")
+    assert "\n" not in said

@@ -15,6 +15,7 @@ from pathlib import Path
 import metasym
 from metasym.cli import angles, data, demo, experiments, inspect, learn, report
 from metasym.cli.common import Parser
+from metasym.cli.freed_memory import keep_freed_memory
 from metasym.types import MetasymError
 
 _GOES_ON = {
@@ -25,6 +26,9 @@ _GOES_ON = {
 }
 """What to do after an interrupt, by command; nothing where there is nothing to go on with."""
 
+_TRAINING = ("angles", "demo", "learn", "reproduce", "run")
+"""Commands whose steps use the same large buffers again and again."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
@@ -34,6 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = argparse.Namespace(part=None)
     try:
         options = _parser().parse_args(arguments)
+        if options.part in _TRAINING:
+            keep_freed_memory()
         options.command(options)
         sys.stdout.flush()
     except MetasymError as error:

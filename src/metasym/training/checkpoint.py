@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypedDict, TypeVar
+from typing import Any, NotRequired, TypedDict, TypeVar
 
 from torch import Tensor
 
@@ -68,6 +68,8 @@ class TrainingFile(LearnerFile):
     scheduler: dict[str, Any] | None
     best: BestFile | None
     random: list[RandomFile]
+    computed_by: NotRequired[dict[str, str]]
+    """Which engine and kernels took the steps; files of before do not say."""
 
 
 def read_training(path: Path) -> dict[str, Any]:

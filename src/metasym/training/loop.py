@@ -20,7 +20,6 @@ from metasym.training.checkpoint import Checkpoints, training_state
 from metasym.training.distributed import LostRankError, connect, pick_device
 from metasym.training.evaluation import device_of, resolve_metric
 from metasym.training.guard import NonFiniteError
-from metasym.training.memory import SMALL, keep_freed_memory
 from metasym.training.metrics import NAME, MetricsFile, cut_back
 from metasym.training.outer_step import (
     HeldOut,
@@ -153,7 +152,6 @@ def _run(
     tensorboard: bool,
 ) -> Generator[Record, None, None]:
     """Drive the loop: files, progress and signals around its steps."""
-    keep_freed_memory(SMALL)
     ranks = loop.ranks
     checkpoints = None if folder is None else Checkpoints(folder)
     metrics: MetricsFile | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import logging
 import math
 import time
 from collections.abc import Callable, Iterable
@@ -25,11 +26,12 @@ from metasym.training.fitting_state import check_alike, check_optimizer, fitting
 from metasym.training.guard import NonFiniteError, guarded_gradient
 from metasym.training.randomness import random_state, restore_random_state, validation_seed
 from metasym.training.signals import SIGNALS
-from metasym.types import MetasymError, Params, Record, Tasks
+from metasym.types import Episode, MetasymError, Params, Record, Tasks
 
 OptimizerFactory = Callable[[Iterable[nn.Parameter]], Optimizer]
 SchedulerFactory = Callable[[Optimizer], LRScheduler]
 Kind = TypeVar("Kind")
+_LOG = logging.getLogger(__name__)
 
 _PROGRESS = frozenset(
     ("last_epoch", "_step_count", "_last_lr", "best", "num_bad_epochs", "cooldown_counter", "T_cur", "T_i")
@@ -130,6 +132,10 @@ class OuterLoop:
     ranks: Ranks
     step: int = 0
     best: Best | None = None
+    computed_by: dict[str, str] = field(default_factory=dict)
+    """Which engine and kernels took the steps so far: what their last bits depend on."""
+    _asked: bool = False
+    """Whether that is known of this process."""
     _restored: str | None = None
     """The checkpoint that no step has been taken from yet."""
     _parameters: Params = field(init=False)
@@ -147,6 +153,7 @@ class OuterLoop:
         ids, found = self._supply.at(step)
         episodes = found.to(self.device)
         with self._precision(), explained(episodes, f"step {step}"):
+            self._note_engine(episodes)
             result = guarded_gradient(self.learner, episodes, ids, self.ranks, step=step, skip=self.skip)
         self._descend(result.gradient, result.norm)
         self.step = step
@@ -188,6 +195,7 @@ class OuterLoop:
             "scheduler": None if self.scheduler is None else self.scheduler.state_dict(),
             "best": None if self.best is None else self.best._asdict(),
             "random": self.ranks.gather(random_state(self.device)),
+            "computed_by": self.computed_by,
         }
 
     def check(self, state: dict[str, Any], name: str) -> None:
@@ -225,6 +233,7 @@ class OuterLoop:
         best = state["best"] if self.keep_best else None
         self.best = None if best is None else Best(best["value"], best["step"], best["state"])
         self.step = state["step"]
+        self.computed_by = state.get("computed_by", {})
         if self.ranks.rank < len(state["random"]):
             with fitting(name, "random"):
                 restore_random_state(state["random"][self.ranks.rank], self.device)
@@ -267,6 +276,24 @@ class OuterLoop:
             },
             "autocast": self.autocast,
         }
+
+    def _note_engine(self, episodes: Episode) -> None:
+        """Once in a process: keep what computes the steps, and say so where another took those before."""
+        if self._asked:
+            return
+        before, now = self.computed_by, self.learner.computed_by(episodes)
+        self.computed_by, self._asked = now, True
+        if before and before != now and self.ranks.main:
+            changes = ", ".join(
+                f"{name} {now.get(name, 'none')} instead of {before.get(name, 'none')}"
+                for name in dict.fromkeys((*before, *now))
+                if before.get(name) != now.get(name)
+            )
+            _LOG.warning(
+                "metasym: resumed at step %d with %s: the last digits may differ from an undisturbed run's",
+                self.step,
+                changes,
+            )
 
     def _precision(self) -> contextlib.AbstractContextManager[Any]:
         if not self.autocast and not torch.is_autocast_enabled(self.device.type):

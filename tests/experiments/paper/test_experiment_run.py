@@ -13,13 +13,14 @@ import numpy as np
 import pytest
 import torch
 
-from metasym.experiments.paper import find, run
+from metasym.experiments.paper import experiment_run, find, run
 from metasym.experiments.paper.experiment_run import command, flags, load_run
 from metasym.experiments.paper.whole_tables import reproduce
 from metasym.experiments.result_files import read_result
 from metasym.storage.json_files import write_json
 from metasym.symmetry.reparam import symmetries
 from metasym.tasks.sampling import sample
+from metasym.training.checkpoint import CURRENT, read_training
 from metasym.training.loop import train
 from metasym.types import Batch, MetasymError
 
@@ -306,6 +307,45 @@ def test_a_first_stage_with_a_solver_of_its_own_leaves_equal_directions_for_grad
     assert torch.allclose(strengths, torch.full_like(strengths, 48**0.5), rtol=1e-4)
     inside = torch.linalg.qr(symmetry.matrix().detach().double()).Q.T @ problem.true_basis
     assert float(torch.linalg.svdvals(inside).median()) > 0.9  # exact solves find the space in few steps
+
+
+def test_the_plan_that_is_written_down_is_that_of_the_learner_that_the_first_stage_left(
+    tmp_path, monkeypatch
+):
+    first = experiment_run._find
+
+    def found(*arguments):
+        model = first(*arguments)
+        model.register_forward_hook(
+            lambda module, inputs, output: output
+        )  # no closed form knows what hooks do
+        return model
+
+    changes = {"outer_steps": 1, "find_steps": 1, "train_tasks": 8, "test_tasks": 2, "image_size": 6}
+    experiment = find("rotation/rot45-flip/msr-conv", "best", tasks_per_step=2, **changes)
+    plain = run(experiment, tmp_path / "plain", progress="silent")
+    assert plain["config"]["paths"]["engine"]["way"] == "closed"
+    monkeypatch.setattr(experiment_run, "_find", found)
+    said = []
+    result = run(experiment, tmp_path / "hooked", progress="silent", note=said.append)
+    assert result["config"]["paths"]["engine"]["way"] == "mapped"
+    assert said[0].startswith("engine: mapped (not one plain convolution")
+    assert read_training(tmp_path / "hooked" / CURRENT)["computed_by"]["engine"] == "mapped"
+
+
+def test_mixed_precision_is_in_the_plan_that_is_written_down(tmp_path):
+    """bfloat16 has no closed form: the plan says what runs, and the checkpoint too."""
+    result = run(quick(autocast="bfloat16"), tmp_path, progress="silent")
+    assert result["config"]["paths"]["engine"] == {
+        "way": "mapped",
+        "why": "mixed precision",
+        "milliseconds": {},
+    }
+    assert read_training(tmp_path / CURRENT)["computed_by"]["engine"] == "mapped"
+    with pytest.raises(
+        MetasymError, match="expected engine=mapped here .mixed precision., found engine=closed"
+    ):
+        run(quick(autocast="bfloat16", paths="engine=closed"), tmp_path / "other", progress="silent")
 
 
 def test_the_command_of_a_result_is_the_command_that_makes_it():

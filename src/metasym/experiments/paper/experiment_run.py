@@ -16,7 +16,8 @@ import torch
 from torch import nn
 
 import metasym
-from metasym.engines.plan import Sizes, as_dict
+from metasym.engines.description import Setting
+from metasym.engines.plan import as_dict
 from metasym.experiments.inner_lrs import inner_lrs
 from metasym.experiments.machine import commit, one_line, threads
 from metasym.experiments.paper.build import AnyProblem, build_learner, build_problem
@@ -39,7 +40,6 @@ from metasym.tasks.subset import hold_out
 from metasym.training.checkpoint import CURRENT, load
 from metasym.training.distributed import Ranks, connect, pick_device
 from metasym.training.loop import train
-from metasym.training.memory import LARGE, keep_freed_memory
 from metasym.training.progress import ProgressChoice
 from metasym.training.settings import Validation
 from metasym.types import Tasks
@@ -69,7 +69,6 @@ def run(
     found = ranks.on_main(lambda: _finished(experiment, folder))
     if found is not None:
         return found
-    keep_freed_memory(LARGE)
     with one_line(folder), threads(experiment.recipe.threads):
         return _run(experiment, folder, ranks, resume, progress, note)
 
@@ -142,20 +141,26 @@ def _run(
     problem = build_problem(experiment)
     tasks, held_out = _training_tasks(experiment, problem)
     learner = build_learner(experiment, problem, len(tasks))
-    plan = learner.plan(Sizes.of(sample(tasks, torch.tensor([0]), 0), min(recipe.tasks_per_step, len(tasks))))
-    config = {**experiment.as_dict(), "learner": learner.describe(), "paths": as_dict(plan)}
-    for choice in plan:
-        note(str(choice))
+    config = {**experiment.as_dict(), "learner": learner.describe()}
 
     def write_config() -> None:
         write_json(folder / CONFIG, config)
 
-    # The folder of another run is refused by train, and stays as it was.
-    if not ranks.on_main((folder / CURRENT).exists):
-        ranks.on_main(write_config)
+    def begin() -> None:
+        # The folder of another run is refused by train, and stays as it was.
+        if not (folder / CURRENT).exists():
+            write_config()
+
     if recipe.find_steps:
+        ranks.on_main(begin)
         found = _find(experiment, problem, tasks, folder, resume, progress)
         learner = build_learner(experiment, problem, len(tasks), found)
+    # Only now: the first stage may have left another model.
+    plan = learner.plan(_setting(experiment, tasks))
+    config["paths"] = as_dict(plan)
+    for choice in plan:
+        note(str(choice))
+    ranks.on_main(begin)
     records = train(
         learner,
         tasks,
@@ -229,6 +234,17 @@ def _validation(experiment: Experiment, held_out: Tasks) -> Validation:
     """Table 3 tests what the last step leaves; all others test the best."""
     every, classes = experiment.recipe.validate_every, experiment.has_classes
     return Validation(held_out, every, metric="accuracy" if classes else "loss", keep_best=not classes)
+
+
+def _setting(experiment: Experiment, tasks: Tasks) -> Setting:
+    """Where, in what precision and at what sizes the steps of a run are computed."""
+    recipe = experiment.recipe
+    return Setting.of(
+        sample(tasks, torch.tensor([0]), 0),
+        tasks=min(recipe.tasks_per_step, len(tasks)),
+        device=recipe.device,
+        autocast=outer_autocast(recipe) is not None,
+    )
 
 
 def _find(
