@@ -23,6 +23,7 @@ MAY_IMPORT = {
     "nn": "types",
     "models": "types groups symmetry nn",
     "tasks": "types storage groups models",
+    "diagnosis": "types tasks",
     "adaptation": "types",
     "evidence": "types",
     "engines": "types symmetry nn adaptation",
@@ -31,10 +32,11 @@ MAY_IMPORT = {
     "training": "types storage symmetry tasks adaptation learners",
     "inspection": "types storage groups symmetry adaptation learners",
     "certification": "types groups evidence inspection",
-    "experiments": "types storage groups symmetry nn models tasks adaptation evidence engines learners training "
-    "inspection certification",
-    "report": "types storage groups symmetry models tasks learners training inspection certification experiments",
-    "cli": "types storage groups symmetry models tasks learners testing training inspection certification "
+    "experiments": "types storage groups symmetry nn models tasks diagnosis adaptation evidence engines learners "
+    "training inspection certification",
+    "report": "types storage groups symmetry models tasks diagnosis learners training inspection certification "
+    "experiments",
+    "cli": "types storage groups symmetry models tasks diagnosis learners testing training inspection certification "
     "experiments report",
 }
 """For each room, the rooms it may import. ``__init__`` and ``__main__`` open the doors of all."""

@@ -132,4 +132,6 @@ class Score:
     """How many tasks scored NaN or infinity; they are in ``per_task`` and make ``mean`` say so."""
 
     def __str__(self) -> str:
+        if len(self.per_task) == 1:
+            return f"{self.metric} {self.mean:.4f} (one task: no interval)"
         return f"{self.metric} {self.mean:.4f} +- {self.ci95:.4f} ({len(self.per_task)} tasks)"

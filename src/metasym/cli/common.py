@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import math
 import sys
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
@@ -76,6 +77,11 @@ def console() -> Any:
     from rich.console import Console
 
     return Console(width=None if sys.stdout.isatty() else 140)
+
+
+def interval(mean: float, ci95: float) -> str:
+    """A score with its interval; of a single task there is none."""
+    return f"{mean:.4g} ± {ci95:.2g}" if math.isfinite(ci95) else f"{mean:.4g}"
 
 
 def say(text: str) -> None:

@@ -8,9 +8,10 @@ import typing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from metasym.cli.common import PROGRESS, Commands, console, say
+from metasym.cli.common import PROGRESS, Commands, console, interval, say
 
 if TYPE_CHECKING:
+    from metasym.diagnosis.findings import Diagnosis
     from metasym.experiments.own_tasks.learn import Learned
     from metasym.experiments.own_tasks.options import Choices, Reason
     from metasym.tasks.task_file import TaskFile
@@ -102,7 +103,7 @@ def _learn(options: argparse.Namespace) -> None:
     _summary(found)
 
 
-def _explain(file: TaskFile, reasons: list[Reason]) -> None:
+def _explain(file: TaskFile, diagnosis: Diagnosis, reasons: list[Reason]) -> None:
     from rich.table import Table
 
     kind = f"classification into {file.classes} classes" if file.classes else "regression"
@@ -120,6 +121,8 @@ def _explain(file: TaskFile, reasons: list[Reason]) -> None:
             _line(out, f"  {what}: {', '.join(names[:_SHOWN])}{more}")
     if file.dropped:
         _line(out, f"  left out: {file.dropped} tasks with a single example")
+    for finding in diagnosis.findings:
+        _line(out, f"  {finding.severity}: {finding.sentence}.")
     table = Table(show_header=True, title="Chosen", title_justify="left")
     for column in ("what", "choice", "flag to change it"):
         table.add_column(column)
@@ -136,6 +139,8 @@ def _shape(array: Any) -> str:
 
 def _summary(found: Learned) -> None:
     from rich.table import Table
+
+    from metasym.experiments.own_tasks.judgement import judgement
 
     out, metric = console(), found.msr["metric"]
     better = "lower" if metric == "mse" else "higher"
@@ -154,19 +159,21 @@ def _summary(found: Learned) -> None:
         if result is None:
             continue
         cells = [result["by_support"][count] for count in counts]
-        table.add_row(label, *(f"{c['mean']:.4g} ± {c['ci95']:.2g}" for c in cells))
+        table.add_row(label, *(interval(c["mean"], c["ci95"]) for c in cells))
     out.print(table, highlight=False, markup=False)
     if metric == "mse":
-        _line(out, f"Predicting 0 would give {found.msr['target_mean_square']:.4g}.")
+        _line(out, f"Predicting the mean would give {found.msr['mean_prediction']:.4g}.")
+        if found.choices.layout.y_columns:
+            _line(out, "All errors are of outputs divided by their scales, as told above.")
     for layer in found.report:
-        _line(out, f"Found in {layer.name or 'the layer'}: {layer.verdict}.")
+        _line(out, f"In {layer.name or 'the layer'}: {layer.verdict}.")
         for note in layer.notes:
             _line(out, f"  note: {note}")
     if found.msr.get("completed"):
         _line(out, _given_back(found.msr["completed"]))
     if found.maml is not None:
         read = any(layer.group is not None or layer.partial for layer in found.report)
-        _line(out, _judgement(found.msr, found.maml, "The symmetry" if read else "The learned U"))
+        _line(out, judgement(found.msr, found.maml, "The symmetry" if read else "The learned U"))
     folder = found.folder
     seconds = found.msr["seconds"] + (0 if found.maml is None else found.maml["seconds"])
     _line(
@@ -189,16 +196,6 @@ def _given_back(given: dict[str, Any]) -> str:
         f"{how}. The validation error goes {few} (from {given['support']} support examples), "
         f"{many} (from {given['train_support']})."
     )
-
-
-def _judgement(a: dict[str, Any], b: dict[str, Any], what: str) -> str:
-    """Whether ``what`` was learned (a) paid, beside the plain network (b): by the intervals, not the means alone."""
-    low, high = (a, b) if a["metric"] == "mse" else (b, a)
-    if low["mean"] + low["ci95"] < high["mean"] - high["ci95"]:
-        return f"{what} pays: its score is better than the plain network's by more than both intervals."
-    if high["mean"] + high["ci95"] < low["mean"] - low["ci95"]:
-        return f"{what} does not pay here: the plain network's score is better."
-    return "From these test tasks no difference between the two can be told."
 
 
 def snippet(folder: Path, choices: Choices) -> str:

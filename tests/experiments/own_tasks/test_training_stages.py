@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 
 import metasym as ms
+from metasym.diagnosis.look import look
 from metasym.experiments.own_tasks.choosing import choose
 from metasym.experiments.own_tasks.missing_directions import choose_strength, missing
 from metasym.experiments.own_tasks.options import Options
@@ -35,7 +36,7 @@ def prepared(folder, U: torch.Tensor, noise: float = 0.0):
     data["y"] = data["y"] + noise * np.random.default_rng(1).standard_normal(data["y"].shape)
     np.savez(folder / "tasks.npz", **data)
     file = read_tasks(folder / "tasks.npz")
-    choices, _ = choose(file, Options())
+    choices, _ = choose(file, Options(), look(file))
     layer = torch.nn.Linear(4, 4, bias=False)
     symmetry = ms.DenseSymmetry((4, 4), U=U.float())
     ms.reparameterize(layer, lambda *_: symmetry, filter_std=0.0)

@@ -11,25 +11,26 @@ from torch import nn
 
 from metasym.adaptation.functional import ModelPredictor, parameters_of
 from metasym.adaptation.linear_solve import check_linear
+from metasym.diagnosis.findings import Diagnosis
 from metasym.experiments.own_tasks.networks import filter_entries, plain_network, stored_dense
 from metasym.experiments.own_tasks.options import MODELS, Choices, Options, Reason
+from metasym.experiments.own_tasks.standardising import layout_of, needs_bias, standard_words
 from metasym.symmetry.selection import select_layers
 from metasym.tasks.sampling import mix, sample
-from metasym.tasks.stored import Layout, StoredTasks, split_tasks
+from metasym.tasks.stored import StoredTasks, split_tasks
 from metasym.tasks.task_file import TaskFile
 from metasym.types import MetasymError
 
 _SPLIT = 34
 _VALIDATION, _TEST = 0.1, 0.2
-_USUAL = (0.5, 2.0)
-"""Data whose root mean square is in this range are left as they are."""
 LARGEST_SOLVE = 1024
 """Unknowns, or equations if those are fewer, of an exact solve for each task."""
 
 
-def choose(file: TaskFile, options: Options) -> tuple[Choices, list[Reason]]:
+def choose(file: TaskFile, options: Options, diagnosis: Diagnosis) -> tuple[Choices, list[Reason]]:
     """Everything that a run of the file's tasks needs, and the choices in words."""
     shapes = _Shapes(file, options)
+    bias = needs_bias(diagnosis, options, single_layer=shapes.single_layer, padding=shapes.padding)
     train, validation, test = (len(part) for part in split(file, options))
     support = options.support or _support(file)
     train_support = options.train_support or _train_support(file, support)
@@ -45,7 +46,7 @@ def choose(file: TaskFile, options: Options) -> tuple[Choices, list[Reason]]:
         hidden=options.hidden or (40 if shapes.model == "mlp" else 16),
         kernel_size=shapes.kernel_size,
         padding=shapes.padding,
-        bias=(not shapes.single_layer) if options.bias is None else options.bias,
+        bias=bias,
         symmetry=options.symmetry,
         filter_size=options.filter_size,
         support=support,
@@ -64,7 +65,8 @@ def choose(file: TaskFile, options: Options) -> tuple[Choices, list[Reason]]:
         validate_every=25,
         patience=options.patience or 8,
         seed=options.seed,
-        layout=shapes.layout,
+        layout=layout_of(file, options, diagnosis, shapes.model, (shapes.inputs, shapes.outputs), bias),
+        left_out=() if options.outliers == "keep" else diagnosis.outliers,
     )
     model = plain_network(choices)
     _check_network(file, choices, model)
@@ -117,6 +119,16 @@ def split(file: TaskFile, options: Options) -> tuple[torch.Tensor, torch.Tensor,
     return split_tasks(file.tasks, validation, _TEST if options.test is None else options.test, order)
 
 
+def parts(
+    file: TaskFile, options: Options, choices: Choices
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The tasks that train, validate and test: as :func:`split` cuts them, outliers in the test alone."""
+    train, validation, test = split(file, options)
+    left_out = torch.tensor(choices.left_out, dtype=torch.int64)
+    kept = [ids[~torch.isin(ids, left_out)] for ids in (train, validation)]
+    return (kept[0] if len(kept[0]) else train), (kept[1] if len(kept[1]) else validation), test
+
+
 def reasons(file: TaskFile, choices: Choices, model: nn.Module) -> list[Reason]:
     """The choices in words, with the flags that change them."""
     layers = [(name, m.weight.numel()) for name, m in select_layers(model, None)]  # type: ignore[operator]
@@ -130,10 +142,7 @@ def reasons(file: TaskFile, choices: Choices, model: nn.Module) -> list[Reason]:
         else "as the weight's"
         for _, entries in layers
     )
-    layout = choices.layout
-    scales = [
-        f"{name} divided by {s:.4g}" for name, s in (("x", layout.x_scale), ("y", layout.y_scale)) if s != 1
-    ]
+    outliers = f"; {len(choices.left_out)} outliers never train" if choices.left_out else ""
     exact = choices.solver == "ridge"
     adapting, finding = ("--penalty", "--find-steps, ") if exact else ("--inner-steps, --inner-lr", "")
     found = [
@@ -143,12 +152,13 @@ def reasons(file: TaskFile, choices: Choices, model: nn.Module) -> list[Reason]:
         Reason("filter entries", sizes, "--filter-size"),
         Reason(
             "tasks",
-            f"{choices.train_tasks} to train, {choices.validation_tasks} to validate, {choices.test_tasks} to test",
-            "--validation, --test",
+            f"{choices.train_tasks} to train, {choices.validation_tasks} to validate, {choices.test_tasks} to test"
+            f"{outliers}",
+            "--validation, --test" + (", --outliers keep" if outliers else ""),
         ),
         Reason("support examples", f"{choices.support} of {file.examples}", "--support"),
         Reason("in training", f"{choices.train_support} of {file.examples}", "--train-support"),
-        Reason("scale", ", ".join(scales) or "x and y as they are", "--scale"),
+        Reason("scale", standard_words(choices.layout), "--scale"),
         Reason("adaptation", _adaptation_words(choices), f"--solver, {adapting}"),
         Reason("outer steps", _steps_words(choices), f"{finding}--outer-steps, --patience"),
         Reason("seed", str(choices.seed), "--seed"),
@@ -189,7 +199,7 @@ def _steps_words(choices: Choices) -> str:
 
 
 class _Shapes:
-    """The network's kind and sizes, and how it sees the data."""
+    """The network's kind and sizes."""
 
     def __init__(self, file: TaskFile, options: Options) -> None:
         x, y = tuple(file.x.shape[2:]), tuple(file.y.shape[2:])
@@ -207,13 +217,7 @@ class _Shapes:
             raise MetasymError(
                 f"expected --model to be one of {', '.join(MODELS)} or package.module:function, found {self.model!r}"
             )
-        scale = options.scale != "none"
-        self.layout = Layout(
-            inputs,
-            outputs,
-            _scale(file.x_rms) if scale else 1.0,
-            _scale(file.y_rms) if scale and not file.classes else 1.0,
-        )
+        self.inputs, self.outputs = inputs, outputs
 
     def _convolution(
         self, file: TaskFile, x: tuple[int, ...], y: tuple[int, ...], options: Options
@@ -263,11 +267,6 @@ def _model(file: TaskFile) -> str:
         f"{file.path}: expected vectors or images, or --model package.module:function for others, "
         f"found x {list(file.x.shape)}"
     )
-
-
-def _scale(rms: float) -> float:
-    low, high = _USUAL
-    return 1.0 if rms == 0 or low <= rms <= high else rms
 
 
 def _support(file: TaskFile) -> int:

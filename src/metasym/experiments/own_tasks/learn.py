@@ -10,6 +10,7 @@ import shlex
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,16 @@ import torch
 from torch import nn
 
 import metasym
+from metasym.diagnosis.findings import Diagnosis
+from metasym.diagnosis.look import look
 from metasym.experiments.inner_lrs import inner_lrs
 from metasym.experiments.machine import commit, one_line, threads
-from metasym.experiments.own_tasks.choosing import choose, split
+from metasym.experiments.own_tasks.choosing import choose, parts
 from metasym.experiments.own_tasks.config_file import COMMAND, read_config
 from metasym.experiments.own_tasks.missing_directions import completed, missing
 from metasym.experiments.own_tasks.networks import load_function, plain_network, symmetric_network
 from metasym.experiments.own_tasks.options import Choices, Options, Reason
+from metasym.experiments.own_tasks.predicting_the_mean import predicting_the_mean
 from metasym.experiments.own_tasks.training_stages import (
     FIND,
     Stage,
@@ -54,6 +58,7 @@ from metasym.types import MetasymError
 BASELINE = "maml"
 """The folder, in a run's, of the baseline."""
 SYMMETRY = "symmetry.safetensors"
+Explain = Callable[[TaskFile, Diagnosis, list[Reason]], None]
 _SHOTS = (1, 2, 5, 10, 20)
 _DIVERGED = 10.0
 
@@ -76,6 +81,7 @@ class _Run:
     """What both methods share."""
 
     file: TaskFile
+    diagnosis: Diagnosis
     choices: Choices
     options: Options
     train: StoredTasks
@@ -89,6 +95,11 @@ class _Run:
     @property
     def metric(self) -> str:
         return "accuracy" if self.file.classes else "mse"
+
+    @cached_property
+    def square(self) -> float:
+        """The error of predicting the mean of the training tasks' outputs, on the test tasks."""
+        return predicting_the_mean(self.train, self.test) * self.choices.layout.y_scale**2
 
     @property
     def name(self) -> str:
@@ -110,29 +121,31 @@ def learn(
     resume: bool = False,
     progress: ProgressChoice = "auto",
     note: Callable[[str], None] = lambda _: None,
-    explain: Callable[[TaskFile, list[Reason]], None] = lambda _file, _reasons: None,
+    explain: Explain = lambda _file, _diagnosis, _reasons: None,
 ) -> Learned:
     """Learn the symmetry of the tasks in the file ``path``; everything goes into the folder ``out``.
 
     ``reading`` says what is in the file, where the file does not (the columns of a table, names, labels).
-    ``explain`` is told the choices before training begins, ``note`` what is being done, a line at a time. A
-    finished run of the same data and choices is not run again; with ``resume`` one that was killed goes on.
+    ``explain`` is told what was seen in the data and the choices before training begins, ``note`` what is being
+    done, a line at a time. A finished run of the same data and choices is not run again; with ``resume`` one that
+    was killed goes on.
     """
     options = options or Options()
     folder = Path(out)
     with one_line(folder), threads(options.threads):
         pick_device(options.device, torch.device("cpu"))  # fails at once where there is no such device
         file = read_tasks(path, reading)
-        choices, reasons = choose(file, options)
-        explain(file, reasons)
-        run = _prepare(file, choices, options, folder, resume, progress, note)
+        diagnosis = look(file)
+        choices, reasons = choose(file, options, diagnosis)
+        explain(file, diagnosis, reasons)
+        run = _prepare(file, diagnosis, choices, options, folder, resume, progress, note)
         symmetric = _msr(run)
         plain = _maml(run) if options.baseline else None
         report = SymmetryReport.from_json(symmetric["symmetry"], str(folder / RESULT))
         return Learned(folder, symmetric, plain, report, choices)
 
 
-def config_of(file: TaskFile, choices: Choices, method: str) -> dict[str, Any]:
+def config_of(file: TaskFile, diagnosis: Diagnosis, choices: Choices, method: str) -> dict[str, Any]:
     """What ``config.json`` holds before training begins: enough to know the run again, and to load it."""
     return {
         "command": COMMAND,
@@ -140,12 +153,14 @@ def config_of(file: TaskFile, choices: Choices, method: str) -> dict[str, Any]:
         "recipe": COMMAND,
         "method": method,
         "data": file.describe(),
+        "findings": diagnosis.as_list(),
         "choices": choices.as_dict(),
     }
 
 
 def _prepare(
     file: TaskFile,
+    diagnosis: Diagnosis,
     choices: Choices,
     options: Options,
     folder: Path,
@@ -153,15 +168,15 @@ def _prepare(
     progress: ProgressChoice,
     note: Callable[[str], None],
 ) -> _Run:
-    parts = (
-        StoredTasks(file, ids, support=choices.support, layout=choices.layout) for ids in split(file, options)
+    train, validation, test = (
+        StoredTasks(file, ids, support=choices.support, layout=choices.layout)
+        for ids in parts(file, options, choices)
     )
-    train, validation, test = parts
-    run = _Run(file, choices, options, train, validation, test, folder, resume, progress, note)
+    run = _Run(file, diagnosis, choices, options, train, validation, test, folder, resume, progress, note)
     places = {"msr": folder, "maml": folder / BASELINE} if options.baseline else {"msr": folder}
     for method, place in places.items():
         make_folder(place)
-        wanted = config_of(file, choices, method)
+        wanted = config_of(file, diagnosis, choices, method)
         if (place / CONFIG).exists():
             _same(read_config(place / CONFIG), wanted, place)
         else:
@@ -214,7 +229,7 @@ def _msr(run: _Run) -> dict[str, Any]:
     run.note("MSR: U is learned")
     steps, rate = fit(choices, learner, stage, run.metric)
     sizes = {name: list(s.filter_shape) for name, s in symmetries(learner.model).items()}  # the checkpoint's
-    learner, given = missing(choices, learner, run.validation, run.file.y_rms**2)
+    learner, given = missing(choices, learner, run.validation, run.square)
     result = _score(run, learner, "msr", choices.find_steps + steps, rate)
     report = inspect(learner.model)
     save_symmetry(learner.model, run.folder / SYMMETRY, report)
@@ -254,11 +269,16 @@ def _score(
 ) -> dict[str, Any]:
     """The test score, and that from other numbers of support examples, as ``result.json`` has them."""
     choices, unit = run.choices, run.choices.layout.y_scale**2 if run.metric == "mse" else 1.0
-    by_support: dict[str, dict[str, float]] = {}
+    by_support: dict[str, dict[str, Any]] = {}
     for count in sorted({n for n in _SHOTS if n < run.file.examples} | {choices.support}, reverse=True):
         penalty = choose_penalty(choices, learner, run.validation.with_support(count))
         other = score(choices, learner, run.test.with_support(count), run.metric)
-        by_support[str(count)] = {"mean": other.mean * unit, "ci95": other.ci95 * unit, "penalty": penalty}
+        by_support[str(count)] = {
+            "mean": other.mean * unit,
+            "ci95": other.ci95 * unit,
+            "penalty": penalty,
+            "per_task": [value * unit for value in other.per_task],
+        }
     penalty = choose_penalty(choices, learner, run.validation)
     found = score(choices, learner, run.test, run.metric)
     per_task = [value * unit for value in found.per_task]
@@ -281,8 +301,8 @@ def _score(
         "parameters": sum(p.numel() for p in learner.outer_parameters().values()),
     }
     if run.metric == "mse":
-        square = run.file.y_rms**2
-        result["target_mean_square"] = square
+        square = run.square
+        result["mean_prediction"] = square
         result["diverged"] = sum(not value <= _DIVERGED * square for value in per_task)
     return {**result, "per_task": per_task}
 
@@ -302,7 +322,7 @@ def _write(run: _Run, folder: Path, result: dict[str, Any], began: float) -> dic
             "python": platform.python_version(),
         },
         "threads": torch.get_num_threads(),
-        "config": config_of(run.file, run.choices, result["method"]),
+        "config": config_of(run.file, run.diagnosis, run.choices, result["method"]),
         **({} if symmetry is None else {"symmetry": symmetry}),
         "per_task": per_task,
     }

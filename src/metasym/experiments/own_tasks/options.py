@@ -51,6 +51,9 @@ class Options:
     tasks_per_step: int | None = _option(None, "tasks in one outer step", least=1)
     patience: int | None = _option(None, "validations without a better score before it stops", least=1)
     scale: str | None = _option(None, "none leaves x and y as they are", choices=("none",))
+    outliers: str | None = _option(
+        None, "keep trains also on tasks that are far larger than all others", choices=("keep",)
+    )
     baseline: bool = _option(True, "also train MAML on the plain network, to compare with")
     seed: int = _option(0, "seed of the split, the start and the episodes", least=0)
     device: str = _option("cpu", "cpu or cuda")
@@ -102,6 +105,8 @@ class Choices:
     patience: int
     seed: int
     layout: Layout
+    left_out: tuple[int, ...] = ()
+    """Tasks that neither train nor validate because they are unlike all others."""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain types, for ``config.json``."""

@@ -256,9 +256,12 @@ def _summary(found: dict[str, Any]) -> str:
 
 def score_line(found: dict[str, Any]) -> str:
     """The score of a result, in a few words."""
+    unit, digits = (100, 1) if found["metric"] == "accuracy" else (1, 4)
+    # A single task has no interval.
+    beside = "" if len(found["per_task"]) == 1 else f" ± {unit * found['ci95']:.{digits}f}"
     if found["metric"] == "accuracy":
-        return f"accuracy {100 * found['mean']:.1f} ± {100 * found['ci95']:.1f} %"
+        return f"accuracy {unit * found['mean']:.{digits}f}{beside} %"
     return (
-        f"mse {found['mean']:.4f} ± {found['ci95']:.4f}, median {found['median']:.4f}, "
+        f"mse {found['mean']:.{digits}f}{beside}, median {found['median']:.4f}, "
         f"{found['diverged']} of {len(found['per_task'])} tasks diverged"
     )

@@ -75,6 +75,7 @@ class RunPart:
     training: list[Figure]
     step_sizes: list[tuple[str, str]]
     notes: list[str]
+    findings: list[tuple[str, str]]
     training_remark: str
     layers: list[LayerPart]
     layer_note: str
@@ -188,12 +189,20 @@ def run_part(run: Run, anchor: str, *, named: bool = True) -> RunPart:
         training=training_figures(run),
         step_sizes=_step_sizes(result),
         notes=training_notes(run),
+        findings=_findings(run),
         training_remark=training_remark(run),
         layers=layers,
         layer_note=note,
         config=_config(run),
         origin=_origin(run, named),
     )
+
+
+def _findings(run: Run) -> list[tuple[str, str]]:
+    """What ``metasym learn`` noticed about the data before it trained: severity and sentence of each."""
+    stored = run.config.get("findings")
+    found = [one for one in stored if isinstance(one, dict)] if isinstance(stored, list) else []
+    return [(str(one.get("severity", "note")), f"{one.get('sentence', '')}.") for one in found]
 
 
 def _learned(run: Run) -> tuple[list[LayerPart], str]:
@@ -219,8 +228,9 @@ def _scores(run: Run, result: dict[str, Any]) -> list[tuple[str, str]]:
     ]
     if line.paper != "-":
         found.append(("the paper's", line.paper))
-    if isinstance(result.get("target_mean_square"), float):
-        found.append(("error of predicting 0", number(result["target_mean_square"])))
+    for key, what in (("target_mean_square", "0"), ("mean_prediction", "the mean")):
+        if isinstance(result.get(key), float):
+            found.append((f"error of predicting {what}", number(result[key])))
     found.append(("method", line.method))
     found.append(("outer steps", line.steps))
     rate = result.get("outer_steps_per_second")

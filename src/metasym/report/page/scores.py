@@ -41,7 +41,10 @@ class Row:
 
 
 def score_text(result: dict[str, Any]) -> str:
-    """``0.0718 ± 0.0131``; accuracies in percent."""
+    """``0.0718 ± 0.0131``; accuracies in percent; of a single task, which has no interval, the score alone."""
+    alone = len(result.get("per_task") or ()) == 1 and math.isfinite(result["mean"])
+    if alone:
+        return f"{100 * result['mean']:.1f} %" if result["metric"] == "accuracy" else number(result["mean"])
     if result["metric"] == "accuracy":
         return f"{100 * result['mean']:.1f} ± {100 * result['ci95']:.1f} %".replace("nan", "not finite")
     if not math.isfinite(result["mean"]):

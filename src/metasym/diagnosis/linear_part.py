@@ -1,0 +1,188 @@
+"""How much of y a linear map of each task's inputs explains, whether it needs an offset, and whether the rest bends.
+
+Every task is fitted by least squares by itself, so that nothing is assumed about what tasks share. What is left is
+compared with the degrees of freedom that are left, over all tasks together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import f as f_distribution
+
+from metasym.diagnosis.findings import CAUTION, NOTE, Finding, percent
+from metasym.diagnosis.samples import Floats, Ints, Samples
+
+_WORK = 2e9
+"""Multiply-adds that a look may cost: it takes seconds."""
+_FREEDOM = 30
+"""Degrees of freedom, over all tasks, that a share needs to be told from."""
+_SURE = 1e-6
+"""A test's probability below which something is there: looked at by the thousand, none is seen by chance."""
+_RANK = 1e-9
+_ROUNDING = 1e-10
+"""A part of y that an offset has to explain at least: less is lost in a fit."""
+_BENDS = 16
+"""Squares of random combinations of the inputs that are tried to explain what a linear map leaves."""
+_LITTLE, _MUCH = 0.01, 0.1
+"""Parts of y beyond which what a linear map leaves is worth a note, a caution."""
+
+
+@dataclass(frozen=True, eq=False)
+class LinearPart:
+    """Sums of squares over tasks; shares are of the variance of y around each task's own mean."""
+
+    unexplained: float | None
+    """The share that a linear map with an offset leaves; None where tasks have too few examples to tell."""
+    unexplained_without_offset: float | None
+    offset: bool
+    """Whether an offset is there beyond doubt."""
+    bend: float
+    """A share of y that squares of the inputs explain beyond a linear map, at least; 0 where none was seen."""
+    per_task: Floats
+    """``[tasks]``: the share that is unexplained in each; NaN where it cannot be told."""
+    variance: float
+    """The variance of y around each task's own mean."""
+
+
+def fit_tasks(samples: Samples, scales: Floats, precision: float = 1e-16) -> LinearPart:
+    """Fit every task by itself; each output is divided by its entry of ``scales [outputs]`` first.
+
+    ``precision`` is that of the numbers as they are stored: what it takes away is no offset.
+    """
+    y = samples.y / scales
+    counts, there = samples.counts, samples.there[..., None]
+    y_in = (y - y.sum(1, keepdims=True) / counts[:, None, None]) * there
+    x_in = samples.within("x")
+    total, outputs = float((y_in**2).sum()), y.shape[2]
+    freedom = int((counts - 1).sum()) * outputs
+    variance = total / max(1, freedom)
+    none = LinearPart(None, None, False, 0.0, np.full(len(counts), np.nan), variance)
+    if total == 0:
+        return none
+    basis, rank = _basis(x_in)
+    rest = y_in - basis @ (basis.transpose(0, 2, 1) @ y_in)
+    left = (counts - 1 - rank) * outputs
+    told = left > 0
+    squares, dof = (rest**2).sum((1, 2)), int(left[told].sum())
+    if dof < _FREEDOM:
+        return none
+    unexplained = float(squares[told].sum()) / dof / variance
+    share = np.full(len(counts), np.nan)
+    own = (y_in**2).sum((1, 2)) / np.maximum(1, (counts - 1) * outputs)
+    share[told] = squares[told] / left[told] / np.where(own[told] > 0, own[told], np.inf)
+    through, rank0 = _basis(samples.x)
+    rest0 = y - through @ (through.transpose(0, 2, 1) @ y)
+    more = float((rest0**2).sum((1, 2))[told].sum() - squares[told].sum())
+    extra = int(((counts - rank0) * outputs)[told].sum()) - dof
+    rounding = (100 * precision) ** 2 * float((y**2).sum()) + _ROUNDING * total
+    offset = extra > 0 and more > rounding and _there(more, extra, float(squares[told].sum()), dof)
+    without = float((rest0**2).sum((1, 2))[told].sum()) / max(1, dof + extra) / variance
+    bend = _bend(samples, rest, basis, counts - 1 - rank, variance)
+    return LinearPart(unexplained, without, offset, bend, share, variance)
+
+
+def _basis(x: Floats) -> tuple[Floats, Ints]:
+    """For each task an orthonormal basis of what its columns span (zeros fill it up), and its dimension."""
+    left, values, _ = np.linalg.svd(x, full_matrices=False)
+    kept = values > _RANK * values[:, :1]
+    return left * kept[:, None, :], kept.sum(1)
+
+
+def _there(more: float, extra: int, left: float, dof: int) -> bool:
+    """An F test: whether ``more`` in ``extra`` degrees of freedom is beyond what is left in ``dof`` of them."""
+    if more <= 0:
+        return False
+    if left <= 0:
+        return True
+    return bool(f_distribution.sf((more / extra) / (left / dof), extra, dof) < _SURE)
+
+
+def _bend(samples: Samples, rest: Floats, basis: Floats, free: Ints, variance: float) -> float:
+    """The share of y that squares of random combinations of the inputs explain in what is left, if any is sure.
+
+    ``rest [tasks, most, outputs]`` is what is left, ``free [tasks]`` its degrees of freedom for each output.
+    """
+    inputs, outputs = samples.x.shape[2], rest.shape[2]
+    tries = min(_BENDS, int(np.median(free[free > 0])) - 2, inputs * (inputs + 1) // 2)
+    if tries < 1:
+        return 0.0
+    use = free >= tries + 1
+    x, there, counts = samples.within("x")[use], samples.there[use][..., None], samples.counts[use]
+    spread = np.sqrt((x**2).mean((0, 1)))
+    directions = np.random.default_rng(0).standard_normal((inputs, tries))
+    squares = ((x / np.where(spread > 0, spread, np.inf)) @ directions) ** 2 * there
+    squares = (squares - squares.sum(1, keepdims=True) / counts[:, None, None]) * there
+    squares = squares - basis[use] @ (basis[use].transpose(0, 2, 1) @ squares)
+    bent, bends = _basis(squares)
+    explained = float(((bent.transpose(0, 2, 1) @ rest[use]) ** 2).sum())
+    extra = int(bends.sum()) * outputs
+    dof = int(free[use].sum()) * outputs - extra
+    left = float((rest[use] ** 2).sum()) - explained
+    if dof < _FREEDOM or extra < 1 or not _there(explained, extra, left, dof):
+        return 0.0
+    freedom = int((counts - 1).sum()) * outputs
+    return max(0.0, (explained - extra * left / dof) / freedom / variance)
+
+
+def what_is_left(part: LinearPart, inputs: int, examples: int) -> list[Finding]:
+    """The findings about how far a linear map goes."""
+    if part.unexplained is None:
+        return [
+            Finding(
+                "few_examples",
+                NOTE,
+                f"A task has fewer examples ({examples}) than a linear map of {inputs} inputs has unknowns: how "
+                "much of y "
+                "is linear, and whether it has an offset, cannot be told from single tasks",
+                {"examples": examples, "inputs": inputs},
+            )
+        ]
+    found, left = [], min(1.0, part.unexplained)
+    numbers = {"unexplained": part.unexplained, "bend": part.bend}
+    if part.bend > 0 and left > 1e-8:
+        found.append(
+            Finding(
+                "not_linear",
+                CAUTION if part.bend > _LITTLE else NOTE,
+                f"The tasks are not linear: squares of the inputs explain at least {percent(part.bend)} of y "
+                "more than a "
+                f"linear map, which explains {percent(1 - left)}; with a linear network the verdict is about "
+                "the linear "
+                f"part: {percent(1 - left)} of y",
+                numbers,
+            )
+        )
+    elif left > _LITTLE:
+        found.append(
+            Finding(
+                "linear_share",
+                CAUTION if left > _MUCH else NOTE,
+                f"A linear map of each task's inputs explains {percent(1 - left)} of y; the rest looks like "
+                "noise, or bends "
+                "in ways that single tasks do not show: the verdict of a linear network is about "
+                f"{percent(1 - left)} of y",
+                numbers,
+            )
+        )
+    if part.offset:
+        assert part.unexplained_without_offset is not None
+        share = max(0.0, part.unexplained_without_offset - part.unexplained)
+        found.append(
+            Finding(
+                "offset",
+                NOTE,
+                f"y has an offset: without one a linear map leaves {percent(share)} of y more unexplained",
+                {"share": share},
+            )
+        )
+    return found
+
+
+def affordable(samples: Samples) -> Samples:
+    """As many of the tasks as a fit of each can be afforded of."""
+    tasks, most, inputs = samples.x.shape
+    count = int(min(tasks, max(20, _WORK // max(1, most * inputs * min(most, inputs)))))
+    chosen = np.unique(np.linspace(0, tasks - 1, count).round().astype(np.int64))
+    return Samples(samples.x[chosen], samples.y[chosen], samples.there[chosen], samples.ids[chosen])

@@ -1,0 +1,63 @@
+"""As many of a file's examples as it takes to know their statistics, in float64."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from metasym.tasks.task_file import TaskFile
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+_ENTRIES = 10_000_000
+"""Numbers of x and y that are looked at; of larger files every n-th task."""
+_LEAST = 50
+"""Tasks that are looked at however large they are."""
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Examples of some tasks, each flattened: ``x [tasks, most, inputs]``, ``y [tasks, most, outputs]``.
+
+    ``there [tasks, most]`` says which rows are no padding; the others hold zeros.
+    """
+
+    x: Floats
+    y: Floats
+    there: npt.NDArray[np.bool_]
+    ids: Ints
+    """Which tasks of the file these are."""
+
+    @property
+    def counts(self) -> Ints:
+        """``[tasks]``: the examples of each."""
+        found: Ints = self.there.sum(1)
+        return found
+
+    def rows(self, of: str) -> Floats:
+        """All examples below each other, ``[rows, numbers]`` of ``"x"`` or ``"y"``."""
+        found: Floats = (self.x if of == "x" else self.y)[self.there]
+        return found
+
+    def within(self, of: str) -> Floats:
+        """``[tasks, most, numbers]``: the deviations from each task's own mean."""
+        values = self.x if of == "x" else self.y
+        mean = values.sum(1, keepdims=True) / self.counts[:, None, None]
+        found: Floats = (values - mean) * self.there[..., None]
+        return found
+
+
+def take(file: TaskFile) -> Samples:
+    """Samples of the file's tasks, evenly from its beginning to its end; labels give a y of zeros."""
+    each = int(file.counts.max()) * (math.prod(file.x.shape[2:]) + math.prod(file.y.shape[2:]))
+    count = min(file.tasks, max(_LEAST, _ENTRIES // max(1, each)))
+    ids = np.unique(np.linspace(0, file.tasks - 1, count).round().astype(np.int64))
+    most = int(file.counts[ids].max())
+    there = np.arange(most) < file.counts[ids, None]
+    flat = (len(ids), most, -1)
+    x = np.asarray(file.x[ids, :most]).reshape(flat).astype(np.float64)
+    y = np.asarray(file.y[ids, :most]).reshape(flat).astype(np.float64)
+    return Samples(x, np.zeros_like(y) if file.classes else y, there, ids)

@@ -1,0 +1,85 @@
+"""Whether what was learned pays, beside the plain network: from every number of support examples."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.special import stdtrit
+
+EXACT = 1e-5
+"""An error below this part of predicting the mean's is none: it is what numbers of 32 bits leave."""
+_SURE = 0.975
+
+
+def judgement(learned: Mapping[str, Any], plain: Mapping[str, Any], what: str) -> str:
+    """One sentence about ``what`` was learned, from two results with ``by_support``.
+
+    The two are compared task by task where both results have each task's score, or else by their intervals; from
+    numbers of examples where both are exact there is nothing to gain.
+    """
+    sides: dict[str, list[int]] = {"better": [], "worse": [], "exact": [], "same": []}
+    for count, ours in learned["by_support"].items():
+        theirs = plain["by_support"].get(count)
+        if theirs is not None:
+            sides[_side(learned, ours, theirs)].append(int(count))
+    better, worse, exact = sides["better"], sides["worse"], sides["exact"]
+    from_ = f"from {_counts(exact)} both are exact"
+    if better and worse:
+        return (
+            f"{what} pays from {_counts(better)} support example{_s(better)}, and costs from {_counts(worse)}, "
+            "where the "
+            "plain network is better" + (f"; {from_}." if exact else ".")
+        )
+    if better:
+        rest = [from_] if exact else []
+        rest += [f"from {_counts(sides['same'])} no difference can be told"] if sides["same"] else []
+        return (
+            f"{what} pays: from {_counts(better)} support example{_s(better)} its score is better than the plain "
+            f"network's, surely{''.join(f'; {part}' for part in rest)}."
+        )
+    if worse:
+        return (
+            f"{what} does not pay here: from {_counts(worse)} support example{_s(worse)} the plain network is "
+            "better."
+        )
+    if exact and not sides["same"]:
+        return f"Both networks are exact from {_counts(exact)} support example{_s(exact)}: there is nothing to gain."
+    return "From these test tasks no difference between the two can be told" + (
+        f"; {from_}." if exact else "."
+    )
+
+
+def _side(result: Mapping[str, Any], ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
+    """Which of two scores from the same number of examples is better, as far as can be told."""
+    low = result["metric"] == "mse"
+    exact = EXACT * float(result.get("mean_prediction") or 0.0)
+    if low and max(ours["mean"], theirs["mean"]) <= exact:
+        return "exact"
+    gain, error = _gain(ours, theirs)
+    if not low:
+        gain = -gain
+    if not math.isfinite(gain) or not math.isfinite(error) or abs(gain) <= error:
+        return "same"
+    return "better" if gain > 0 else "worse"
+
+
+def _gain(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> tuple[float, float]:
+    """How much lower ours is, and the 95 % interval of that."""
+    a, b = ours.get("per_task"), theirs.get("per_task")
+    if isinstance(a, list) and isinstance(b, list) and len(a) == len(b) > 1 and None not in (*a, *b):
+        difference = np.asarray(b, dtype=np.float64) - np.asarray(a, dtype=np.float64)
+        spread = float(difference.std(ddof=1)) / math.sqrt(len(difference))
+        return float(difference.mean()), float(stdtrit(len(difference) - 1, _SURE)) * spread
+    return theirs["mean"] - ours["mean"], ours["ci95"] + theirs["ci95"]
+
+
+def _counts(counts: Sequence[int]) -> str:
+    words = [str(count) for count in sorted(counts)]
+    return "".join(words) if len(words) < 2 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def _s(counts: Sequence[int]) -> str:
+    return "" if list(counts) == [1] else "s"
