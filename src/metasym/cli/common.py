@@ -79,9 +79,11 @@ def console() -> Any:
     return Console(width=None if sys.stdout.isatty() else 140)
 
 
-def interval(mean: float, ci95: float) -> str:
-    """A score with its interval; of a single task there is none."""
-    return f"{mean:.4g} ± {ci95:.2g}" if math.isfinite(ci95) else f"{mean:.4g}"
+def interval(mean: float | None, ci95: float | None) -> str:
+    """A score with its interval; of a single task there is none. None and NaN are not finite."""
+    if mean is None or not math.isfinite(mean):
+        return "not finite"
+    return f"{mean:.4g}" if ci95 is None or not math.isfinite(ci95) else f"{mean:.4g} ± {ci95:.2g}"
 
 
 def say(text: str) -> None:

@@ -21,6 +21,7 @@ class _SupportScore(TypedDict, total=False):
     mean: Score
     ci95: Score
     penalty: Score
+    per_task: list[Score]
 
 
 class _Completed(TypedDict):
@@ -58,6 +59,7 @@ class ResultFile(TypedDict, total=False):
     by_support: dict[str, _SupportScore]
     penalty: Score
     target_mean_square: Score
+    mean_prediction: Score
     outer_steps_per_second: Score
     skipped_tasks: Count
     filter_sizes: list[Count] | dict[str, list[Count]]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 from metasym.experiments.own_tasks.options import Choices
 from metasym.storage.described import Count
 from metasym.storage.json_files import read_json
+from metasym.tasks.task_file import Reading
 
 COMMAND = "learn"
 
@@ -20,6 +21,14 @@ class ArrayFile(TypedDict):
     crc32: Count
 
 
+class Counts(TypedDict):
+    """How many examples tasks of different sizes have."""
+
+    least: Count
+    most: Count
+    crc32: Count
+
+
 class DataFile(TypedDict):
     """The tasks that ``metasym learn`` was given."""
 
@@ -27,6 +36,19 @@ class DataFile(TypedDict):
     x: ArrayFile
     y: ArrayFile
     classes: Count
+    counts: NotRequired[Counts]
+    input_names: NotRequired[list[str]]
+    output_names: NotRequired[list[str]]
+    reading: NotRequired[Reading]
+
+
+class FindingFile(TypedDict):
+    """One thing that was noticed about the data."""
+
+    kind: str
+    severity: Literal["caution", "note"]
+    sentence: str
+    numbers: dict[str, Any]
 
 
 class LearnConfig(TypedDict):
@@ -37,6 +59,7 @@ class LearnConfig(TypedDict):
     recipe: str
     method: Literal["msr", "maml"]
     data: DataFile
+    findings: NotRequired[list[FindingFile]]
     choices: Choices
 
 

@@ -55,6 +55,8 @@ def judgement(learned: Mapping[str, Any], plain: Mapping[str, Any], what: str) -
 def _side(result: Mapping[str, Any], ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
     """Which of two scores from the same number of examples is better, as far as can be told."""
     low = result["metric"] == "mse"
+    if None in (ours["mean"], theirs["mean"]):  # a score that is not finite
+        return "same"
     exact = EXACT * float(result.get("mean_prediction") or 0.0)
     if low and max(ours["mean"], theirs["mean"]) <= exact:
         return "exact"
@@ -73,6 +75,8 @@ def _gain(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> tuple[float, fl
         difference = np.asarray(b, dtype=np.float64) - np.asarray(a, dtype=np.float64)
         spread = float(difference.std(ddof=1)) / math.sqrt(len(difference))
         return float(difference.mean()), float(stdtrit(len(difference) - 1, _SURE)) * spread
+    if None in (ours["ci95"], theirs["ci95"]):
+        return math.nan, math.nan
     return theirs["mean"] - ours["mean"], ours["ci95"] + theirs["ci95"]
 
 
