@@ -27,16 +27,18 @@ MAY_IMPORT = {
     "adaptation": "types",
     "evidence": "types",
     "engines": "types symmetry nn adaptation",
-    "learners": "types symmetry nn adaptation evidence engines",
+    "inspection": "types storage groups symmetry",
+    "structured": "types storage groups symmetry inspection",
+    "learners": "types symmetry nn adaptation evidence engines structured",
     "testing": "types groups learners",
     "training": "types storage symmetry tasks adaptation learners",
-    "inspection": "types storage groups symmetry adaptation learners",
     "certification": "types groups evidence inspection",
-    "experiments": "types storage groups symmetry nn models tasks diagnosis adaptation evidence engines learners "
-    "training inspection certification",
-    "report": "types storage groups symmetry models tasks diagnosis learners training inspection certification "
-    "experiments",
-    "cli": "types storage groups symmetry models tasks diagnosis learners testing training inspection certification "
+    "experiments": "types storage groups symmetry nn models tasks diagnosis adaptation evidence engines inspection "
+    "structured learners training certification",
+    "report": "types storage groups symmetry models tasks diagnosis inspection structured learners training "
+    "certification experiments",
+    "cli": "types storage groups symmetry models tasks diagnosis inspection structured learners testing training "
+    "certification "
     "experiments report",
 }
 """For each room, the rooms it may import. ``__init__`` and ``__main__`` open the doors of all."""

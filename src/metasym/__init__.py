@@ -5,6 +5,7 @@ from metasym.experiments.own_tasks.learned import load_learned
 from metasym.inspection import SymmetryReport, inspect, load_symmetry, project, save_symmetry
 from metasym.learners import ANIL, MAML, MSR, MTSR, EvidenceMSR, Learner, MSRJoint, ProtoNet
 from metasym.storage.serialization import CheckpointError
+from metasym.structured import structure_plan, structured
 from metasym.symmetry.costs import cost
 from metasym.symmetry.field_symmetry import FieldSymmetry
 from metasym.symmetry.matrices import Cost, DenseSymmetry, KroneckerSymmetry, Symmetry
@@ -64,6 +65,8 @@ __all__ = [
     "save",
     "save_symmetry",
     "split",
+    "structure_plan",
+    "structured",
     "symmetries",
     "tasks",
     "testing",

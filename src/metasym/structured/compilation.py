@@ -1,0 +1,348 @@
+"""``ms.structured``: a copy of a model in which every layer with a structure is the cheapest equal computation."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from metasym.inspection.layers import inspect
+from metasym.inspection.reports import LayerReport, SymmetryReport
+from metasym.structured.adapted_basis import find_adapted
+from metasym.structured.blocks import find_blocks, find_sparse
+from metasym.structured.circular import find_circular
+from metasym.structured.flips import flipped, unsigned
+from metasym.structured.given import by_layer, generators_of, structure
+from metasym.structured.pricing import MARGIN, Candidate, Work, dense_work
+from metasym.structured.sharing import Sharing
+from metasym.structured.shifts import Pair
+from metasym.structured.sliding import find_sliding
+from metasym.structured.sums import find_sums
+from metasym.symmetry.reparam import JointWeight, bake, symmetric_lists, symmetries
+from metasym.types import MetasymError
+
+EXACT = {torch.float64: 1e-11, torch.float32: 2e-6}
+"""How far, relatively, a weight may be from its pattern and still count as having it: rounding."""
+CHANGED = 2.0
+"""A U that is this many times as far from the reported pattern as the report says was changed since."""
+
+
+@dataclass(frozen=True, eq=False)
+class LayerPlan:
+    """What becomes of one layer, and what the ways to compute it would cost."""
+
+    name: str
+    shape: tuple[int, int]
+    sharing: Sharing | None
+    """None where no structure was found."""
+    chosen: Candidate | None
+    """None where the dense layer stays."""
+    others: tuple[Candidate, ...]
+    """Ways that cost more."""
+    why: str
+    """Why the dense layer stays, or ``"estimate"``."""
+    batch: int
+    element_size: int
+
+    @property
+    def what(self) -> str:
+        """What the layer becomes, in words."""
+        return f"dense ({self.why})" if self.chosen is None else self.chosen.words
+
+    @property
+    def dense(self) -> Work:
+        """The cost of the dense layer."""
+        return dense_work(*self.shape)
+
+    @property
+    def work(self) -> Work:
+        """The cost of what the layer becomes."""
+        return self.dense if self.chosen is None else self.chosen.work
+
+    @property
+    def entries(self) -> int:
+        """The numbers that are stored for the weight."""
+        stays = self.chosen is None or self.sharing is None
+        return self.shape[0] * self.shape[1] if stays or self.sharing is None else self.sharing.count
+
+    @property
+    def bytes(self) -> int:
+        """The bytes that are stored for the weight."""
+        return self.entries * self.element_size
+
+    @property
+    def dense_bytes(self) -> int:
+        """Those of the dense weight."""
+        return self.shape[0] * self.shape[1] * self.element_size
+
+    def __str__(self) -> str:
+        costs = {"dense": self.dense.microseconds(self.batch)}
+        for candidate in (*((self.chosen,) if self.chosen else ()), *self.others):
+            kind = f"{candidate.kind} (FFT)" if candidate.transforms else candidate.kind
+            costs[kind] = candidate.work.microseconds(self.batch)
+        shown = ", ".join(f"{kind} {cost:.3g} us" for kind, cost in costs.items())
+        return f"{self.name or 'the layer'}: {self.what} (estimates for {self.batch} examples: {shown})"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain types, for reports."""
+        return {
+            "name": self.name,
+            "shape": list(self.shape),
+            "what": self.what,
+            "kind": "dense" if self.chosen is None else self.chosen.kind,
+            "multiply_adds": self.work.multiply_adds,
+            "dense_multiply_adds": self.dense.multiply_adds,
+            "entries": self.entries,
+            "bytes": self.bytes,
+            "dense_bytes": self.dense_bytes,
+            "microseconds": self.work.microseconds(self.batch),
+            "dense_microseconds": self.dense.microseconds(self.batch),
+            "batch": self.batch,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class StructurePlan:
+    """What :func:`structured` does to each linear layer of a model; ``str`` shows it."""
+
+    layers: tuple[LayerPlan, ...]
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.layers))
+
+    def apply(self, model: nn.Module, *, project: bool = False) -> nn.Module:
+        """A compiled copy of ``model``: one with the same layers, each weight with the pattern that was planned for.
+
+        ``project`` averages weights over the classes that they have only nearly; otherwise they are refused.
+        """
+        plain = copy.deepcopy(model)
+        plain = bake(plain) if symmetries(plain) else plain
+        linears = {name: m for name, m in plain.named_modules() if isinstance(m, nn.Linear)}
+        for layer in self.layers:
+            if layer.name not in linears or tuple(linears[layer.name].weight.shape) != layer.shape:
+                found = {name: tuple(m.weight.shape) for name, m in linears.items()}
+                raise MetasymError(
+                    f"expected a linear layer {layer.name!r} of shape {layer.shape}, found {found}"
+                )
+            if layer.sharing is None:
+                continue
+            module = linears[layer.name]
+            W = module.weight.detach()
+            error = layer.sharing.error(W)
+            if error > EXACT.get(W.dtype, 1e-2) and not project:
+                raise MetasymError(
+                    f"layer {layer.name!r}: expected a weight with the structure that was found, found one that "
+                    f"has it only nearly, error {error:.2g} (0 is exact): project it, with project=True or ms.project"
+                )
+            filter = layer.sharing.filter_of(W)
+            bias = None if module.bias is None else module.bias.detach()
+            if layer.chosen is None:
+                if project:
+                    with torch.no_grad():
+                        module.weight.copy_(layer.sharing.weight(filter))
+                continue
+            new = layer.chosen.build(filter, bias)
+            trainable = module.weight.requires_grad
+            for parameter in new.parameters():
+                parameter.requires_grad_(trainable)
+            if bias is not None and isinstance(new.bias, nn.Parameter):
+                new.bias.requires_grad_(bool(module.bias.requires_grad))
+            plain = _replaced(plain, layer.name, new.to(W.device).train(module.training))
+        return plain
+
+
+def _replaced(model: nn.Module, name: str, new: nn.Module) -> nn.Module:
+    """The model with another module of that name; all places that hold the old one get the new one."""
+    if not name:
+        return new
+    old = model.get_submodule(name)
+    for module in model.modules():
+        for child, part in list(module.named_children()):
+            if part is old:
+                setattr(module, child, new)
+    return model
+
+
+def structured(
+    module: nn.Module,
+    structure: Any = None,
+    *,
+    project: bool = False,
+    batch: int = 32,
+    onnx: bool = False,
+    always: bool = False,
+) -> nn.Module:
+    """A copy of ``module`` with plain modules: layers with a structure become the cheapest equal computation.
+
+    The structure is what :func:`metasym.inspect` finds in the U of each layer, or what is given: its report; or, for
+    plain layers too, ``{layer name: structure}`` (or the structure alone for a single layer), where a structure is a
+    ``Group`` (or a pair, for outputs and inputs), a ``SharingPattern``, or whole numbers ``[outputs, inputs]``: 0 is
+    zero, equal numbers are tied, opposite ones tied up to sign. Other layers stay as they are, symmetries baked. What
+    pays is estimated from sizes for batches of ``batch`` examples; :func:`structure_plan` shows it. A weight that has
+    its structure only nearly is refused unless ``project`` averages it. ``onnx`` leaves out Fourier transforms, of
+    which runtimes of ONNX make little. ``always`` compiles also where the estimate says that it does not pay.
+    """
+    plan = structure_plan(module, structure, project=project, batch=batch, onnx=onnx, always=always)
+    return plan.apply(module, project=project)
+
+
+def structure_plan(
+    module: nn.Module,
+    structure: Any = None,
+    *,
+    project: bool = False,
+    batch: int = 32,
+    onnx: bool = False,
+    always: bool = False,
+) -> StructurePlan:
+    """What :func:`structured` would do to each linear layer, and why. Arguments as there."""
+    if not isinstance(module, nn.Module):
+        raise MetasymError(f"expected an nn.Module to compile, found {type(module).__name__}")
+    if not isinstance(batch, int) or isinstance(batch, bool) or batch < 1:
+        raise MetasymError(f"expected batch to be a whole number >= 1, found {batch!r}")
+    known: dict[str, tuple[Sharing, list[Pair]]] = {}
+    reasons: dict[str, str] = {}
+    linears = {name: m for name, m in module.named_modules() if isinstance(m, nn.Linear)}
+    if structure is None or isinstance(structure, SymmetryReport):
+        if not symmetries(module):
+            raise MetasymError(
+                "expected a reparameterized model, or the structure of its layers, found a plain "
+                f"{type(module).__name__} and none given"
+            )
+        report = inspect(module) if structure is None else structure
+        _check_report(module, report)
+        for layer in report:
+            found = _reported(module, layer, project=project)
+            if isinstance(found, str):
+                reasons[layer.name] = found
+            else:
+                known[layer.name] = found
+    else:
+        for name, given in by_layer(structure, list(linears)).items():
+            shape = linears[name].weight.shape
+            known[name] = _structure(given, (int(shape[0]), int(shape[1])), name)
+    if not known:
+        why = "; ".join(f"{name or 'the layer'}: {reason}" for name, reason in reasons.items())
+        raise MetasymError(
+            f"expected a layer with a structure to compile, found none ({why or 'no linear layers'})"
+        )
+    plans = []
+    for name, linear in linears.items():
+        m, n = (int(s) for s in linear.weight.shape)
+        size = linear.weight.element_size()
+        if name in known:
+            plans.append(
+                plan_layer(name, *known[name], batch=batch, element_size=size, onnx=onnx, always=always)
+            )
+        else:
+            reason = reasons.get(name, "no structure was found or given")
+            plans.append(LayerPlan(name, (m, n), None, None, (), reason, batch, size))
+    return StructurePlan(tuple(plans))
+
+
+_structure = structure
+
+
+def plan_layer(
+    name: str,
+    sharing: Sharing,
+    pairs: Sequence[Pair],
+    *,
+    batch: int,
+    element_size: int,
+    onnx: bool = False,
+    always: bool = False,
+) -> LayerPlan:
+    """The cheapest way to compute a layer with this pattern."""
+    found = [*find_blocks(sharing), *find_sparse(sharing)]
+    found += find_circular(sharing, pairs) if sharing.signed else []
+    signs = unsigned(sharing) if sharing.signed else None
+    if signs is not None:
+        plain = Sharing(sharing.absolute)
+        found += [flipped(one, signs, sharing.shape) for one in _plain_ways(plain, pairs)]
+    elif not sharing.signed:
+        found += _plain_ways(sharing, pairs)
+    if onnx:
+        found = [candidate for candidate in found if not candidate.transforms]
+    ranked = sorted(found, key=lambda candidate: candidate.work.microseconds(batch))
+    limit = MARGIN * dense_work(*sharing.shape).microseconds(batch)
+    shape = sharing.shape
+    if not ranked:
+        why = f"{sharing.count} classes of weights without a structure that helps"
+        return LayerPlan(name, shape, sharing, None, (), why, batch, element_size)
+    if ranked[0].work.microseconds(batch) > limit and not always:
+        why = f"{ranked[0].words} would not pay at this size"
+        return LayerPlan(name, shape, sharing, None, tuple(ranked), why, batch, element_size)
+    return LayerPlan(name, shape, sharing, ranked[0], tuple(ranked[1:]), "estimate", batch, element_size)
+
+
+def _plain_ways(sharing: Sharing, pairs: Sequence[Pair]) -> list[Candidate]:
+    """Ways that know no signs."""
+    circular = find_circular(sharing, pairs)
+    sliding = [] if circular else find_sliding(sharing)
+    return [*circular, *sliding, *find_sums(sharing), *find_adapted(sharing, pairs)]
+
+
+def _check_report(module: nn.Module, report: SymmetryReport) -> None:
+    """Refuse a report of another model."""
+    found = {name: tuple(s.weight_shape) for name, s in symmetries(module).items()}
+    reported = {layer.name: tuple(layer.weight_shape) for layer in report}
+    if found != reported:
+        raise MetasymError(
+            f"expected a report on the layers {_shapes(found)}, found one on {_shapes(reported)}"
+        )
+
+
+def _shapes(layers: Mapping[str, tuple[int, ...]]) -> str:
+    return ", ".join(f"{name!r} {shape}" for name, shape in layers.items())
+
+
+def _reported(module: nn.Module, layer: LayerReport, *, project: bool) -> tuple[Sharing, list[Pair]] | str:
+    """The pattern that a report found in a layer, checked against U; or why there is none."""
+    linear = module.get_submodule(layer.name)
+    if not isinstance(linear, nn.Linear):
+        return "not a fully connected layer"
+    if layer.pattern is None or not layer.pattern.clear:
+        return layer.verdict.partition(";")[0]
+    plist = dict(symmetric_lists(module))[layer.name]
+    joint = isinstance(plist[0], JointWeight)
+    whole = Sharing.of(layer.pattern.classes)
+    U = symmetries(module)[layer.name].matrix().detach()
+    residual = _residual(whole, U)
+    allowed = EXACT.get(U.dtype, 1e-2)
+    if (
+        residual > max(CHANGED * layer.pattern.residual, allowed)
+        and residual > layer.pattern.residual + allowed
+    ):
+        raise MetasymError(
+            f"layer {layer.name!r}: expected the U that was inspected (residual {layer.pattern.residual:.2g}), "
+            f"found one with residual {residual:.2g}: it was changed since, inspect it again"
+        )
+    if residual > allowed and not project:
+        raise MetasymError(
+            f"layer {layer.name!r}: expected a U with the symmetry that was found in it, found one that has it "
+            f"only nearly, error {residual:.2g} (0 is exact): project it, with project=True or ms.project"
+        )
+    classes = whole.classes[:, :-1] if joint else whole.classes
+    return Sharing.of(classes), [] if joint else generators_of(layer.group)
+
+
+def _residual(sharing: Sharing, U: Tensor) -> float:
+    """The part of U that the pattern does not explain."""
+    labels = torch.from_numpy(sharing.absolute.ravel()).to(U.device)
+    signs = torch.from_numpy(sharing.classes.ravel()).sign().to(U)
+    turned = U * signs[:, None]
+    sums = torch.zeros(sharing.count + 1, U.shape[1], dtype=torch.float64, device=U.device)
+    sums.index_add_(0, labels, turned.double())
+    sizes = torch.from_numpy(sharing.sizes).to(U.device).clamp_min(1)
+    means = (sums / sizes[:, None]).to(U)
+    means[0] = 0
+    norm = float(torch.linalg.vector_norm(U))
+    gap = means[labels]
+    gap *= signs[:, None]
+    gap -= U
+    return float(torch.linalg.vector_norm(gap)) / norm if norm else 0.0

@@ -1,0 +1,127 @@
+"""What a user may know of a layer: a report, a group, a sharing pattern; as a pattern and symmetries that keep it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from metasym.groups import Group
+from metasym.inspection.reports import FoundGroup, SharingPattern
+from metasym.structured.sharing import Classes, Sharing
+from metasym.structured.shifts import Pair
+from metasym.types import MetasymError
+
+Given = Any
+"""A ``Group`` (acting alike on both sides), a pair of them, a ``SharingPattern``, or whole numbers ``[m, n]``."""
+WANTED = "a Group, a pair of Groups (outputs, inputs), a SharingPattern or whole numbers [outputs, inputs]"
+
+
+def structure(given: Given, shape: tuple[int, int], name: str) -> tuple[Sharing, list[Pair]]:
+    """The pattern on a weight of that shape, and permutations of outputs and inputs that keep it."""
+    if isinstance(given, Group):
+        given = (given, given)
+    if isinstance(given, tuple) and len(given) == 2 and all(isinstance(g, Group) for g in given):
+        return _of_groups(given[0], given[1], shape, name)
+    if isinstance(given, SharingPattern):
+        given = given.classes
+    if isinstance(given, torch.Tensor):
+        given = given.cpu().numpy()
+    if not isinstance(given, np.ndarray | Sequence) or isinstance(given, str):
+        raise MetasymError(f"layer {name!r}: expected {WANTED}, found {type(given).__name__}")
+    sharing = Sharing.of(given)
+    if sharing.shape != shape:
+        raise MetasymError(
+            f"layer {name!r}: expected a sharing pattern {list(shape)}, found {list(sharing.shape)}"
+        )
+    return sharing, []
+
+
+def _of_groups(
+    outputs: Group, inputs: Group, shape: tuple[int, int], name: str
+) -> tuple[Sharing, list[Pair]]:
+    """The orbits of a group on the entries of a weight; entries that some element negates are zero."""
+    if not outputs.same_group(inputs):
+        raise MetasymError(
+            f"layer {name!r}: expected two representations of one group, found {outputs!r} and {inputs!r}"
+        )
+    if (outputs.degree, inputs.degree) != shape:
+        raise MetasymError(
+            f"layer {name!r}: expected a group that acts on {shape[0]} outputs and {shape[1]} inputs, found one on "
+            f"{outputs.degree} and {inputs.degree}"
+        )
+    sides = [_monomial(group, name) for group in (outputs, inputs)]
+    pairs = [(o[0], i[0]) for o, i in zip(*sides, strict=True)]
+    signs = [(o[1], i[1]) for o, i in zip(*sides, strict=True)]
+    classes = signed_orbits(pairs, signs, shape)
+    plain = all((s > 0).all() for both in signs for s in both)
+    return Sharing.of(classes), pairs if plain else []
+
+
+def _monomial(group: Group, name: str) -> list[tuple[Classes, Classes]]:
+    """For each generator, where it takes the points and with which signs."""
+    if group.permutations is not None:
+        found = group.permutations[list(group.generators)].numpy()
+        return [(p, np.ones_like(p)) for p in found]
+    matrices = group.matrices[list(group.generators)].numpy()
+    images, signs = np.abs(matrices).argmax(1), np.sign(matrices.sum(1)).astype(np.int64)
+    exact = np.zeros_like(matrices)
+    for g in range(len(matrices)):
+        exact[g, images[g], np.arange(matrices.shape[1])] = signs[g]
+    if not np.allclose(exact, matrices, atol=1e-9):
+        raise MetasymError(
+            f"layer {name!r}: expected a group of permutations, with signs or without, found matrices of {group!r}"
+        )
+    return list(zip(images, signs, strict=True))
+
+
+def signed_orbits(
+    pairs: Sequence[Pair], signs: Sequence[tuple[Classes, Classes]], shape: tuple[int, int]
+) -> Classes:
+    """``[m, n]``: entries that are taken to each other, up to sign; 0 where one is taken to its own opposite."""
+    m, n = shape
+    size = m * n
+    ends, starts = [], []
+    every = np.arange(size)
+    for (out, inp), (s_out, s_in) in zip(pairs, signs, strict=True):
+        target = (out[:, None] * n + inp[None, :]).ravel()
+        negative = ((s_out[:, None] * s_in[None, :]) < 0).ravel()
+        starts += [every, every + size]
+        ends += [target + size * negative, target + size * ~negative]
+    edges = coo_array(
+        (np.ones(2 * size * len(pairs), dtype=np.int8), (np.concatenate(starts), np.concatenate(ends))),
+        shape=(2 * size, 2 * size),
+    )
+    labels = connected_components(edges, directed=False)[1]
+    plus, minus = labels[:size], labels[size:]
+    # An orbit and its negative are one class; the smaller label is the positive one.
+    found = np.where(plus == minus, 0, np.where(plus < minus, plus + 1, -(minus + 1)))
+    return found.reshape(shape).astype(np.int64)
+
+
+def generators_of(group: FoundGroup | None) -> list[Pair]:
+    """The permutations among the generators that an inspection found."""
+    if group is None or group.signed:
+        return []
+    return [(np.array(g.outputs), np.array(g.inputs)) for g in group.generators]
+
+
+def by_layer(given: Any, names: Sequence[str]) -> Mapping[str, Given]:
+    """What was given for each layer: a mapping by name, or one thing for the only layer there is."""
+    if isinstance(given, Mapping):
+        unknown = [name for name in given if name not in names]
+        if unknown:
+            raise MetasymError(
+                f"expected linear layers of the model, {', '.join(map(repr, names)) or 'of which there are none'}, "
+                f"found {unknown[0]!r}"
+            )
+        return given
+    if len(names) != 1:
+        raise MetasymError(
+            f"expected {{layer name: {WANTED}}} for {len(names)} linear layers, found {type(given).__name__}"
+        )
+    return {names[0]: given}

@@ -1,0 +1,89 @@
+"""Relabelled inputs and outputs: a gather before and after, with a backward pass that is a gather too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from metasym.structured.sharing import Index
+
+
+class _Permuted(torch.autograd.Function):
+    """``x[..., index]`` of a permutation; torch's own backward pass would scatter, entry after entry."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor, index: Tensor, inverse: Tensor) -> Tensor:  # noqa: ARG004
+        return x.index_select(-1, index)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor], output: Tensor) -> None:  # noqa: ARG004
+        ctx.save_for_backward(*inputs[1:])
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        index, inverse = ctx.saved_tensors
+        moved: Tensor = _Permuted.apply(gradients[0], inverse, index)  # type: ignore[no-untyped-call]
+        return moved, None, None
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Tensor:
+        raise NotImplementedError("forward-mode differentiation of a relabelling")
+
+
+class Relabelling(nn.Module):
+    """``y[..., i] = signs[i] x[..., index[i]]``, zero where ``index`` is -1; nothing where it is neutral.
+
+    Its tensors are part of what the layer is, not of its state: ``state_dict`` does not have them.
+    """
+
+    index: Tensor | None
+    inverse: Tensor | None
+    signs: Tensor | None
+
+    def __init__(self, index: Index, size: int, signs: Index | None = None) -> None:
+        super().__init__()
+        self.size = size
+        """Entries of x."""
+        self.dead = bool((index < 0).any())
+        """Whether some outputs are always zero."""
+        plain = not self.dead and np.array_equal(index, np.arange(size))
+        bijective = not self.dead and len(index) == size and len(np.unique(index)) == size
+        found = torch.from_numpy(np.where(index < 0, size, index).astype(np.int64))
+        self.register_buffer("index", None if plain else found, persistent=False)
+        back = found.argsort() if bijective and not plain else None
+        self.register_buffer("inverse", back, persistent=False)
+        mixed = signs is not None and bool((signs < 0).any())
+        self.register_buffer(
+            "signs",
+            torch.from_numpy(signs.astype(np.float32)) if mixed and signs is not None else None,
+            persistent=False,
+        )
+
+    @property
+    def neutral(self) -> bool:
+        """Whether nothing is done."""
+        return self.index is None and self.signs is None
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``x [..., size] -> [..., len(index)]``."""
+        if self.index is not None:
+            if self.dead:
+                x = torch.cat([x, x.new_zeros(*x.shape[:-1], 1)], dim=-1)
+            if self.inverse is not None and x.requires_grad and not torch.compiler.is_compiling():
+                x = _Permuted.apply(x, self.index, self.inverse)  # type: ignore[no-untyped-call]
+            else:
+                x = x.index_select(-1, self.index)
+        return x if self.signs is None else x * self.signs.to(x.dtype)
+
+    def extra_repr(self) -> str:
+        """In words."""
+        if self.neutral:
+            return "as they are"
+        return ", ".join(
+            w for w, on in (("a gather", self.index is not None), ("signs", self.signs is not None)) if on
+        )

@@ -1,0 +1,393 @@
+"""Convolutions that torch has a layer for: a kernel that slides over a grid.
+
+Behind a relabelling the grid has to be found first. Take two classes a and b of a convolution: from output i along a
+to its input, and back along b, is a step to the output ``a - b`` further on. There is a step for every pair of taps;
+those whose paths all have one length are the axes of the grid.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from metasym.structured.compiled_layer import StructuredLayer
+from metasym.structured.pricing import (
+    CALL,
+    PASS,
+    SLIDE,
+    TAP,
+    TRANSFORM,
+    Candidate,
+    Work,
+    build_work,
+    gather_work,
+)
+from metasym.structured.relabelling import Relabelling
+from metasym.structured.sharing import Classes, Expansion, Index, Sharing
+
+_CONVOLUTIONS: tuple[type[nn.Module], ...] = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+_APPLY = (F.conv1d, F.conv2d, F.conv3d)
+_TAPS = 512
+"""Taps of a kernel that is looked for."""
+_STARTS = 4
+"""Classes from which steps to all others are tried."""
+
+
+@dataclass(frozen=True, eq=False)
+class Kernel:
+    """A kernel on a grid of inputs."""
+
+    classes: Classes
+    """``[*sizes]``: the class of each tap, 0 for none."""
+    grid: tuple[int, ...]
+    """Inputs along each axis."""
+    circular: bool = False
+    padding: tuple[tuple[int, int], ...] = ()
+    """Zeros before and after, along each axis; none unless given."""
+
+    @property
+    def free(self) -> bool:
+        """Whether every tap has a weight of its own."""
+        flat = self.classes.ravel()
+        return bool((flat > 0).all() and len(np.unique(flat)) == len(flat))
+
+    @property
+    def even_padding(self) -> tuple[int, ...] | None:
+        """As many zeros before as after, as torch's layers want them; None where they differ."""
+        pads = self.padding or ((0, 0),) * len(self.grid)
+        return tuple(a for a, _ in pads) if all(a == b for a, b in pads) else None
+
+
+class SlidingLayer(nn.Module):
+    """A relabelling, an ordinary ``nn.Conv1d``, ``nn.Conv2d`` or ``nn.Conv3d``, and a relabelling back."""
+
+    def __init__(
+        self, filter: Tensor, bias: Tensor | None, before: Relabelling, after: Relabelling, kernel: Kernel
+    ) -> None:
+        super().__init__()
+        self.in_features = before.size
+        self.out_features = after.size if after.index is None else len(after.index)
+        self.before, self.after, self.grid = before, after, kernel.grid
+        even = kernel.even_padding
+        self.convolution: nn.Module
+        if kernel.free and (kernel.circular or even is not None):
+            padding = (
+                {"padding": "same", "padding_mode": "circular"} if kernel.circular else {"padding": even}
+            )
+            layer = _CONVOLUTIONS[len(self.grid) - 1](
+                1, 1, kernel.classes.shape, bias=False, device=filter.device, dtype=filter.dtype, **padding
+            )
+            weight = filter.detach()[torch.from_numpy(kernel.classes.ravel() - 1)]
+            layer.weight = nn.Parameter(weight.reshape(1, 1, *kernel.classes.shape).clone())
+            self.convolution = layer
+        else:
+            self.convolution = TiedConvolution(filter, kernel)
+        self.bias = None if bias is None else nn.Parameter(bias.detach().clone())
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``x [..., inputs] -> y [..., outputs]``."""
+        flat = self.before(x.reshape(-1, self.in_features))
+        y: Tensor = self.after(self.convolution(flat.reshape(-1, 1, *self.grid)).flatten(1))
+        if self.bias is not None:
+            y = y + self.bias
+        return y.reshape(*x.shape[:-1], self.out_features)
+
+    def extra_repr(self) -> str:
+        """Sizes."""
+        return f"{self.in_features} -> {self.out_features}, grid {' x '.join(map(str, self.grid))}"
+
+
+class TiedConvolution(nn.Module):
+    """A convolution of one channel whose taps share weights, are opposite or zero."""
+
+    def __init__(self, filter: Tensor, kernel: Kernel) -> None:
+        super().__init__()
+        self.filter = nn.Parameter(filter.detach().clone())
+        self.expansion = Expansion(kernel.classes, len(filter))
+        self.circular = kernel.circular
+        if kernel.circular:
+            pads = [((s - 1) // 2, s - 1 - (s - 1) // 2) for s in kernel.classes.shape]
+        else:
+            pads = list(kernel.padding or ((0, 0),) * len(kernel.grid))
+        self.pads = [side for pair in reversed(pads) for side in pair]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``x [examples, 1, *grid] -> [examples, 1, *outputs]``."""
+        weight: Tensor = self.expansion(self.filter)
+        if any(self.pads):
+            x = F.pad(x, self.pads, mode="circular" if self.circular else "constant")
+        return _APPLY[weight.ndim - 1](x, weight[None, None])
+
+
+class FourierConvolution(StructuredLayer):
+    """``y[i] = sum_t k[t] x[i + t - before]`` along one line, zeros beyond its ends, by Fourier transforms."""
+
+    def __init__(
+        self,
+        filter: Tensor,
+        bias: Tensor | None,
+        before: Relabelling,
+        after: Relabelling,
+        kernel: Kernel,
+        outputs: int,
+    ) -> None:
+        super().__init__(filter, bias, before, after)
+        self.expansion = Expansion(kernel.classes[::-1].copy(), len(filter))
+        taps, left = len(kernel.classes), (kernel.padding or ((0, 0),))[0][0]
+        self.first, self.outputs = taps - 1 - left, outputs
+        # Of the whole convolution, n + taps - 1 long, what wraps around must not reach the outputs.
+        self.length = fast_length(
+            max(kernel.grid[0] + taps - 1 - self.first, self.first + outputs, kernel.grid[0], taps)
+        )
+
+    def product(self, x: Tensor) -> Tensor:
+        """``[examples, n] -> [examples, m]``."""
+        kernel: Tensor = self.expansion(self.filter)
+        dtype = x.dtype
+        if dtype not in (torch.float32, torch.float64):
+            x, kernel = x.float(), kernel.float()
+        whole = torch.fft.irfft(
+            torch.fft.rfft(x, self.length) * torch.fft.rfft(kernel, self.length), self.length
+        )
+        found: Tensor = whole[:, self.first : self.first + self.outputs].to(dtype)
+        return found
+
+
+def fast_length(least: int) -> int:
+    """The smallest length from ``least`` on with no prime factor above 5."""
+    length = least
+    while True:
+        rest = length
+        for p in (2, 3, 5):
+            while rest % p == 0:
+                rest //= p
+        if rest == 1:
+            return length
+        length += 1
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """Outputs and inputs on grids: ``outputs[p]`` stands at the point p, row-major; inputs likewise."""
+
+    shape: tuple[int, ...]
+    outputs: Index
+    input_shape: tuple[int, ...]
+    inputs: Index
+    kernel: Classes
+    padding: tuple[tuple[int, int], ...]
+
+
+def find_sliding(sharing: Sharing) -> list[Candidate]:
+    """Convolutions over a line, a plane or a space, with or without zeros around it."""
+    if not 2 <= sharing.count <= _TAPS or sharing.signed:
+        return []
+    for grid in _grids(sharing):
+        return _candidates(sharing, grid)
+    return []
+
+
+def _candidates(sharing: Sharing, grid: Grid) -> list[Candidate]:
+    m, n = sharing.shape
+    kernel = Kernel(grid.kernel, grid.input_shape, padding=grid.padding)
+    relabelled = not (
+        np.array_equal(grid.outputs, np.arange(m)) and np.array_equal(grid.inputs, np.arange(n))
+    )
+
+    def around() -> tuple[Relabelling, Relabelling]:
+        return Relabelling(grid.inputs, n), Relabelling(np.argsort(grid.outputs), m)
+
+    def build(filter: Tensor, bias: Tensor | None) -> nn.Module:
+        return SlidingLayer(filter, bias, *around(), kernel)
+
+    def by_transforms(filter: Tensor, bias: Tensor | None) -> nn.Module:
+        return FourierConvolution(filter, bias, *around(), kernel, m)
+
+    taps = grid.kernel.size
+    padded = any(map(any, grid.padding))
+    name = "convolution" if padded else "valid convolution"
+    shape = " x ".join(map(str, grid.input_shape))
+    size = " x ".join(map(str, grid.kernel.shape))
+    words = f"{name} of {size} taps over {shape}{', relabelled' if relabelled else ''}"
+    around_work = gather_work(n, needed=relabelled) + gather_work(m, needed=relabelled)
+    work = Work(2, 2 * CALL, m * (SLIDE + TAP * taps) + PASS * m, m * taps) + build_work(
+        taps, needed=not kernel.free
+    )
+    found = [Candidate(name, words, work + around_work, build)]
+    if len(grid.shape) == 1:
+        length = fast_length(n + taps)
+        one_way = TRANSFORM * length * length.bit_length()
+        fourier = Work(
+            5, one_way, 2 * one_way + 2 * PASS * length, int(2 * length * math.log2(length)) + length
+        )
+        words = words.replace(f"over {shape}", f"over {shape}, by FFT")
+        found.append(
+            Candidate(name, words, fourier + build_work(taps) + around_work, by_transforms, transforms=True)
+        )
+    return found
+
+
+def _grids(sharing: Sharing) -> list[Grid]:
+    """Grids in which the pattern is a convolution; the first that is found."""
+    maps = _partial_maps(sharing)
+    if maps is None:
+        return []
+    m = sharing.shape[0]
+    fullest = sorted(maps, key=lambda c: -int((maps[c] >= 0).sum()))[:_STARTS]
+    for start in fullest:
+        steps: list[tuple[int, Index]] = []
+        for other, taken in maps.items():
+            if other == start:
+                continue
+            step = _step(maps[start], taken, sharing.shape[1])
+            length = _path_length(step)
+            if length > 1 and m % length == 0:
+                steps.append((length, step))
+        for axes in range(1, 4):
+            for chosen in itertools.combinations(steps, axes):
+                if math.prod(length for length, _ in chosen) != m:
+                    continue
+                points = _coordinates([step for _, step in chosen], [length for length, _ in chosen], m)
+                grid = (
+                    None
+                    if points is None
+                    else _checked(sharing, maps, points, tuple(length for length, _ in chosen))
+                )
+                if grid is not None:
+                    return [grid]
+            if axes == 1 and len(steps) > 200:
+                break
+    return []
+
+
+def _partial_maps(sharing: Sharing) -> dict[int, Index] | None:
+    """For every class, the input of each output ``[m]``, -1 for none; None where a row or column has two."""
+    m, n = sharing.shape
+    if (sharing.sizes[1:] > min(m, n)).any():
+        return None
+    rows, columns = np.nonzero(sharing.absolute)
+    labels = sharing.absolute[rows, columns]
+    table = np.full((sharing.count, m), -1)
+    table[labels - 1, rows] = columns
+    if int((table >= 0).sum()) != len(rows):
+        return None  # a class twice in a row
+    taken = np.zeros((sharing.count, n), dtype=np.int64)
+    np.add.at(taken, (labels - 1, columns), 1)
+    if (taken > 1).any():
+        return None
+    return {c + 1: table[c] for c in range(sharing.count)}
+
+
+def _step(a: Index, b: Index, inputs: int) -> Index:
+    """From output i along a to its input and back along b: ``[m]``, -1 where there is no way."""
+    back = np.full(inputs + 1, -1)
+    live = b >= 0
+    back[b[live]] = np.flatnonzero(live)
+    found: Index = back[np.where(a >= 0, a, inputs)]
+    return found
+
+
+def _path_length(step: Index) -> int:
+    """The length of the paths that a partial map without cycles draws; 0 where they differ or one closes."""
+    starts = np.setdiff1d(np.arange(len(step)), step[step >= 0])
+    if not len(starts) or len(step) % len(starts):
+        return 0
+    length, here = len(step) // len(starts), starts
+    for _ in range(length - 1):
+        here = step[here]
+        if (here < 0).any():
+            return 0
+    return length if (step[here] < 0).all() else 0
+
+
+def _coordinates(steps: Sequence[Index], lengths: Sequence[int], m: int) -> Index | None:
+    """The output at each point of the grid, row-major; None where the steps do not make one."""
+    corners = set(range(m))
+    for step in steps:
+        corners -= set(step[step >= 0].tolist())
+    if len(corners) != 1:
+        return None
+    points = np.array([corners.pop()])
+    for step, length in zip(steps, lengths, strict=True):
+        lines = [points]
+        for _ in range(length - 1):
+            points = step[lines[-1]]
+            if (points < 0).any():
+                return None
+            lines.append(points)
+        points = np.stack(lines, axis=-1).ravel()
+    return points if len(np.unique(points)) == m else None
+
+
+def _checked(sharing: Sharing, maps: dict[int, Index], points: Index, shape: tuple[int, ...]) -> Grid | None:
+    """The grid with its inputs, if the whole pattern is a convolution on it."""
+    m, n = sharing.shape
+    place = np.empty(m, dtype=np.int64)
+    place[points] = np.arange(m)
+    coordinates = np.stack(np.unravel_index(place, shape), axis=1)  # of output i
+    # Input coordinates relative to output 0's: along a class every output has its input at one offset.
+    known = np.zeros(n, dtype=bool)
+    where = np.zeros((n, len(shape)), dtype=np.int64)
+    offsets: dict[int, Index] = {}
+    waiting = sorted(maps, key=lambda c: -int((maps[c] >= 0).sum()))
+    offsets[waiting[0]] = np.zeros(len(shape), dtype=np.int64)
+    while waiting:
+        ready = next((c for c in waiting if c in offsets or known[maps[c][maps[c] >= 0]].any()), None)
+        if ready is None:
+            return None
+        waiting.remove(ready)
+        outs = np.flatnonzero(maps[ready] >= 0)
+        ins = maps[ready][outs]
+        if ready not in offsets:
+            seen = known[ins]
+            offsets[ready] = (where[ins[seen]] - coordinates[outs[seen]])[0]
+        at = coordinates[outs] + offsets[ready]
+        if known[ins].any() and not np.array_equal(where[ins][known[ins]], at[known[ins]]):
+            return None
+        where[ins], known[ins] = at, True
+    if not known.all():
+        return None
+    low = where.min(0)
+    input_shape = tuple(int(s) for s in where.max(0) - low + 1)
+    if math.prod(input_shape) != n:
+        return None
+    where -= low
+    taps = np.stack([offsets[c] - low for c in sorted(offsets)])
+    first, last = taps.min(0), taps.max(0)
+    sizes = tuple(int(s) for s in last - first + 1)
+    if math.prod(sizes) > 4 * len(taps) or (len(shape) > 1 and math.prod(sizes) > 256):
+        return None
+    kernel = np.zeros(sizes, dtype=np.int64)
+    kernel[tuple((taps - first).T)] = sorted(offsets)
+    padding = tuple(
+        (int(-first[a]), int(shape[a] - 1 + last[a] - (input_shape[a] - 1))) for a in range(len(shape))
+    )
+    if any(side < 0 for pair in padding for side in pair):
+        return None
+    inputs = np.empty(n, dtype=np.int64)
+    flat = np.ravel_multi_index(tuple(where.T), input_shape)
+    if len(np.unique(flat)) != n:
+        return None
+    inputs[flat] = np.arange(n)
+    grid = Grid(shape, points, input_shape, inputs, kernel, padding)
+    return grid if _reproduces(sharing, grid) else None
+
+
+def _reproduces(sharing: Sharing, grid: Grid) -> bool:
+    """Whether the convolution on this grid has the whole pattern."""
+    m, n = sharing.shape
+    found = np.zeros((m, n), dtype=np.int64)
+    outs = np.stack(np.unravel_index(np.arange(m), grid.shape), axis=1)
+    for tap in np.argwhere(grid.kernel):
+        at = outs + tap - [a for a, _ in grid.padding]
+        inside = ((at >= 0) & (at < grid.input_shape)).all(1)
+        flat = np.ravel_multi_index(tuple(at[inside].T), grid.input_shape)
+        found[grid.outputs[inside], grid.inputs[flat]] = grid.kernel[tuple(tap)]
+    return bool(np.array_equal(found, sharing.classes))

@@ -1,0 +1,248 @@
+"""Few classes: sums of inputs computed once, then combined.
+
+The entries of a class, or of several classes together, may be *cliques*: sets of outputs each tied to the same set of
+inputs, no two sets with a common member. Then their part of the product is a sum over every set of inputs, given to
+every output of its set. S_n has two such parts, all pairs and the diagonal; the rows and columns of an exchangeable
+matrix have four. A pattern whose classes are combinations of such parts needs as many sums as there are sets.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from metasym.structured.compiled_layer import StructuredLayer
+from metasym.structured.pricing import GATHER, PASS, Candidate, Work
+from metasym.structured.relabelling import Relabelling
+from metasym.structured.sharing import Index, Sharing
+
+_CLASSES = 64
+"""Classes of a pattern that is looked at."""
+_LOCAL = 6
+"""Classes between one kind of outputs and one kind of inputs."""
+_TERMS = 64
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Cliques:
+    """Disjoint sets of outputs and inputs: output i is tied to the inputs of set ``outputs[i]``, -1 for none."""
+
+    outputs: Index
+    inputs: Index
+    count: int
+
+    @property
+    def everything(self) -> bool:
+        """Whether there is one set that holds all."""
+        return self.count == 1 and bool((self.outputs == 0).all() and (self.inputs == 0).all())
+
+    @property
+    def matching(self) -> bool:
+        """Whether every output has just one input."""
+        sizes = np.bincount(self.inputs[self.inputs >= 0], minlength=self.count)
+        return bool((self.outputs >= 0).all() and (sizes == 1).all())
+
+    @property
+    def entries(self) -> int:
+        """How many entries of an example are looked at or written."""
+        if self.everything:
+            return len(self.inputs) + len(self.outputs)
+        return len(self.outputs) + (0 if self.matching else int((self.inputs >= 0).sum()))
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A term of the product: cliques between one kind of outputs and one kind of inputs, and their coefficient."""
+
+    rows: int
+    """Which kind of outputs."""
+    columns: int
+    cliques: Cliques
+    coefficients: dict[int, float]
+    """The coefficient as a combination of filter entries (numbered from 1)."""
+
+
+class Sums(StructuredLayer):
+    """``y = sum_t a_t E_t x``: each ``E_t x`` adds inputs up over disjoint sets and hands the sums to outputs."""
+
+    combine: Tensor
+
+    def __init__(
+        self,
+        filter: Tensor,
+        bias: Tensor | None,
+        before: Relabelling,
+        after: Relabelling,
+        parts: list[Part],
+        rows: list[int],
+        columns: list[int],
+    ) -> None:
+        super().__init__(filter, bias, before, after)
+        self.rows, self.columns = rows, columns
+        """How many outputs and inputs there are of each kind."""
+        combine = torch.zeros(len(parts), len(filter), dtype=filter.dtype)
+        for t, part in enumerate(parts):
+            for number, value in part.coefficients.items():
+                combine[t, number - 1] = value
+        self.register_buffer("combine", combine, persistent=False)
+        self.places = [(part.rows, part.columns) for part in parts]
+        self.members = nn.ModuleList(_Expanded(part.cliques) for part in parts)
+
+    def product(self, x: Tensor) -> Tensor:
+        """``[examples, inputs kind by kind] -> [examples, outputs kind by kind]``."""
+        coefficients = torch.mv(self.combine.to(self.filter.dtype), self.filter).unbind()
+        kinds = [x] if len(self.columns) == 1 else list(x.split(self.columns, dim=1))
+        whole: dict[int, Tensor] = {}
+        sums: list[Tensor | None] = [None] * len(self.rows)
+        for (row, column), a, member in zip(self.places, coefficients, self.members, strict=True):
+            if member.everything:
+                if column not in whole:
+                    whole[column] = kinds[column].sum(1, keepdim=True)
+                term = whole[column] * a
+            else:
+                term = member(kinds[column]) * a
+            before = sums[row]
+            sums[row] = term if before is None else before + term
+        found = [
+            x.new_zeros(x.shape[0], size) if s is None else s.expand(-1, size)
+            for s, size in zip(sums, self.rows, strict=True)
+        ]
+        return found[0] if len(found) == 1 else torch.cat(found, dim=1)
+
+
+class _Expanded(nn.Module):
+    """``E x``: sums over sets of inputs, handed to the outputs of each set."""
+
+    def __init__(self, cliques: Cliques) -> None:
+        super().__init__()
+        self.everything, self.matching = cliques.everything, cliques.matching
+        self.gather: nn.Module = nn.Identity()
+        self.scatter: nn.Module = nn.Identity()
+        self.width, self.count = 0, cliques.count
+        if self.everything:
+            return
+        n = len(cliques.inputs)
+        live = np.flatnonzero(cliques.inputs >= 0)
+        order = live[np.argsort(cliques.inputs[live], kind="stable")]
+        if self.matching:
+            self.gather = Relabelling(order[cliques.outputs], n)
+            return
+        sizes = np.bincount(cliques.inputs[live], minlength=cliques.count)
+        self.width = int(sizes.max())
+        padded = np.full((cliques.count, self.width), -1)
+        padded[np.arange(self.width)[None, :] < sizes[:, None]] = order
+        self.gather = Relabelling(padded.ravel(), n)
+        self.scatter = Relabelling(cliques.outputs, cliques.count)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``[examples, inputs] -> [examples, outputs]``."""
+        entries: Tensor = self.gather(x)
+        if self.matching:
+            return entries
+        found: Tensor = self.scatter(entries.reshape(-1, self.count, self.width).sum(-1))
+        return found
+
+
+def find_sums(sharing: Sharing) -> list[Candidate]:
+    """Patterns that are combinations of cliques."""
+    m, n = sharing.shape
+    if sharing.count > _CLASSES or sharing.signed:
+        return []
+    classes = sharing.classes
+    rows, columns = _kinds(classes), _kinds(classes.T)
+    if len(rows) * len(columns) > _TERMS:
+        return []
+    draw = np.random.Generator(np.random.PCG64(0))
+    parts: list[Part] = []
+    for (r, outs), (c, ins) in itertools.product(enumerate(rows), enumerate(columns)):
+        found = _parts(classes[np.ix_(outs, ins)], draw)
+        if found is None or len(parts) + len(found) > _TERMS:
+            return []
+        parts += [Part(r, c, cliques, weights) for cliques, weights in found]
+    outputs, inputs = np.concatenate(rows), np.concatenate(columns)
+    sizes = [len(r) for r in rows], [len(c) for c in columns]
+    back = np.argsort(outputs)
+
+    def build(filter: Tensor, bias: Tensor | None) -> nn.Module:
+        return Sums(filter, bias, Relabelling(inputs, n), Relabelling(back, m), parts, *sizes)
+
+    entries = sum(part.cliques.entries for part in parts)
+    gathered = sum(part.cliques.entries for part in parts if not part.cliques.everything)
+    gathers = (not np.array_equal(inputs, np.arange(n))) * n + (not np.array_equal(back, np.arange(m))) * m
+    calls = 2 + 4 * len(parts)
+    work = Work(calls, 0.0, 1.5 * PASS * entries + GATHER * (gathered + gathers), entries + len(parts))
+    many = sum(part.cliques.count for part in parts if not part.cliques.matching)
+    words = f"{sharing.count} classes: {many} sums of inputs computed once, {len(parts)} terms combined"
+    return [Candidate("sums", words, work, build)]
+
+
+def _kinds(classes: Index) -> list[Index]:
+    """The rows by kind: those with as many entries of every class."""
+    m = len(classes)
+    top = int(classes.max()) + 1
+    counts = np.bincount((np.arange(m)[:, None] * top + classes).ravel(), minlength=m * top).reshape(m, top)
+    kinds = np.unique(counts, axis=0, return_inverse=True)[1].ravel()
+    return [np.flatnonzero(kinds == k) for k in range(int(kinds.max()) + 1)]
+
+
+def _parts(classes: Index, draw: np.random.Generator) -> list[tuple[Cliques, dict[int, float]]] | None:
+    """Cliques whose combinations give every class of this part of the pattern; None where there are not enough."""
+    numbers = np.unique(classes)
+    if len(numbers) > _LOCAL:
+        return None
+    # Sums of large whole numbers, exact in float64: equal sums of a row's inputs are equal sets of them.
+    marks = draw.integers(1, 2**36, size=classes.shape[1]).astype(np.float64)
+    of_class = np.stack([(classes == c) @ marks for c in numbers])
+    counts = np.stack([(classes == c).sum(1) for c in numbers])
+    chosen: list[tuple[Cliques, npt.NDArray[np.float64]]] = []
+    subsets = [
+        np.array(s)
+        for size in range(1, len(numbers) + 1)
+        for s in itertools.combinations(range(len(numbers)), size)
+    ]
+    found = []
+    for subset in subsets:
+        cliques = _cliques(classes, numbers[subset], of_class[subset].sum(0), counts[subset].sum(0))
+        if cliques is not None:
+            indicator = np.zeros(len(numbers))
+            indicator[subset] = 1
+            found.append((cliques, indicator))
+    for cliques, indicator in sorted(found, key=lambda item: item[0].entries + item[0].count):
+        if np.linalg.matrix_rank(np.stack([*(i for _, i in chosen), indicator])) > len(chosen):
+            chosen.append((cliques, indicator))
+    if len(chosen) < len(numbers):
+        return None
+    # Values of the classes are sums of the coefficients of the parts that hold them.
+    inverse = np.linalg.inv(np.stack([i for _, i in chosen]).T)
+    terms = []
+    for (cliques, _), row in zip(chosen, inverse, strict=True):
+        weights = {
+            int(c): float(round(w, 9)) for c, w in zip(numbers, row, strict=True) if c and abs(w) > 1e-9
+        }
+        if weights:
+            terms.append((cliques, weights))
+    return terms
+
+
+def _cliques(classes: Index, numbers: Index, sums: npt.NDArray[np.float64], counts: Index) -> Cliques | None:
+    """The entries of these classes as cliques, if they are."""
+    live = counts > 0
+    _, first, kinds = np.unique(sums[live], return_index=True, return_inverse=True)
+    rows = np.flatnonzero(live)[first]
+    if int(counts[rows].sum()) > classes.shape[1]:
+        return None
+    member: Bools = np.isin(classes[rows], numbers)
+    if (member.sum(0) > 1).any():
+        return None
+    outputs = np.full(len(classes), -1)
+    outputs[live] = kinds.ravel()
+    inputs = np.where(member.any(0), member.argmax(0), -1)
+    whole = np.isin(classes, numbers)
+    tied = (outputs[:, None] == inputs[None, :]) & (outputs >= 0)[:, None]
+    return Cliques(outputs, inputs, len(rows)) if np.array_equal(whole, tied) else None

@@ -1,0 +1,147 @@
+"""``ms.structured``: what is replaced, stays or is refused, and that the result is a module like any other."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import metasym as ms
+from metasym.structured.compilation import structured
+from tests.structured import patterns
+
+
+def symmetric_model(n: int = 12, seed: int = 0, dtype: torch.dtype = torch.float64) -> nn.Module:
+    """Two layers; the first one's U is the exact basis of circular shifts, its filter random."""
+    torch.manual_seed(seed)
+    group = ms.groups.shifts(n)
+    basis = ms.groups.equivariant_basis(group, group).to(dtype)
+    model = nn.Sequential(nn.Linear(n, n), nn.Tanh(), nn.Linear(n, 3)).to(dtype)
+    return ms.reparameterize(
+        model, lambda name, _: ms.DenseSymmetry((n, n), U=basis) if name == "0" else None, filter_std=1.0
+    )
+
+
+def test_a_layer_whose_symmetry_was_read_is_replaced_and_equal() -> None:
+    model = symmetric_model()
+    compiled = structured(model, always=True)
+    x = torch.randn(5, 12, dtype=torch.float64)
+    assert torch.allclose(compiled(x), model(x), rtol=1e-10, atol=1e-12)
+    assert not isinstance(compiled[0], nn.Linear)
+    assert isinstance(compiled[2], nn.Linear)
+    assert "circular convolution of 12 points" in str(ms.structure_plan(model, always=True))
+    assert "parametrizations" not in " ".join(compiled.state_dict())
+    model(x)  # the model itself is as it was
+
+
+def test_where_nothing_pays_the_dense_layer_stays_and_is_equal() -> None:
+    model = symmetric_model()
+    plan = ms.structure_plan(model, batch=1)
+    assert plan.layers[0].chosen is None
+    compiled = plan.apply(model)
+    assert isinstance(compiled[0], nn.Linear)
+    x = torch.randn(5, 12, dtype=torch.float64)
+    assert torch.allclose(compiled(x), model(x))
+
+
+def test_a_plain_layer_with_a_given_group_or_pattern() -> None:
+    layer = nn.Linear(300, 300)
+    classes = patterns.symmetric(300)
+    with torch.no_grad():
+        layer.weight.copy_(torch.where(torch.from_numpy(classes) == 2, 0.5, -0.01))
+    compiled = structured(layer, classes)
+    x = torch.randn(4, 300)
+    assert torch.allclose(compiled(x), layer(x), rtol=1e-5, atol=1e-5)
+    assert sum(p.numel() for p in compiled.parameters()) == 302
+    swap, cycle = [1, 0, *range(2, 5)], [*range(1, 5), 0]
+    group = ms.groups.from_generators([swap, cycle])
+    small = nn.Linear(5, 5)
+    with torch.no_grad():
+        small.weight.copy_(torch.eye(5) - 0.1)
+    by_group = structured(small, group, always=True)
+    assert torch.allclose(by_group(x[:, :5]), small(x[:, :5]), atol=1e-6)
+
+
+def test_a_weight_that_nearly_has_its_structure_is_refused_unless_projected() -> None:
+    model = symmetric_model()
+    symmetry = ms.symmetries(model)["0"]
+    with torch.no_grad():
+        symmetry.U.add_(1e-4 * torch.randn(symmetry.U.shape, dtype=torch.float64))
+    with pytest.raises(ms.MetasymError, match=r"only nearly, error 0\.00\d+.*project"):
+        structured(model)
+    compiled = structured(model, project=True, always=True)
+    projected = copy.deepcopy(model)
+    ms.project(projected, ms.inspect(projected))
+    x = torch.randn(5, 12, dtype=torch.float64)
+    assert torch.allclose(compiled(x), projected(x), rtol=1e-9)
+
+
+def test_a_report_of_another_model_and_a_changed_u_are_refused() -> None:
+    model = symmetric_model()
+    report = ms.inspect(model)
+    with pytest.raises(ms.MetasymError, match="expected a report on the layers"):
+        structured(symmetric_model(10), report)
+    with torch.no_grad():
+        ms.symmetries(model)["0"].U.copy_(torch.randn(144, 12, dtype=torch.float64))
+    with pytest.raises(ms.MetasymError, match="changed since"):
+        structured(model, report)
+
+
+def test_nothing_to_compile_is_one_line() -> None:
+    torch.manual_seed(0)
+    with pytest.raises(ms.MetasymError, match="expected a reparameterized model"):
+        structured(nn.Linear(4, 4))
+    free = ms.reparameterize(nn.Linear(6, 6), "dense", filter_size=9, std=1.0)
+    with pytest.raises(
+        ms.MetasymError, match="expected a layer with a structure to compile, found none"
+    ) as error:
+        structured(free)
+    assert "\n" not in str(error.value)
+    with pytest.raises(ms.MetasymError, match="expected linear layers of the model"):
+        structured(nn.Sequential(nn.Linear(3, 3)), {"1": patterns.symmetric(3)})
+    with pytest.raises(ms.MetasymError, match=r"expected a sharing pattern \[3, 3\]"):
+        structured(nn.Linear(3, 3), patterns.symmetric(4))
+    with pytest.raises(ms.MetasymError, match="whole numbers"):
+        structured(nn.Linear(3, 3), np.ones((3, 3)))
+    with pytest.raises(ms.MetasymError, match="batch"):
+        structured(nn.Linear(3, 3), patterns.symmetric(3), batch=0)
+
+
+def test_it_trains_loads_its_state_and_runs_in_bfloat16() -> None:
+    classes = patterns.relabelled(patterns.circular(16), np.random.default_rng(0))
+    layer = nn.Linear(16, 16, bias=False)
+    compiled = structured(layer, classes, project=True, always=True)
+    (parameter,) = compiled.parameters()
+    assert parameter.shape == (16,)
+    other = structured(nn.Linear(16, 16, bias=False), classes, project=True, always=True)
+    other.load_state_dict(compiled.state_dict())
+    x = torch.randn(64, 16)
+    assert torch.equal(other(x), compiled(x))
+    target = x.roll(1, 1)
+    optimizer = torch.optim.Adam(compiled.parameters(), lr=0.1)
+    losses = []
+    for _ in range(20):
+        loss = ((compiled(x) - target) ** 2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(float(loss.detach()))
+    assert losses[-1] < losses[0]
+    half = copy.deepcopy(compiled).bfloat16()
+    assert half(x.bfloat16()).dtype == torch.bfloat16
+    assert torch.allclose(half(x.bfloat16()).float(), compiled(x), atol=0.2)
+
+
+def test_it_works_under_vmap_and_double_backward() -> None:
+    classes = patterns.relabelled(patterns.symmetric(9), np.random.default_rng(0))
+    layer = nn.Linear(9, 9).double()
+    compiled = structured(layer, classes, project=True, always=True)
+    assert not isinstance(compiled, nn.Linear)
+    x = torch.randn(4, 9, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradgradcheck(compiled, (x,))
+    assert torch.allclose(
+        torch.func.vmap(lambda one: compiled(one[None])[0])(x.detach()), compiled(x.detach())
+    )

@@ -1,0 +1,153 @@
+"""Every way to compute a layer against the dense layer: outputs and gradients, relabelled, in both precisions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import metasym as ms
+from metasym.structured.compilation import plan_layer
+from metasym.structured.given import structure
+from metasym.structured.pricing import Candidate
+from metasym.structured.sharing import Sharing
+from tests.structured import patterns
+
+sizes = st.integers(5, 40)
+few = st.integers(2, 6)
+NAMED: dict[str, tuple[str, st.SearchStrategy[patterns.Classes]]] = {
+    "circular": ("circular convolution", st.builds(patterns.circular, sizes)),
+    "dihedral": ("circular convolution", st.builds(patterns.dihedral, sizes)),
+    "torus": ("circular convolution", st.builds(patterns.torus, few, few)),
+    "negacyclic": ("circular convolution", st.builds(patterns.negacyclic, sizes)),
+    "few taps": ("circular convolution", st.builds(patterns.few_taps, st.integers(7, 40), st.integers(2, 3))),
+    "symmetric": ("sums", st.builds(patterns.symmetric, sizes)),
+    "exchangeable": ("sums", st.builds(patterns.exchangeable, st.integers(3, 6), st.integers(3, 6))),
+    "blocks": ("blocks", st.builds(patterns.blocks, few, few)),
+    "equal blocks": ("blocks", st.builds(patterns.equal_blocks, few, few)),
+    "valid": ("valid convolution", st.builds(patterns.valid, st.integers(8, 40), st.integers(2, 5))),
+    "padded": ("convolution", st.builds(patterns.padded, st.integers(8, 40), st.sampled_from([3, 5]))),
+    "plane": (
+        "valid convolution",
+        st.builds(patterns.valid_plane, st.integers(4, 7), st.integers(4, 7), st.just(2)),
+    ),
+}
+
+
+def ways(sharing: Sharing, pairs: list[tuple[np.ndarray, np.ndarray]] | None = None) -> list[Candidate]:
+    plan = plan_layer("layer", sharing, pairs or [], batch=10**6, element_size=4)
+    return [*((plan.chosen,) if plan.chosen else ()), *plan.others]
+
+
+def check(sharing: Sharing, candidate: Candidate, dtype: torch.dtype, seed: int) -> None:
+    """Outputs, gradients of x, of the filter and of the bias, against ``F.linear`` with the dense weight."""
+    g = torch.Generator().manual_seed(seed)
+    m, n = sharing.shape
+    filter = torch.randn(sharing.count, generator=g, dtype=dtype)
+    bias = torch.randn(m, generator=g, dtype=dtype)
+    x = torch.randn(2, 3, n, generator=g, dtype=dtype, requires_grad=True)
+    weigh = torch.randn(2, 3, m, generator=g, dtype=dtype)
+    W = sharing.weight(filter).requires_grad_()
+    expected = torch.nn.functional.linear(x, W, bias)
+    gradients = torch.autograd.grad((expected * weigh).sum(), [x, W])
+    layer = candidate.build(filter, bias)
+    found = layer(x)
+    tolerance = 1e-10 if dtype == torch.float64 else 1e-5
+    scale = float(expected.detach().abs().max())
+    assert float((found - expected).detach().abs().max()) <= tolerance * scale, candidate.words
+    (of_x,) = torch.autograd.grad((found * weigh).sum(), [x], retain_graph=True)
+    assert float((of_x - gradients[0]).abs().max()) <= tolerance * float(gradients[0].abs().max())
+    state = sum(p.numel() for name, p in layer.state_dict().items() if not name.endswith("bias"))
+    assert state == sharing.count, candidate.words
+    (of_weight,) = [sharing.filter_of(gradients[1]) * torch.from_numpy(sharing.sizes[1:]).to(dtype)]
+    parts = [p for name, p in layer.named_parameters() if not name.endswith("bias")]
+    of_parts = torch.autograd.grad((found * weigh).sum(), parts)
+    # Along any direction of the filter the outputs' change is what the dense gradient says.
+    total = sum(float((a * p.detach()).sum()) for a, p in zip(of_parts, parts, strict=True))
+    dense = float((of_weight * filter).sum())
+    assert abs(total - dense) <= 20 * tolerance * float((of_weight * filter).abs().sum() + 1)
+
+
+@pytest.mark.parametrize("name", NAMED)
+@pytest.mark.parametrize("signs", [False, True], ids=["plain", "signs"])
+@settings(max_examples=8, deadline=None)
+@given(data=st.data(), seed=st.integers(0, 2**20))
+def test_named_patterns_are_found_and_exact(name: str, signs: bool, data: st.DataObject, seed: int) -> None:
+    kind, strategy = NAMED[name]
+    classes = patterns.relabelled(data.draw(strategy), np.random.default_rng(seed), signs=signs)
+    sharing = Sharing.of(classes)
+    found = ways(sharing)
+    kinds = {candidate.kind for candidate in found}
+    if name == "dihedral" and len(classes) < 7:
+        kinds.add(kind)  # so few classes that sums of inputs, or nothing, may be all there is
+    assert kind in kinds
+    for candidate in found:
+        check(sharing, candidate, torch.float64, seed)
+        check(sharing, candidate, torch.float32, seed)
+
+
+GROUPS: dict[str, Callable[[], ms.groups.Group]] = {
+    "reflection": lambda: ms.groups.from_generators([list(range(17, -1, -1))]),
+    "odd reflection": lambda: ms.groups.from_generators([list(range(10, -1, -1))]),
+    "rotated image": lambda: ms.groups.image_rotations(5, 4),
+    "rotated and flipped image": lambda: ms.groups.image_rotations_flips(4, 4),
+    "three circles": lambda: ms.groups.from_generators(
+        [[*range(1, 7), 0, *range(8, 14), 7, *range(15, 21), 14]]
+    ),
+    "permuted blocks": lambda: ms.groups.symmetric(3).product(ms.groups.trivial(4), "product"),
+    "dihedral group on itself": lambda: ms.groups.dihedral(5).regular(),
+}
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_symmetry_adapted_bases_are_exact(name: str) -> None:
+    group = GROUPS[name]()
+    sharing, pairs = structure(group, (group.degree, group.degree), "layer")
+    found = [c for c in ways(sharing, pairs) if c.kind == "symmetry-adapted basis"]
+    assert found
+    check(sharing, found[0], torch.float64, 0)
+    check(sharing, found[0], torch.float32, 1)
+
+
+def test_a_group_gives_its_torus_where_classes_alone_do_not_tell() -> None:
+    """Reflections of both axes besides shifts: no class is a permutation but the first, none one long cycle."""
+    a, b = 4, 6
+    x, y = np.divmod(np.arange(a * b), b)
+    moves = [
+        ((x + 1) % a) * b + y,
+        x * b + (y + 1) % b,
+        (-x % a) * b + y,
+        x * b + (-y % b),
+    ]
+    group = ms.groups.from_generators([m.tolist() for m in moves])
+    sharing, pairs = structure(group, (a * b, a * b), "layer")
+    found = [c for c in ways(sharing, pairs) if c.kind == "circular convolution"]
+    assert found
+    check(sharing, found[0], torch.float64, 0)
+
+
+def test_signed_permutation_groups_give_signed_patterns() -> None:
+    turn = torch.zeros(8, 8, dtype=torch.float64)
+    turn[torch.arange(1, 8), torch.arange(7)] = 1
+    turn[0, 7] = -1
+    sharing, _ = structure(ms.groups.from_generators([turn]), (8, 8), "layer")
+    assert sharing.signed
+    assert sharing.count == 8
+    found = ways(sharing)
+    assert found[0].kind == "circular convolution"
+    check(sharing, found[0], torch.float64, 0)
+
+
+def test_no_structure_is_found_in_random_ties() -> None:
+    draw = np.random.default_rng(0)
+    assert ways(Sharing.of(draw.integers(1, 200, (30, 30)))) == []
+
+
+def test_a_pattern_that_is_almost_circular_is_not_taken_for_it() -> None:
+    classes = patterns.circular(12)
+    classes[3, 4] = 7
+    assert not [c for c in ways(Sharing.of(classes)) if c.kind == "circular convolution"]
