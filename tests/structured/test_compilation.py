@@ -52,7 +52,7 @@ def test_a_plain_layer_with_a_given_group_or_pattern() -> None:
     classes = patterns.symmetric(300)
     with torch.no_grad():
         layer.weight.copy_(torch.where(torch.from_numpy(classes) == 2, 0.5, -0.01))
-    compiled = structured(layer, classes)
+    compiled = structured(layer, classes, always=True)
     x = torch.randn(4, 300)
     assert torch.allclose(compiled(x), layer(x), rtol=1e-5, atol=1e-5)
     assert sum(p.numel() for p in compiled.parameters()) == 302

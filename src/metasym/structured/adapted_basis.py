@@ -110,25 +110,23 @@ class AdaptedBasis(nn.Module):
             found = []
             for t, r in enumerate(self.multiplicities[1][number]):
                 size = copies * parts * r
-                found.append(
-                    turned[t][:, rows[t] : rows[t] + size].reshape(
-                        -1, copies, parts, r * self.shapes[1][t][1]
-                    )
-                )
+                if r:
+                    part = turned[t][:, rows[t] : rows[t] + size]
+                    found.append(part.reshape(-1, copies, parts, r * self.shapes[1][t][1]))
                 rows[t] += size
-            inside = found[0] if len(found) == 1 else torch.cat(found, dim=3)
-            if parts == 2:
-                a, b = block.unbind()
-                block = torch.cat([torch.cat([a, -b], dim=1), torch.cat([b, a], dim=1)])
-            else:
-                block = block[0]
-            outside = (inside.flatten(2) @ block.mT).reshape(-1, copies, parts, block.shape[0] // parts)
+            height = parts * block.shape[1]
+            if found:
+                inside = found[0] if len(found) == 1 else torch.cat(found, dim=3)
+                outside = inside.flatten(2) @ _whole(block).mT
+            else:  # a representation of the outputs alone: nothing reaches it
+                outside = flat.new_zeros(flat.shape[0], copies, height)
+            outside = outside.reshape(-1, copies, parts, block.shape[1]) if height else outside
             begin = 0
             for t, r in enumerate(self.multiplicities[0][number]):
                 orbits = self.shapes[0][t][1]
-                pieces[t].append(
-                    outside[..., begin : begin + r * orbits].reshape(-1, copies * parts * r, orbits)
-                )
+                if r:
+                    part = outside[..., begin : begin + r * orbits]
+                    pieces[t].append(part.reshape(-1, copies * parts * r, orbits))
                 begin += r * orbits
         back = [
             (self.get_buffer(f"output_{t}") @ torch.cat(rows_of_type, dim=1)).flatten(1)
@@ -146,6 +144,14 @@ class AdaptedBasis(nn.Module):
             for (copies, parts), b in zip(self.kinds, self.blocks, strict=True)
         )
         return f"{self.in_features} -> {self.out_features}, blocks {blocks}"
+
+
+def _whole(block: Tensor) -> Tensor:
+    """A block ``[parts, rows, columns]`` as a matrix; of two parts, as complex numbers multiply."""
+    if len(block) == 1:
+        return block[0]
+    a, b = block.unbind()
+    return torch.cat([torch.cat([a, -b], dim=1), torch.cat([b, a], dim=1)])
 
 
 def _block(W: Matrix, sides: tuple[Side, Side], irrep: Irrep) -> Matrix:
