@@ -16,11 +16,11 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 
 def _sections() -> Iterator[str]:
-    from metasym.cli.main import _parser
+    from metasym.cli.main import parser
 
     os.environ["COLUMNS"] = "88"
-    for parser in _commands(_parser()):
-        yield f"## {parser.prog}\n\n```text\n{parser.format_help().rstrip()}\n```"
+    for command in _commands(parser()):
+        yield f"## {command.prog}\n\n```text\n{command.format_help().rstrip()}\n```"
 
 
 def _commands(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:

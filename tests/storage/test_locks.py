@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from metasym.storage import locks
+from metasym.storage import locks, system
 from metasym.storage.locks import locked, remove_abandoned, temporary
 
 
@@ -89,7 +89,7 @@ def test_a_file_system_without_locks(tmp_path, monkeypatch):
     def none(*_: object) -> None:
         raise OSError(locks.errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr(locks.fcntl, "flock", none)
+    monkeypatch.setattr(system.fcntl, "flock", none)
     (tmp_path / "a.images.x.tmp").touch()
     with locked(tmp_path / "a.images"), temporary(tmp_path / "a.images") as (_, name):
         remove_abandoned(tmp_path, ".images")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from metasym.tasks import npz, reading
+from metasym.tasks import npz
 from metasym.tasks.reading import read_tasks
 from metasym.tasks.sampling import sample
 from metasym.tasks.stored import Layout, StoredTasks, evenly, split_tasks
@@ -263,8 +263,3 @@ def test_memory_that_the_machine_does_not_give(tmp_path, monkeypatch):
     monkeypatch.setattr(npz, "_map", no_room)
     with pytest.raises(MetasymError, match="tasks that fit into memory, found no room for"):
         read_tasks(tmp_path / "t.npz")
-
-
-def test_limits_on_the_process_count_as_memory(monkeypatch):
-    monkeypatch.setattr(reading.resource, "getrlimit", lambda _: (reading._address_space() + 10**6, -1))
-    assert reading.available_memory() <= 10**6

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import metasym
-from metasym.cli import angles, data, demo, experiments, inspect, learn, report
+from metasym.cli import angles, completion, data, demo, doctor, experiments, inspect, learn, report
 from metasym.cli.common import Parser
 from metasym.cli.freed_memory import keep_freed_memory
 from metasym.types import MetasymError
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")
     options = argparse.Namespace(part=None)
     try:
-        options = _parser().parse_args(arguments)
+        options = parser().parse_args(arguments)
         if options.part in _TRAINING:
             keep_freed_memory()
         options.command(options)
@@ -80,7 +80,7 @@ def _tell_torchrun(line: str) -> None:
     if path:
         said = {"message": line, "extraInfo": {"py_callstack": line, "timestamp": str(int(time.time()))}}
         with contextlib.suppress(OSError):
-            Path(path).write_text(json.dumps({"message": said}))
+            Path(path).write_text(json.dumps({"message": said}), encoding="utf-8")
 
 
 def _out_of_memory(error: BaseException) -> bool:
@@ -96,14 +96,16 @@ def _drop_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = Parser(
+def parser() -> argparse.ArgumentParser:
+    """The parser of all commands."""
+    whole = Parser(
         prog="metasym",
         description="Learn the symmetries that a family of tasks shares, and build them into a network.",
         epilog="metasym COMMAND --help tells all about a command.",
     )
-    parser.add_argument("--version", action="version", version=f"metasym {metasym.__version__}")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="part")
-    for group in (demo, learn, experiments, inspect, angles, report, data):
+    whole.add_argument("--version", action="version", version=f"metasym {metasym.__version__}")
+    commands = whole.add_subparsers(required=True, metavar="COMMAND", dest="part")
+    for group in (demo, learn, experiments, inspect, angles, report, data, doctor):
         group.add(commands)
-    return parser
+    completion.add(commands, whole)
+    return whole

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import resource
-import sys
 from pathlib import Path
 from typing import Any, TypedDict
 
 from metasym.storage.described import Count, Number
 from metasym.storage.json_files import read_json, write_json
+from metasym.storage.system import cpu_seconds, peak_memory
 from metasym.training.distributed import Ranks
 
 NAME = "spent.json"
@@ -35,12 +34,12 @@ class Spent:
         self._before = float(before.get("cpu_seconds", 0.0))
         self._memory = float(before.get("peak_memory_mb", 0.0))
         self._starts = int(before.get("starts", 0)) + 1
-        self._began = _cpu_seconds()
+        self._began = cpu_seconds()
 
     def so_far(self) -> dict[str, float | int]:
         """Processor time in seconds, the most memory that any of the processes held (MiB), and their number."""
         return {
-            "cpu_seconds": self._before + _cpu_seconds() - self._began,
+            "cpu_seconds": self._before + cpu_seconds() - self._began,
             "peak_memory_mb": max(self._memory, peak_memory()),
             "starts": self._starts,
         }
@@ -54,14 +53,3 @@ class Spent:
         """Write it down; of several processes only the first does."""
         if ranks.main:
             write_json(self.path, self.so_far())
-
-
-def peak_memory() -> float:
-    """The most memory that this process has held, in MiB."""
-    unit = 1 if sys.platform == "darwin" else 1024  # bytes there, KiB elsewhere
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
-
-
-def _cpu_seconds() -> float:
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from metasym.storage.serialization import CheckpointError
+from metasym.storage.system import sync_folder
 from metasym.types import MetasymError
 
 
@@ -28,11 +29,7 @@ def write_atomically(
             with contextlib.suppress(FileNotFoundError):
                 path.replace(keep)
         temporary.replace(path)
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        sync_folder(path.parent)
     except OSError as error:
         with contextlib.suppress(OSError):  # whatever is wrong may be wrong here too
             temporary.unlink()

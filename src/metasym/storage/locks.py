@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, BinaryIO
 
+from metasym.storage.system import can_lock, lock
 from metasym.types import MetasymError
 
 _WITHOUT_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
@@ -31,11 +31,14 @@ class FolderLock:
     def __init__(self, folder: Path) -> None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._handle = os.open(folder, os.O_RDONLY)
+            # Windows neither locks files this way nor opens folders.
+            self._handle = os.open(folder, os.O_RDONLY) if can_lock() else None
         except OSError as error:
             raise MetasymError(f"{folder}: expected a folder, found {error.strerror}") from None
+        if self._handle is None:
+            return
         try:
-            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(self._handle, wait=False)
         except BlockingIOError:
             os.close(self._handle)
             raise MetasymError(
@@ -46,15 +49,16 @@ class FolderLock:
 
     def release(self) -> None:
         """Let others in."""
-        os.close(self._handle)
+        if self._handle is not None:
+            os.close(self._handle)
 
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Hold the lock for ``path``; processes that want it too wait. Its file is gone afterwards."""
-    lock = path.with_name(path.name + ".lock")
+    place = path.with_name(path.name + ".lock")
     while True:
-        with lock.open("ab") as file:
+        with place.open("ab") as file:
             held = _hold(file)
             if held and _is_gone(file):
                 continue  # its last holder removed it: the lock is a new file by now
@@ -62,7 +66,7 @@ def locked(path: Path) -> Iterator[None]:
                 yield
             finally:
                 if held:
-                    lock.unlink(missing_ok=True)
+                    place.unlink(missing_ok=True)
             return
 
 
@@ -85,20 +89,18 @@ def remove_abandoned(folder: Path, suffix: str) -> None:
     """Remove locks and temporary files for names that end in ``suffix`` whose processes are no more."""
     for left in [*folder.glob(f"*{suffix}.*.tmp"), *folder.glob(f"*{suffix}.lock")]:
         with contextlib.suppress(OSError), left.open("rb+") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if not _is_gone(file):
+            if lock(file, wait=False) and not _is_gone(file):
                 left.unlink()
 
 
 def _hold(file: IO[bytes]) -> bool:
-    """Wait until nobody else holds the file; False where the file system has no locks."""
+    """Wait until nobody else holds the file; False where the system or the file system has no locks."""
     try:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        return lock(file, wait=True)
     except OSError as error:
         if error.errno not in _WITHOUT_LOCKS:
             raise
         return False
-    return True
 
 
 def _is_gone(file: IO[bytes]) -> bool:

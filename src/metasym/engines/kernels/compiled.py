@@ -37,14 +37,26 @@ def available() -> bool:
     return library() is not None
 
 
+def compiler() -> str | None:
+    """The C++ compiler that is used; None where there is none, or a system whose compilers were not tried."""
+    if not sys.platform.startswith("linux"):
+        return None
+    return os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++")
+
+
+def kernel_names() -> list[str]:
+    """What can be compiled, by the names of the sources."""
+    return sorted(source.stem for source in Path(__file__).parent.glob("*.cpp"))
+
+
 @functools.cache
 def library(name: str = "norm_pool") -> ctypes.CDLL | None:
     """The compiled kernels of ``name.cpp``, or None where they cannot be had."""
-    compiler = os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++")
-    if os.environ.get("METASYM_KERNELS") == "torch" or not compiler or not sys.platform.startswith("linux"):
+    found = compiler()
+    if os.environ.get("METASYM_KERNELS") == "torch" or not found:
         return None
     try:
-        return _load(compiler, Path(__file__).with_name(f"{name}.cpp"), _folder())
+        return _load(found, Path(__file__).with_name(f"{name}.cpp"), _folder())
     except (OSError, subprocess.SubprocessError, RuntimeError):  # the last: no home folder to keep them in
         return None
 
@@ -79,5 +91,5 @@ def _load(compiler: str, source: Path, folder: Path) -> ctypes.CDLL:
 
 def _processor() -> str:
     """What ``-march=native`` depends on: the model and its features."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     return "\n".join(sorted({line for line in lines if line.startswith(("model name", "flags", "Features"))}))

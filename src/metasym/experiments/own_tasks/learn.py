@@ -40,12 +40,12 @@ from metasym.experiments.own_tasks.training_stages import (
     msr,
     score,
 )
-from metasym.experiments.resources import peak_memory
 from metasym.experiments.result_files import CONFIG, RESULT, read_result
 from metasym.inspection import SymmetryReport, inspect, save_symmetry
 from metasym.learners.gradient import GradientLearner
 from metasym.storage.atomic import make_folder
 from metasym.storage.json_files import read_json, write_json
+from metasym.storage.system import peak_memory
 from metasym.symmetry.reparam import symmetries
 from metasym.tasks.reading import read_tasks
 from metasym.tasks.stored import StoredTasks

@@ -121,8 +121,8 @@ def _render(found: Runs, detail: int, note: Note, place: str | None) -> Page:
                 anchor = None
                 faults.append(" ".join(str(error).split()))
         rows.append(row(run, anchor, _found(run, parts[-1] if anchor else None)))
-    script = files("metasym.report.page").joinpath("page.js").read_text()
-    style = files("metasym.report.page").joinpath("page.css").read_text()
+    script = files("metasym.report.page").joinpath("page.js").read_text(encoding="utf-8")
+    style = files("metasym.report.page").joinpath("page.css").read_text(encoding="utf-8")
     overview = [f for f in (intervals_figure(found.runs), compared_curves(found.runs)) if f is not None]
     html = _template().render(
         title=place or (found.runs[0].title if alone else found.folder.resolve().name),

@@ -21,6 +21,7 @@ import numpy as np
 import torch
 
 from metasym.storage.locks import locked, remove_abandoned, temporary
+from metasym.storage.system import readable_by_all, replace_open, sync_folder
 from metasym.tasks.images.classes import ImageClasses, Images
 from metasym.types import MetasymError
 
@@ -207,13 +208,9 @@ def _write(path: Path, source: str, origin: tuple[str, ...], classes: Iterable[C
         index = _write_classes(file, source, origin, classes)
         file.flush()
         os.fsync(file.fileno())
-        os.fchmod(file.fileno(), 0o644)
-        name.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+        readable_by_all(file)
+        replace_open(file, name, path)
+    sync_folder(path.parent)
     return index
 
 

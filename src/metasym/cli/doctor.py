@@ -1,0 +1,227 @@
+"""``metasym doctor``: what this machine has, what is missing, and what that costs."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import platform
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import metasym
+from metasym.cli.common import Commands, console
+
+_PACKAGES = (
+    "torch",
+    "numpy",
+    "scipy",
+    "safetensors",
+    "kornia",
+    "pillow",
+    "matplotlib",
+    "pynauty",
+    "sympy",
+    "rich",
+)
+_EXTRAS = {
+    "tables": (("pyarrow",), "metasym learn reads no .parquet files"),
+    "tensorboard": (("tensorboard",), "tensorboard=True of ms.train is refused"),
+    "simulators": (("gymnasium", "mujoco"), "the studies and examples with robots do not run"),
+}
+"""For each extra: the modules that it brings, and what cannot be done without them."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the examination."""
+
+    what: str
+    found: str
+    ok: bool = True
+    costs: str = ""
+    """What is lost where it is not there, or not as it should be."""
+
+
+def add(commands: Commands) -> None:
+    """The command's flags."""
+    doctor = commands.add_parser(
+        "doctor",
+        help="what this machine has, what is missing, and what that costs",
+        description=(
+            "Look at versions, compiler, kernels, threads, GPU, data folders and free memory. Compiles the kernels "
+            "if that has not been done. Whatever is missing, metasym works: the last column says what it costs."
+        ),
+    )
+    doctor.add_argument("--json", action="store_true", help="for programs")
+    doctor.set_defaults(command=_doctor)
+
+
+def _doctor(options: argparse.Namespace) -> None:
+    found = list(examine())
+    if options.json:
+        print(json.dumps([asdict(finding) for finding in found]))
+        return
+    from rich.table import Table
+
+    table = Table(show_header=True)
+    for column in ("what", "found", "what that costs"):
+        table.add_column(column)
+    for finding in found:
+        table.add_row(finding.what, finding.found if finding.ok else f"! {finding.found}", finding.costs)
+    out = console()
+    out.print(table, highlight=False, markup=False)
+    missing = sum(not finding.ok for finding in found)
+    out.print(
+        "Nothing is missing."
+        if not missing
+        else f"{missing} of {len(found)} could be better: marked with !.",
+        highlight=False,
+        markup=False,
+    )
+
+
+def examine() -> Iterator[Finding]:
+    """All that the command looks at, in the order in which it is shown."""
+    looks: tuple[Callable[[], Iterator[Finding]], ...] = (
+        _versions,
+        _kernels,
+        _threads,
+        _gpu,
+        _places,
+        _extras,
+    )
+    for look in looks:
+        yield from look()
+
+
+def _versions() -> Iterator[Finding]:
+    yield Finding("metasym", metasym.__version__)
+    yield Finding(
+        "Python", f"{platform.python_version()} on {platform.platform(terse=True)}, {platform.machine()}"
+    )
+    yield Finding("packages", ", ".join(f"{name} {_version(name) or 'unknown'}" for name in _PACKAGES))
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _kernels() -> Iterator[Finding]:
+    from metasym.engines.kernels.compiled import compiler, kernel_names, library
+
+    slower = "the same numbers by torch's own operations, which take longer: docs, Speed and memory"
+    path = compiler()
+    if path is None:
+        yield Finding("C++ compiler", "none", False, f"{slower}; g++ in the PATH, or CXX, mends it")
+        return
+    yield Finding("C++ compiler", f"{path}, {_first_line(path)}")
+    made = {name: library(name) is not None for name in kernel_names()}
+    lacking = [name for name, there in made.items() if not there]
+    if not lacking:
+        yield Finding("kernels", f"{len(made)} of {len(made)} compiled")
+        return
+    forgone = os.environ.get("METASYM_KERNELS") == "torch"
+    why = "METASYM_KERNELS=torch forgoes them" if forgone else f"{', '.join(lacking)} could not be compiled"
+    yield Finding("kernels", f"{len(made) - len(lacking)} of {len(made)} compiled: {why}", False, slower)
+
+
+def _first_line(compiler: str) -> str:
+    try:
+        said = subprocess.run(
+            [compiler, "--version"],
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return "which does not start"
+    return (said.stdout.splitlines() or ["which does not tell its version"])[0]
+
+
+def _threads() -> Iterator[Finding]:
+    import torch
+
+    cores, threads = os.cpu_count() or 1, torch.get_num_threads()
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    text = f"{threads} of torch, {cores} cores, load {load:.1f}"
+    busy = threads > 1 and load > cores
+    costs = "threads that wait for each other on busy cores can be ten times slower: OMP_NUM_THREADS=1"
+    yield Finding("threads", text, not busy, costs if busy else "")
+
+
+def _gpu() -> Iterator[Finding]:
+    import torch
+
+    if torch.cuda.is_available():
+        yield Finding(
+            "GPU", ", ".join(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))
+        )
+    else:
+        yield Finding(
+            "GPU", "none", False, "the paper's 60,000 steps of Table 3 take days; --budget cpu is for that"
+        )
+
+
+def _places() -> Iterator[Finding]:
+    from metasym.storage.system import available_memory
+    from metasym.tasks.images.cache import SUFFIX, data_folder
+
+    folder = data_folder(None)
+    there = (
+        sorted(path.name.removesuffix(SUFFIX) for path in folder.glob(f"*{SUFFIX}"))
+        if folder.is_dir()
+        else []
+    )
+    yield Finding(
+        "data folder",
+        f"{folder}: {', '.join(there) or 'no images'}",
+        bool(there),
+        "" if there else "Table 3 and metasym angles need images: metasym data omniglot",
+    )
+    place = _nearest(folder)
+    writable = os.access(place, os.W_OK)
+    free = shutil.disk_usage(place).free
+    yield Finding(
+        "free on its disk",
+        f"{free / 1e9:,.1f} GB" + ("" if writable else ", but it cannot be written to"),
+        writable and free > 2e9,
+        ""
+        if writable and free > 2e9
+        else "images are converted into up to 1.3 GB: METASYM_DATA names another folder",
+    )
+    memory = available_memory()
+    yield Finding(
+        "free memory",
+        f"{memory / 1e9:,.1f} GB",
+        memory > 2e9,
+        ""
+        if memory > 2e9
+        else "large files are read as needed, and few tasks fit into a step: --tasks-per-step",
+    )
+
+
+def _nearest(folder: Path) -> Path:
+    """The folder, or the nearest one above it that exists."""
+    return next(place for place in (folder, *folder.parents) if place.exists())
+
+
+def _extras() -> Iterator[Finding]:
+    for extra, (modules, costs) in _EXTRAS.items():
+        missing = [module for module in modules if importlib.util.find_spec(module) is None]
+        yield Finding(
+            f"extra {extra}",
+            "there" if not missing else f"without {', '.join(missing)}",
+            not missing,
+            "" if not missing else f"{costs}; pip install 'metasym[{extra}]'",
+        )
