@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, vmap
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.modules.batchnorm import _NormBase
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
@@ -231,6 +232,11 @@ def map_tasks(task: Callable[[D], T], data: D, *, mode: str) -> T:
 
     ``data`` is any pytree (an ``Episode``, a tuple of dicts) whose tensors have a leading task dimension.
     """
+    with sdpa_kernel(SDPBackend.MATH):  # the fused kernels of attention cannot be differentiated twice
+        return _mapped(task, data, mode)
+
+
+def _mapped(task: Callable[[D], T], data: D, mode: str) -> T:
     if mode == "vmap":
         try:
             with ExactNorms():
