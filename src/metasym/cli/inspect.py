@@ -12,10 +12,13 @@ from metasym.cli.common import Commands, console
 from metasym.types import MetasymError
 
 if TYPE_CHECKING:
+    from metasym.experiments.finished_runs import OpenedRun
     from metasym.inspection import GroupErrors, LayerReport, SymmetryReport
 
 PROJECTED = "projected.safetensors"
 _BAR = 40
+_LARGE = 2**20
+"""Entries of a U whose singular values are worth more than one thread."""
 
 
 def add(commands: Commands) -> None:
@@ -77,21 +80,33 @@ def _stored(options: argparse.Namespace) -> SymmetryReport:
 
 def _of_run(options: argparse.Namespace) -> tuple[SymmetryReport, dict[str, Any] | None]:
     from metasym.experiments.finished_runs import open_run
+    from metasym.experiments.machine import threads
+    from metasym.inspection import inspect
+
+    with threads(1):
+        opened = open_run(options.run)
+        model = opened.learner.model
+        shape = opened.input_shape if options.group else None
+        large = any(p.numel() > _LARGE for p in model.parameters())
+    with threads(None if large else 1):
+        report = inspect(model, options.group, inputs=shape)
+        return _project(options.run, opened, options.group, shape) if options.project else (report, None)
+
+
+def _project(
+    folder: Path, opened: OpenedRun, group: str | None, shape: tuple[int, ...] | None
+) -> tuple[SymmetryReport, dict[str, Any]]:
+    """Snap U to the pattern that was found; the report on it, and what became of the score."""
     from metasym.inspection import inspect, project
     from metasym.training.checkpoint import save
 
-    opened = open_run(options.run)
     model = opened.learner.model
-    shape = opened.input_shape if options.group else None
-    report = inspect(model, options.group, inputs=shape)
-    if not options.project:
-        return report, None
     before = opened.score()
     done = project(model, inspect(model))
     after = opened.score()
-    path = options.run / PROJECTED
+    path = folder / PROJECTED
     save(opened.learner, path)
-    projected = inspect(model, options.group, inputs=shape)
+    projected = inspect(model, group, inputs=shape)
     return projected, {
         "metric": after.metric,
         "before": before.mean,

@@ -30,13 +30,15 @@ def add(commands: Commands) -> None:
 
 
 def _report(options: argparse.Namespace) -> None:
+    from metasym.experiments.machine import threads
     from metasym.report.page import DETAIL, NAME, write
 
     detail = DETAIL if options.detail is None else options.detail
     if detail < 0:
         raise MetasymError(f"expected --detail >= 0, found {detail}")
     out = options.out or options.folder / NAME
-    page = write(options.folder, out, detail=detail, note=say)
+    with threads(1):  # a page is small products and drawings: more threads would wait for each other
+        page = write(options.folder, out, detail=detail, note=say)
     for fault in page.faults:
         say(f"metasym: left out: {fault}")
     print(f"{out}: {page.runs} run{'' if page.runs == 1 else 's'}, {len(page.html.encode()) / 1000:,.0f} kB")

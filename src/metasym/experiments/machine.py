@@ -8,8 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import torch
+from torch import nn
 
-from metasym.types import MetasymError
+from metasym.adaptation.functional import evaluating
+from metasym.types import Episode, MetasymError
+
+_FEW_FLOPS = 2e7
+"""About a millisecond of one core for all tasks of a step: beyond it a second thread begins to help."""
 
 
 def commit() -> str | None:
@@ -36,6 +41,25 @@ def threads(count: int | None) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def enough_threads(model: nn.Module, episodes: Episode, tasks: int) -> int:
+    """How many threads a step on ``tasks`` tasks like these needs: one where there is little to share.
+
+    Two threads that wait for each other gain nothing on small products, and stall on a machine that is busy with
+    other programs. Counted are the multiplications of one forward pass; nothing is timed, so that equal runs are
+    computed alike.
+    """
+    from torch.utils.flop_counter import FlopCounterMode
+
+    device = next((p.device for p in model.parameters()), torch.device("cpu"))
+    counter = FlopCounterMode(display=False)
+    with torch.no_grad(), evaluating(model), counter:
+        try:
+            model(episodes.query.x[0].to(device))
+        except (RuntimeError, ValueError, TypeError):  # what does not fit is said where the step is taken
+            return torch.get_num_threads()
+    return 1 if counter.get_total_flops() * tasks < _FEW_FLOPS else torch.get_num_threads()
 
 
 @contextlib.contextmanager

@@ -22,7 +22,7 @@ import metasym
 from metasym.diagnosis.findings import Diagnosis
 from metasym.diagnosis.look import look
 from metasym.experiments.inner_lrs import inner_lrs
-from metasym.experiments.machine import commit, one_line, threads
+from metasym.experiments.machine import commit, enough_threads, one_line, threads
 from metasym.experiments.own_tasks.choosing import choose, parts
 from metasym.experiments.own_tasks.config_file import COMMAND, read_config
 from metasym.experiments.own_tasks.missing_directions import completed, missing
@@ -48,6 +48,7 @@ from metasym.storage.json_files import read_json, write_json
 from metasym.storage.system import peak_memory
 from metasym.symmetry.reparam import symmetries
 from metasym.tasks.reading import read_tasks
+from metasym.tasks.sampling import sample
 from metasym.tasks.stored import StoredTasks
 from metasym.tasks.task_file import Reading, TaskFile
 from metasym.training.checkpoint import CURRENT, load
@@ -139,6 +140,9 @@ def learn(
         choices, reasons = choose(file, options, diagnosis)
         explain(file, diagnosis, reasons)
         run = _prepare(file, diagnosis, choices, options, folder, resume, progress, note)
+        if options.threads is None:
+            first = sample(run.train, torch.tensor([0]), 0)
+            torch.set_num_threads(enough_threads(plain_network(choices), first, choices.tasks_per_step))
         symmetric = _msr(run)
         plain = _maml(run) if options.baseline else None
         report = SymmetryReport.from_json(symmetric["symmetry"], str(folder / RESULT))

@@ -57,7 +57,9 @@ class Options:
     baseline: bool = _option(True, "also train MAML on the plain network, to compare with")
     seed: int = _option(0, "seed of the split, the start and the episodes", least=0)
     device: str = _option("cpu", "cpu or cuda")
-    threads: int | None = _option(None, "threads of torch (default: torch's own choice)", least=1)
+    threads: int | None = _option(
+        None, "threads of torch (default: one for small networks, else torch's choice)", least=1
+    )
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):

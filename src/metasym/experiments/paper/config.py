@@ -98,7 +98,12 @@ class Recipe:
     map: str = _option("auto", "how tasks are mapped over (auto: by a fixed rule on the network)", MAPS)
     paths: str = _option(AUTO, "ways of computing a step, if forced: name=way,... (auto: by a cost model)")
     autocast: str = _option("none", "mixed precision of the training steps", AUTOCASTS)
-    threads: int | None = _option(None, "threads of torch (none: torch's own choice)", least=1, most=_THREADS)
+    threads: int | None = _option(
+        None,
+        "threads of torch (none: one for small networks, else torch's own choice)",
+        least=1,
+        most=_THREADS,
+    )
     chunk_size: int | None = _option(
         None, "tasks held in memory at once (none: all of a step)", least=1, most=_MANY
     )

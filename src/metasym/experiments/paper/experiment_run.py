@@ -19,7 +19,7 @@ import metasym
 from metasym.engines.description import Setting
 from metasym.engines.plan import as_dict
 from metasym.experiments.inner_lrs import inner_lrs
-from metasym.experiments.machine import commit, one_line, threads
+from metasym.experiments.machine import commit, enough_threads, one_line, threads
 from metasym.experiments.paper.build import AnyProblem, build_learner, build_problem
 from metasym.experiments.paper.catalogue import find
 from metasym.experiments.paper.config import Experiment, Recipe
@@ -141,6 +141,9 @@ def _run(
     problem = build_problem(experiment)
     tasks, held_out = _training_tasks(experiment, problem)
     learner = build_learner(experiment, problem, len(tasks))
+    first, at_once = sample(tasks, torch.tensor([0]), 0), min(recipe.tasks_per_step, len(tasks))
+    if recipe.threads is None:
+        torch.set_num_threads(enough_threads(learner.model, first, at_once))
     config = {**experiment.as_dict(), "learner": learner.describe()}
 
     def write_config() -> None:
