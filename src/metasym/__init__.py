@@ -17,7 +17,7 @@ from metasym.training.evaluation import evaluate
 from metasym.training.guard import NonFiniteError
 from metasym.training.loop import train
 from metasym.training.settings import Validation
-from metasym.types import Batch, Episode, MetasymError, OuterLoss, Record, Score, Tasks
+from metasym.types import Batch, Episode, MetasymError, MetasymWarning, OuterLoss, Record, Score, Tasks
 
 __version__ = "0.1.0"
 
@@ -38,6 +38,7 @@ __all__ = [
     "LostRankError",
     "MSRJoint",
     "MetasymError",
+    "MetasymWarning",
     "NonFiniteError",
     "NuclearAdam",
     "OuterLoss",

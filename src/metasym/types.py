@@ -21,6 +21,10 @@ class MetasymError(ValueError):
     """Bad input: one line that says what was expected and what was found."""
 
 
+class MetasymWarning(UserWarning):
+    """Something that works, but probably not as it was meant."""
+
+
 class Batch(NamedTuple):
     """Examples of one task, ``x [examples, ...]`` and ``y [examples, ...]``.
 
@@ -30,6 +34,20 @@ class Batch(NamedTuple):
 
     x: Tensor
     y: Tensor
+
+
+def as_batch(value: Any) -> Batch:
+    """``value`` as a :class:`Batch`: one already, or a pair ``(x, y)`` of tensors or arrays."""
+    if isinstance(value, Batch):
+        return value
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        found = f"{len(value)} values" if isinstance(value, tuple | list) else type(value).__name__
+        raise MetasymError(f"expected a task's examples as ms.Batch(x, y) or (x, y), found {found}")
+    try:
+        x, y = (part if isinstance(part, Tensor) else torch.as_tensor(part) for part in value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise MetasymError(f"expected x and y of numbers, found {' '.join(str(error).split())}") from None
+    return Batch(x, y)
 
 
 class OuterLoss(NamedTuple):

@@ -21,6 +21,7 @@ from tests.networks import CNN, MODELS, Tied, encoder, layout
 @pytest.mark.parametrize("bias", ["plain", "joint"])
 @pytest.mark.parametrize("kind", ["kronecker", "dense"])
 @pytest.mark.parametrize("name", MODELS)
+@pytest.mark.filterwarnings("ignore::metasym.MetasymWarning")  # an encoder's in-projection stays plain
 def test_reparameterize_then_bake_changes_nothing(name: str, kind: str, bias: str, training: bool) -> None:
     torch.manual_seed(0)
     make, draw = MODELS[name]
@@ -196,6 +197,7 @@ def test_assigning_the_weight_of_a_joint_layer_keeps_its_bias() -> None:
     torch.testing.assert_close(layer.bias.detach(), bias)
 
 
+@pytest.mark.filterwarnings("ignore::metasym.MetasymWarning")
 def test_cost_table() -> None:
     model = ms.reparameterize(nn.Sequential(nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 4)))
     found = ms.cost(model, torch.zeros(32, 32))

@@ -17,7 +17,7 @@ from metasym.learners.adaptable import check_exact, last_layer, matching, need_s
 from metasym.learners.base import Learner, Metric, check_count, check_finite, summed_over_chunks
 from metasym.learners.step_sizes import StepSizes
 from metasym.symmetry.reparam import split
-from metasym.types import Batch, Episode, Loss, MetasymError, OuterLoss, Params
+from metasym.types import Batch, Episode, Loss, MetasymError, OuterLoss, Params, as_batch
 
 SOLVERS = ("sgd", "ridge", "cg")
 
@@ -118,6 +118,7 @@ class GradientLearner(Learner):
 
     def adapted_parameters(self, support: Batch, *, inner_steps: int | None = None) -> Params:
         """The adapted parameters of one task, by their names in the model; keeps no graph."""
+        support = as_batch(support)
         steps = self._test_steps(inner_steps)
         with torch.no_grad(), evaluating(self):
             return adapt(self._engines, self._description(), support, steps)

@@ -21,7 +21,7 @@ from metasym.engines.description import OwnParameters, Setting
 from metasym.learners.adaptable import with_parameters
 from metasym.learners.base import Learner, Metric, check_count, check_finite
 from metasym.symmetry.reparam import split, symmetries
-from metasym.types import Batch, Episode, Loss, MetasymError, OuterLoss, Params
+from metasym.types import Batch, Episode, Loss, MetasymError, OuterLoss, Params, as_batch
 
 
 class MTSR(Learner):
@@ -123,11 +123,11 @@ class MTSR(Learner):
 
     def adapt(self, support: Batch, *, inner_steps: int | None = None) -> nn.Module:
         """An ordinary ``nn.Module`` whose filter was fitted to one task's support set, in evaluation mode."""
-        return with_parameters(self.model, self._fit_one(support, inner_steps))
+        return with_parameters(self.model, self._fit_one(as_batch(support), inner_steps))
 
     def predict(self, support: Batch, x: Tensor, *, inner_steps: int | None = None) -> Tensor:
         """Fit a new filter to one task's support set and predict at ``x [examples, ...]``."""
-        params = {**parameters_of(self.model), **self._fit_one(support, inner_steps)}
+        params = {**parameters_of(self.model), **self._fit_one(as_batch(support), inner_steps)}
         with torch.no_grad(), evaluating(self):
             return call(self.model, params, x)
 

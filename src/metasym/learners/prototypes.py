@@ -14,7 +14,7 @@ from metasym.engines.description import Embedding, Setting
 from metasym.engines.select import Selected, select
 from metasym.learners.adaptable import with_parameters
 from metasym.learners.base import Learner, Metric
-from metasym.types import Batch, Episode, Loss, MetasymError, OuterLoss, Params
+from metasym.types import Batch, Episode, Loss, MetasymError, OuterLoss, Params, as_batch
 
 
 class PrototypeClassifier(nn.Module):
@@ -73,12 +73,14 @@ class ProtoNet(Learner):
 
     def adapt(self, support: Batch, *, inner_steps: int | None = None) -> nn.Module:
         """A classifier with this task's prototypes, in evaluation mode; ``inner_steps`` is ignored."""
+        support = as_batch(support)
         with torch.no_grad(), evaluating(self):
             means = prototypes(self.model(support.x), support.y, _classes(support.y))
         return PrototypeClassifier(with_parameters(self.model, {}), means).eval()
 
     def predict(self, support: Batch, x: Tensor, *, inner_steps: int | None = None) -> Tensor:
         """Class scores ``[examples, classes]`` at ``x``; keeps no graph."""
+        support = as_batch(support)
         with torch.no_grad(), evaluating(self):
             means = prototypes(self.model(support.x), support.y, _classes(support.y))
             return closeness(self.model(x), means)

@@ -108,14 +108,21 @@ def complete(model: nn.Module, strength: float) -> dict[str, int]:
     sizes: dict[str, int] = {}
     for name, plist, symmetry in _dense(model):
         principal, values, V = torch.linalg.svd(symmetry.U.double(), full_matrices=False)
-        rows, least = len(principal), strength * float(values[0])
-        # Symmetric, of all square roots of U U^T: no basis of what is missing has to be chosen.
-        U = (principal * (values - least).clamp_min(0)) @ principal.mT
-        U.diagonal().add_(least)
+        least = strength * float(values[0])
         v = principal @ (values / values.clamp_min(least) * (V @ plist.original.double()))
-        _replace(plist, symmetry, U, v)
-        sizes[name] = rows
+        _replace(plist, symmetry, completed_matrix(symmetry.U, strength), v)
+        sizes[name] = len(principal)
     return sizes
+
+
+def completed_matrix(U: Tensor, strength: float) -> Tensor:
+    """What :func:`complete` makes of ``U [rows, k]``: ``[rows, rows]``, float64."""
+    principal, values, _ = torch.linalg.svd(U.double(), full_matrices=False)
+    least = strength * float(values[0])
+    # Symmetric, of all square roots of U U^T: no basis of what is missing has to be chosen.
+    square: Tensor = (principal * (values - least).clamp_min(0)) @ principal.mT
+    square.diagonal().add_(least)
+    return square
 
 
 def _dense(model: nn.Module) -> list[tuple[str, parametrize.ParametrizationList, DenseSymmetry]]:

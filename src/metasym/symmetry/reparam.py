@@ -17,7 +17,7 @@ from torch.nn.utils import parametrize
 
 from metasym.symmetry.matrices import DenseSymmetry, KroneckerSymmetry, Symmetry
 from metasym.symmetry.parametrized import drop_lists, list_of, lists_of, plain_type
-from metasym.symmetry.selection import Select, select_layers
+from metasym.symmetry.selection import Select, say_what_stays, select_layers
 from metasym.types import MetasymError, Params
 
 MakeSymmetry = Callable[[str, nn.Module], Symmetry | None]
@@ -147,6 +147,8 @@ def reparameterize(
         raise MetasymError(
             f"expected at least one layer with a symmetry, found None for all {len(chosen)} layers"
         )
+    if select is None:
+        say_what_stays(model, set(plan))
     trainable = {key: bool(module.weight.requires_grad) for key, (_, module) in plan.items()}
     for key, (symmetry, module) in plan.items():
         if bias == "joint" and module.bias is not None:

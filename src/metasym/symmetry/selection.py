@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import fnmatch
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 
 import torch
@@ -11,12 +12,14 @@ from torch import nn
 from torch.nn.parameter import UninitializedParameter
 from torch.nn.utils import parametrize
 
-from metasym.symmetry.parametrized import list_of
-from metasym.types import MetasymError
+from metasym.symmetry.parametrized import is_inside, list_of
+from metasym.types import MetasymError, MetasymWarning
 
 Select = str | type[nn.Module] | Sequence[str | type[nn.Module]] | Callable[[str, nn.Module], bool] | None
 
 SUPPORTED: tuple[type[nn.Module], ...] = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
+_NO_MAPS = (nn.LayerNorm, nn.RMSNorm, nn.Embedding, nn.EmbeddingBag)
+"""Layers whose weights may have two dimensions, but are no linear maps that a symmetry could be put on."""
 
 
 def select_layers(model: nn.Module, select: Select) -> list[tuple[str, nn.Module]]:
@@ -59,6 +62,30 @@ def select_layers(model: nn.Module, select: Select) -> list[tuple[str, nn.Module
     for name, module in distinct:
         check_supported(name, module)
     return distinct
+
+
+def say_what_stays(model: nn.Module, chosen: set[int]) -> None:
+    """Warn about weights that no symmetry can be put on: whoever asks for the whole model should know.
+
+    ``chosen`` are the ids of the weights that get one, which a layer of another kind may share.
+    """
+    left = []
+    for name, module in model.named_modules():
+        if isinstance(module, (*SUPPORTED, *_NO_MAPS)) or is_inside(name):
+            continue
+        own = [n for n, p in module.named_parameters(recurse=False) if p.ndim >= 2 and id(p) not in chosen]
+        if own:
+            left.append(
+                f"{name or 'the model'} ({type(module).__name__}: {', '.join(own[:3])}{', ...' * (len(own) > 3)})"
+            )
+    if left:
+        warnings.warn(
+            "reparameterize puts symmetries on Linear and ConvNd layers; these weights stay plain: "
+            f"{'; '.join(left[:6])}{f'; and {len(left) - 6} more' if len(left) > 6 else ''}. Give select= to choose "
+            "layers, and this is not said",
+            MetasymWarning,
+            stacklevel=3,
+        )
 
 
 def _matching(named: dict[str, nn.Module], item: str | type[nn.Module]) -> list[tuple[str, nn.Module]]:

@@ -176,7 +176,12 @@ def kornia_transform(size: int) -> torch.nn.Module:
 
     They draw from torch's global generator: :func:`augment_query` seeds it for them.
     """
-    import kornia.augmentation as K  # takes a second
+    try:
+        import kornia.augmentation as K  # takes a second
+    except ImportError:
+        raise MetasymError(
+            "expected the package kornia for kornia_transform, found none: pip install 'metasym[kornia]'"
+        ) from None
 
     return torch.nn.Sequential(
         K.RandomResizedCrop((size, size), scale=(0.8, 1.0), align_corners=False),

@@ -30,6 +30,7 @@ from metasym.training.outer_step import (
     make_scheduler,
 )
 from metasym.training.progress import ProgressChoice, displays
+from metasym.training.records import Training
 from metasym.training.settings import Validation, check_choice, check_whole, validation_of
 from metasym.training.signals import StopRequests, stop
 from metasym.types import MetasymError, Record, Tasks
@@ -56,8 +57,10 @@ def train(
     tensorboard: bool = False,
     device: str | torch.device | None = None,
     autocast: Literal["bfloat16"] | None = None,
-) -> Generator[Record, None, None]:
+) -> Training:
     """Meta-train ``learner`` in place on ``tasks``; yields the Record of every outer step (from step 1).
+
+    Each step is taken when its Record is asked for: loop over what is returned, or call its ``run()``.
 
     **The step.** ``tasks_per_step`` tasks without repetition (all of them, in order, where there are not
     more) are drawn by ``seed`` and the step's number alone; their mean query loss is descended by Adam
@@ -139,7 +142,7 @@ def train(
         ranks=ranks,
     )
     folder = None if out is None else Path(out)
-    return _run(loop, outer_steps, folder, checkpoint_every, resume, progress, tensorboard)
+    return Training(_run(loop, outer_steps, folder, checkpoint_every, resume, progress, tensorboard))
 
 
 def _run(

@@ -19,6 +19,7 @@ from metasym.report.page.read import Run
 from metasym.storage.serialization import CheckpointError
 from metasym.symmetry.matrices import DenseSymmetry, KroneckerSymmetry, Symmetry
 from metasym.symmetry.parametrized import JOINT, layer_of_filter, symmetry_name
+from metasym.symmetry.pruning import completed_matrix
 from metasym.symmetry.reparam import symmetries
 from metasym.tasks.sampling import sample, seeded
 from metasym.training.checkpoint import CURRENT, learner_state
@@ -70,7 +71,8 @@ def learned(run: Run) -> Learned:
     except MetasymError:
         report = run.report
         shapes = {} if report is None else {layer.name: layer.weight_shape for layer in report}
-        return Learned(_from_state(state, shapes), None)
+        given = (run.result or {}).get("completed")
+        return Learned(_from_state(state, shapes, 0.0 if given is None else given["strength"]), None)
     if support is None:
         return Learned(_at_start(learner.model), learner.model)
     try:
@@ -113,10 +115,13 @@ def _layers(learner: Learner, adapted: nn.Module) -> list[Layer]:
     return layers
 
 
-def _from_state(state: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> list[Layer]:
+def _from_state(
+    state: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]], strength: float
+) -> list[Layer]:
     """The layers as far as the names and shapes of the checkpoint's tensors tell.
 
-    ``shapes`` of the layers' weights, where a stored report knows them.
+    ``shapes`` of the layers' weights, where a stored report knows them; ``strength`` of the directions that U was
+    given back after the checkpoint, 0 without any: the report is about what they made of it.
     """
     best = state.get("best")
     chosen = state["learner"] if best is None else best["state"]
@@ -129,14 +134,14 @@ def _from_state(state: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]])
     for key, value in tensors.items():
         layer = layer_of_filter(key)
         if layer is not None:
-            layers.append(_reparameterized(layer, shapes, tensors))
+            layers.append(_reparameterized(layer, shapes, tensors, strength))
         elif re.fullmatch(r"(?:.*\.)?weight", key) and value.ndim >= 2:
             layers.append(Layer(key.removesuffix("weight").rstrip("."), value, START, None))
     return layers
 
 
 def _reparameterized(
-    name: str, shapes: Mapping[str, tuple[int, ...]], tensors: Mapping[str, Tensor]
+    name: str, shapes: Mapping[str, tuple[int, ...]], tensors: Mapping[str, Tensor], strength: float
 ) -> Layer:
     own = symmetry_name(name)
     for head in (f"{own}.", f"{own}.{JOINT}."):
@@ -150,6 +155,8 @@ def _reparameterized(
             return Layer(name, drawn_weight(symmetry), DRAWN, symmetry)
         if f"{head}U" in tensors:
             U = tensors[f"{head}U"]
+            if 0 < strength <= 1 and U.ndim == 2 and bool(torch.isfinite(U).all()):
+                U = completed_matrix(U, strength)
             if math.prod(shapes.get(name, ())) == len(U) and bool(torch.isfinite(U).all()):
                 dense = DenseSymmetry(shapes[name], U=U)
                 return Layer(name, drawn_weight(dense), DRAWN, dense)

@@ -149,8 +149,14 @@ def find_runs(folder: Path) -> Runs:
 
 
 def _places(folder: Path) -> Iterator[Path]:
-    """Folders of runs; a run's first stage belongs to the run."""
-    for place, below, files in os.walk(folder):
+    """Folders of runs, behind links too, each once; a run's first stage belongs to the run."""
+    seen: set[Path] = set()
+    for place, below, files in os.walk(folder, followlinks=True):
+        real = Path(place).resolve()
+        if real in seen:  # a link to where we have been: a circle, or a second name
+            below.clear()
+            continue
+        seen.add(real)
         if any(name in files for name in FILES):
             yield Path(place)
             if FIND in below:

@@ -185,6 +185,7 @@ def _draw_symmetry(layer: Layer, report: LayerReport | None, part: LayerPart) ->
         part.notes.append("U has entries of NaN or infinity: it is not taken apart.")
     elif U is not None:
         used = report.effective_filter_size if report is not None else effective_filter_size(U)
+        used = min(used, U.shape[1])  # the report may be about a U that was changed after the checkpoint
         if report is None:
             part.facts.append(("filter entries used", f"{used} of {U.shape[1]}"))
             part.figures.append(singular_figure(torch.linalg.svdvals(U).tolist(), used, U.shape[1]))

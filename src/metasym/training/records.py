@@ -1,0 +1,49 @@
+"""What ``train`` returns: the Records of a training that happens while they are asked for."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Generator
+from types import TracebackType
+from typing import Any
+
+from metasym.types import MetasymWarning, Record
+
+
+class Training(Generator[Record, None, None]):
+    """The Records of a training, step by step; a generator, with :meth:`run` for those who want no loop.
+
+    Nothing happens until the first Record is asked for: one that is dropped before says so.
+    """
+
+    def __init__(self, records: Generator[Record, None, None]) -> None:
+        self._records = records
+        self._begun = False
+
+    def run(self) -> list[Record]:
+        """Take all steps that are left, and return their Records."""
+        return list(self)
+
+    def send(self, value: None) -> Record:
+        """The next Record."""
+        self._begun = True
+        return self._records.send(value)
+
+    def throw(self, typ: Any, val: Any = None, tb: TracebackType | None = None) -> Record:
+        """Raise an exception where the training waits."""
+        self._begun = True
+        return self._records.throw(typ if val is None else val)
+
+    def close(self) -> None:
+        """End the training where it is."""
+        self._begun = True
+        self._records.close()
+
+    def __del__(self) -> None:
+        if not self._begun:
+            warnings.warn(
+                "ms.train(...) was dropped before its first step, so that nothing was trained: loop over it, or call "
+                "its run()",
+                MetasymWarning,
+                stacklevel=2,
+            )
