@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any, Literal, NotRequired, Required, TypedDict
+from typing import Any, NotRequired, Required, TypedDict
 
 from metasym.inspection import SymmetryReport
 from metasym.storage.described import Count, Number, Scalar, Score, Seed, described
@@ -46,7 +46,7 @@ class ResultFile(TypedDict, total=False):
     experiment: Required[str]
     recipe: Required[str]
     method: Required[str]
-    metric: Required[Literal["mse", "accuracy"]]
+    metric: Required[str]
     per_task: Required[list[Score]]
     outer_steps: Required[Count]
     inner_lrs: Required[dict[str, Score]]
