@@ -63,14 +63,19 @@ def orbit_basis(permutations: Tensor) -> Tensor:
 
     Orthonormal: column c is the indicator of orbit c divided by its norm.
     """
+    label = orbit_labels(permutations)
+    basis = torch.zeros(len(label), int(label.max()) + 1, dtype=torch.float64)
+    basis[torch.arange(len(label)), label] = 1
+    return basis / basis.sum(0).sqrt()
+
+
+def orbit_labels(permutations: Tensor) -> Tensor:
+    """``[n]``: points that the group of ``permutations [generators, n]`` takes to each other have equal numbers."""
     count, n = permutations.shape
     source = torch.arange(n).repeat(count)
     ends = (source.numpy(), permutations.flatten().numpy())
     edges = coo_array((torch.ones(count * n).numpy(), ends), shape=(n, n))
-    orbits, label = connected_components(edges, directed=False)
-    basis = torch.zeros(n, orbits, dtype=torch.float64)
-    basis[torch.arange(n), torch.from_numpy(label).long()] = 1
-    return basis / basis.sum(0).sqrt()
+    return torch.from_numpy(connected_components(edges, directed=False)[1]).long()
 
 
 def _averaged_basis(rep_in: Group, rep_out: Group) -> Tensor:

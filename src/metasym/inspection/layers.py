@@ -10,13 +10,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from metasym.groups.bases import orbit_basis
+from metasym.groups.bases import orbit_labels
 from metasym.inspection.actions import Asked, act, found_action, parse_group
 from metasym.inspection.equivariance import asked_rotations, errors_of, kernel_action, kernel_errors
 from metasym.inspection.finding import find_group
 from metasym.inspection.kronecker import read_factors
 from metasym.inspection.network import end_to_end
-from metasym.inspection.pattern import LARGEST, Labels, find_pattern
+from metasym.inspection.pattern import LARGEST, PAIRS, Labels, find_pattern
 from metasym.inspection.reports import (
     FoundGroup,
     GroupErrors,
@@ -28,12 +28,14 @@ from metasym.inspection.spatial import match, spatial_group, transforms
 from metasym.inspection.spectrum import dominant, effective_size, singular_values, symmetry_values
 from metasym.inspection.translations import explains, find_translations
 from metasym.inspection.verdict import with_verdict
-from metasym.symmetry.matrices import KroneckerSymmetry, Symmetry
+from metasym.symmetry.matrices import DenseSymmetry, KroneckerSymmetry, Symmetry
 from metasym.symmetry.reparam import JointWeight, symmetric_lists, symmetries
 from metasym.types import MetasymError
 
 _LISTED = 200
 """Elements of a found group whose errors are listed."""
+_WORK = 2**30
+"""Entries of U times elements of a group, for which each element's error is worked out."""
 _SHOWN = 512
 FREE_BIAS = (
     "the layer's bias is free: only without it, or with a bias that the group leaves alone, is it equivariant"
@@ -109,8 +111,10 @@ def inspect_layer(
         errors=None,
         verdict="",
     )
-    if math.prod(shape) > LARGEST:
-        note = f"{math.prod(shape):,} entries are too many to compare all pairs (at most {LARGEST:,})"
+    # A U that is stored whole is read row by row; made of factors, or of kernels, only where it is small.
+    most = LARGEST if isinstance(symmetry, DenseSymmetry) and len(shape) == 2 else PAIRS
+    if math.prod(shape) > most:
+        note = f"{math.prod(shape):,} entries are too many to be read (at most {most:,})"
         unread = None
         if asked is not None:
             unread = GroupErrors(asked.text, (), (), None, None, f"layer {name!r}: {note}")
@@ -160,8 +164,7 @@ def _entry_orbits(group: FoundGroup, shape: tuple[int, int]) -> Labels:
         torch.tensor(g.outputs)[:, None] * shape[1] + torch.tensor(g.inputs)[None, :]
         for g in group.generators
     ]
-    basis = orbit_basis(torch.stack(moved).flatten(1))
-    orbits: Labels = basis.argmax(1).numpy().reshape(shape)
+    orbits: Labels = orbit_labels(torch.stack(moved).flatten(1)).numpy().reshape(shape)
     return orbits
 
 
@@ -205,7 +208,7 @@ def _errors_asked(
 def _errors_found(report: LayerReport, U: Tensor) -> GroupErrors | None:
     """The errors for the group that was found itself, element by element, unless it is very large."""
     group, shape, used = report.group, report.weight_shape, report.effective_filter_size
-    if group is None or group.order > _LISTED:
+    if group is None or group.order > _LISTED or group.order * U.numel() > _WORK:
         return None
     if len(shape) == 2:
         return errors_of(found_action(group.name, group.generators), U, used)

@@ -20,10 +20,13 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import squareform
 
+from metasym.inspection.neighbours import cut_tree, spanning_tree, width
 from metasym.inspection.reports import SharingPattern
 
-LARGEST = 6000
-"""Entries of a weight whose pairs of rows are compared."""
+PAIRS = 6000
+"""Entries of a weight whose pairs of rows are all compared; of larger ones neighbours are (``neighbours.py``)."""
+LARGEST = 2**18
+"""Entries of a weight that is read entry by entry."""
 MARGIN = 2.0
 """Classes at least this many times farther apart than they are wide are clear."""
 EVIDENCE = 6.0
@@ -35,6 +38,8 @@ UNEXPLAINED = 0.8
 WITHIN = 0.45
 """A clear class is at most this wide, relative to the typical length of a row not zero; less in few dimensions."""
 _CUTS = 24
+FLOOR = 1e-3
+"""Distances of points in float32 below this are rounding."""
 _EXACT = 3000
 """More points than these are compared in float32: their distances fill hundreds of megabytes."""
 Array = npt.NDArray[np.float64]
@@ -75,7 +80,7 @@ class Cut:
 
 
 def find_pattern(U: Array, shape: tuple[int, int], used: int | None = None) -> SharingPattern:
-    """The pattern of a weight ``[m, n]`` with the symmetry matrix ``U [m n, k]``, at most ``LARGEST`` rows.
+    """The pattern of a weight ``[m, n]`` with the symmetry matrix ``U [m n, k]``, of any number of rows.
 
     ``used`` is the size of the dominant eigenspace of U U^T where a drop of the singular values tells it from
     the rest. The points are then also looked at inside it, where what is left of U's start is gone. A pattern of
@@ -86,13 +91,14 @@ def find_pattern(U: Array, shape: tuple[int, int], used: int | None = None) -> S
         return _described(U, 0 * ones, ones, shape, None)
     views: list[tuple[Points, int]] = [(U, 0)]
     if used is not None and used < U.shape[1]:
-        left, values, _ = np.linalg.svd(U, full_matrices=False)
-        views.append((left[:, :used] * values[:used], used))
+        # The eigenvectors of the small U^T U turn U to its principal directions: no decomposition of all rows.
+        turned = U @ np.linalg.eigh(U.T @ U)[1][:, ::-1]
+        views.append((turned[:, :used], used))
     best: Cut | None = None
     points = views[0][0]
     for view, fewest in views:
         exact: Points = view if len(U) <= _EXACT else view.astype(np.float32)
-        cut = best_cut(exact)
+        cut = best_cut(exact) if len(U) <= PAIRS else near_cut(exact)
         if cut is None or len(np.unique(cut.labels[cut.labels != 0])) < fewest:
             continue
         if best is None or cut.rank > best.rank:
@@ -109,7 +115,7 @@ def best_cut(points: Points) -> Cut | None:
     scale = float(np.sqrt((squares**2).sum() / squares.sum()))  # the typical length of rows that are not zero
     distances = _distances(points)
     distances /= scale
-    floor = 1e-6 if distances.dtype == np.float64 else 1e-3
+    floor = 1e-6 if distances.dtype == np.float64 else FLOOR
     tree = linkage(squareform(distances, checks=False), "single")
     heights = np.maximum(tree[:, 2], floor)
     # A class is at least as wide as its last join, so that a cut's margin is at most this ratio.
@@ -121,6 +127,27 @@ def best_cut(points: Points) -> Cut | None:
         if best is not None and bound.rank <= best.rank:
             continue
         cut = dataclasses.replace(_cut(tree, distances, heights, last, floor), widest=widest)
+        if best is None or cut.rank > best.rank:
+            best = cut
+    return best
+
+
+def near_cut(points: Points) -> Cut | None:
+    """The same for many points, of which neighbours only are compared."""
+    squares = np.sum(points.astype(np.float64) ** 2, axis=1)
+    scale = float(np.sqrt((squares**2).sum() / squares.sum()))
+    scaled = (points / scale).astype(np.float32)
+    tree = spanning_tree(scaled)
+    heights = np.maximum(tree[2], FLOOR)
+    ratios = heights[1:] / heights[:-1]
+    widest, best = _widest(points), None
+    for last in [int(i) for i in np.argsort(-ratios, kind="stable")[:_CUTS] if ratios[i] > 1]:
+        bound = Cut(_NONE, last + 1, 1.0, float(ratios[last]))
+        if best is not None and bound.rank <= best.rank:
+            continue
+        labels = cut_tree(len(points), tree, last + 1)
+        within = max(FLOOR, width(scaled, labels))
+        cut = Cut(labels, last + 1, within, float(heights[last + 1]), widest)
         if best is None or cut.rank > best.rank:
             best = cut
     return best
@@ -170,13 +197,15 @@ def _cut(tree: Array, distances: Points, heights: Array, last: int, floor: float
 
 def _canonical(points: Points, labels: Labels) -> tuple[Labels, Labels]:
     """Classes numbered from 1 as they first appear, and signs relative to each class's first entry."""
-    renamed, signs = np.zeros_like(labels), np.ones_like(labels)
-    firsts = {int(labels[i]): int(i) for i in reversed(range(len(labels))) if labels[i]}
-    for number, (label, first) in enumerate(sorted(firsts.items(), key=lambda item: item[1]), start=1):
-        members = np.flatnonzero(labels == label)
-        renamed[members] = number
-        signs[members] = np.where(points[members] @ points[first] < 0, -1, 1)
-    return renamed, signs
+    first = np.full(int(labels.max()) + 1, len(labels))
+    first[labels[::-1]] = np.arange(len(labels))[::-1]  # the last assignment stays: the first appearance
+    first[0] = -1  # zero stays zero
+    rank = np.empty_like(first)
+    rank[np.argsort(first, kind="stable")] = np.arange(len(first))
+    starts = points[np.clip(first, 0, len(labels) - 1)[labels]]
+    products = np.einsum("ij,ij->i", points, starts)
+    signs: Labels = np.where((products < 0) & (labels != 0), -1, 1).astype(np.int64)
+    return rank[labels], signs
 
 
 def averaged(U: Array, labels: Labels, signs: Labels) -> Array:

@@ -14,6 +14,8 @@ DROP = 2.0
 """A singular value that is this many times the next one may be the last that matters."""
 TAIL = 2.5
 """How much larger a drop before the last one or two values must be."""
+_TALL = 6000
+"""Rows above which the values come from U^T U; they are good to a hundred-millionth of the largest."""
 WEAK = 0.1
 """Drops among values below this part of the largest are noise."""
 
@@ -22,9 +24,16 @@ def singular_values(factors: list[Tensor]) -> Tensor:
     """The singular values, largest first, of the Kronecker product of ``factors`` (one: a dense U)."""
     values = torch.ones(1, dtype=torch.float64)
     for factor in factors:
-        own = torch.linalg.svdvals(factor.detach().cpu().double())
+        own = _of_matrix(factor.detach().cpu().double())
         values = (values[:, None] * own).flatten()
     return values.sort(descending=True).values
+
+
+def _of_matrix(matrix: Tensor) -> Tensor:
+    """From the small product of a tall matrix with itself, which a decomposition of all rows would not better."""
+    if len(matrix) <= _TALL or len(matrix) < 4 * matrix.shape[1]:
+        return torch.linalg.svdvals(matrix)
+    return torch.linalg.eigvalsh(matrix.mT @ matrix).clamp_min(0).sqrt().flip(0)
 
 
 def symmetry_values(symmetry: Symmetry) -> Tensor:

@@ -18,6 +18,8 @@ EVIDENCE = 20.0
 """Logarithm of how unlikely the agreeing ties must be if classes were spread at random."""
 SHARE = 0.5
 """A shift holds on at least this part of the rows that it takes to rows."""
+_EVERY = 10_000
+"""Entries of a pattern in which every move is tried."""
 Classes = npt.NDArray[np.int64]
 
 
@@ -31,7 +33,7 @@ def find_translations(classes: Classes) -> tuple[PartialSymmetry, ...]:
     found: list[tuple[PartialSymmetry, npt.NDArray[np.bool_]]] = []
     for step in range(1, m // 2 + 1):
         best: tuple[PartialSymmetry, npt.NDArray[np.bool_]] | None = None
-        for move in range(1 - n, n):
+        for move in range(1 - n, n) if classes.size <= _EVERY else _likely(classes, step):
             shift = _shift(classes, step, move, surprise)
             if shift is not None and (best is None or shift[0].ties > best[0].ties):
                 best = shift
@@ -43,6 +45,19 @@ def find_translations(classes: Classes) -> tuple[PartialSymmetry, ...]:
         if len(found) == 2:
             break
     return tuple(one for one, _ in found)
+
+
+def _likely(classes: Classes, step: int) -> list[int]:
+    """Of a large pattern, the moves that take some entries of some rows to their class in the row ``step`` on."""
+    m = len(classes)
+    votes: dict[int, int] = {}
+    for i in np.unique(np.linspace(0, m - step - 1, 8).astype(int)):
+        row, target = classes[i], classes[i + step]
+        live = np.flatnonzero(row)
+        for j in live[np.linspace(0, len(live) - 1, min(8, len(live))).astype(int)] if len(live) else []:
+            for there in np.flatnonzero(target == row[j])[:4]:
+                votes[int(there - j)] = votes.get(int(there - j), 0) + 1
+    return sorted(votes, key=lambda move: -votes[move])[:6]
 
 
 def _surprise(classes: Classes) -> float:
