@@ -71,7 +71,7 @@ def layer(classes: np.ndarray, noise: float, k: int, seed: int = 0) -> nn.Module
 )
 def test_large_groups_are_named(classes: np.ndarray, name: str, order: int | None) -> None:
     moved = patterns.relabelled(classes, np.random.default_rng(1))
-    report = ms.inspect(layer(moved, 0.03, min(24, int(classes.max()))))[0]
+    report = ms.inspect(layer(moved, 0.01, min(24, int(classes.max()))))[0]
     assert report.group is not None, report.verdict
     assert report.group.name == name
     assert order is None or report.group.order == order

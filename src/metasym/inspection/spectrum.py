@@ -31,9 +31,12 @@ def singular_values(factors: list[Tensor]) -> Tensor:
 
 def _of_matrix(matrix: Tensor) -> Tensor:
     """From the small product of a tall matrix with itself, which a decomposition of all rows would not better."""
+    found: Tensor
     if len(matrix) <= _TALL or len(matrix) < 4 * matrix.shape[1]:
-        return torch.linalg.svdvals(matrix)
-    return torch.linalg.eigvalsh(matrix.mT @ matrix).clamp_min(0).sqrt().flip(0)
+        found = torch.linalg.svdvals(matrix)
+    else:
+        found = torch.linalg.eigvalsh(matrix.mT @ matrix).clamp_min(0).sqrt().flip(0)
+    return found
 
 
 def symmetry_values(symmetry: Symmetry) -> Tensor:
