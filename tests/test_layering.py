@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "engines": "types symmetry nn adaptation",
     "inspection": "types storage groups symmetry",
     "structured": "types storage groups symmetry inspection",
-    "learners": "types symmetry nn adaptation evidence engines structured",
+    "learners": "types symmetry nn adaptation evidence engines inspection structured",
     "testing": "types groups learners",
     "training": "types storage symmetry tasks adaptation learners",
     "certification": "types groups evidence inspection",

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import metasym
-from metasym.cli import angles, completion, data, demo, doctor, experiments, inspect, learn, report
+from metasym.cli import angles, completion, data, demo, doctor, experiments, export, inspect, learn, report
 from metasym.cli.common import Parser
 from metasym.cli.freed_memory import keep_freed_memory
 from metasym.types import MetasymError
@@ -105,7 +105,7 @@ def parser() -> argparse.ArgumentParser:
     )
     whole.add_argument("--version", action="version", version=f"metasym {metasym.__version__}")
     commands = whole.add_subparsers(required=True, metavar="COMMAND", dest="part")
-    for group in (demo, learn, experiments, inspect, angles, report, data, doctor):
+    for group in (demo, learn, experiments, inspect, export, angles, report, data, doctor):
         group.add(commands)
     completion.add(commands, whole)
     return whole

@@ -83,8 +83,12 @@ class Learner(nn.Module, ABC):
         """Adapt to every task's support set and return the per-task losses, differentiably."""
 
     @abstractmethod
-    def adapt(self, support: Batch, *, inner_steps: int | None = None) -> nn.Module:
-        """An ordinary ``nn.Module`` adapted to one task: no parametrizations, no link to the learner."""
+    def adapt(self, support: Batch, *, inner_steps: int | None = None, structured: bool = False) -> nn.Module:
+        """An ordinary ``nn.Module`` adapted to one task: no parametrizations, no link to the learner.
+
+        ``structured``: with U projected on the symmetry that is found in it, and layers compiled to use it
+        (:func:`metasym.structured`).
+        """
 
     @abstractmethod
     def scores(self, episodes: Episode, metric: Metric, *, inner_steps: int | None = None) -> Tensor:

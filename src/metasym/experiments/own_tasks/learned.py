@@ -47,11 +47,11 @@ class Deployed(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """``x [examples, ...]`` as in the file; ``[examples, ...]`` as y there, or a score for each class."""
-        inputs = (x.reshape(len(x), -1) - self.x_offset) / self.x_scale
-        found: Tensor = self.network(inputs.reshape(len(x), *self.input_shape))
+        inputs = (x.flatten(1) if x.ndim > 1 else x[:, None]) - self.x_offset
+        found: Tensor = self.network((inputs / self.x_scale).reshape(-1, *self.input_shape))
         if self.output_shape is None:
             return found
-        return (found.reshape(len(x), -1) * self.y_scale + self.y_offset).reshape(len(x), *self.output_shape)
+        return (found.flatten(1) * self.y_scale + self.y_offset).reshape(-1, *self.output_shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,12 +68,17 @@ class LearnedRun:
         """The network, with the U that was learned; for ``ms.inspect``, ``ms.save_symmetry``, ``ms.project``."""
         return self.learner.model
 
-    def adapt(self, x: Any, y: Any) -> nn.Module:
+    def adapt(self, x: Any, y: Any, *, structured: bool = False) -> nn.Module:
         """An ordinary ``nn.Module`` adapted to a new task from its examples.
 
         ``x [examples, ...]`` and ``y [examples, ...]``, tensors or arrays, are as one task's in the file. The module
         takes such x and predicts such y (for labels: a score for each class, ``[examples, classes]``).
+        ``structured``: with U projected on the symmetry that was found in it, and layers compiled to use it.
         """
+        return self.deployed(self.learner.adapt(self.support(x, y), structured=structured))
+
+    def support(self, x: Any, y: Any) -> Batch:
+        """The examples of one task as the learner sees them: checked, shaped and scaled."""
         layout, classes = self.choices.layout, int(self.config["data"]["classes"])
         x_shape, y_shape = (tuple(self.config["data"][name]["shape"][2:]) for name in ("x", "y"))
         inputs, targets = _tensor(x), _tensor(y)
@@ -92,7 +97,12 @@ class LearnedRun:
         else:
             flat = torch.from_numpy(layout.targets(targets.reshape(len(targets), -1).cpu().numpy()))
             targets = flat.float().reshape(len(targets), *layout.output_shape)
-        network = self.learner.adapt(Batch(seen, targets))
+        return Batch(seen, targets)
+
+    def deployed(self, network: nn.Module) -> nn.Module:
+        """A network of the learner's on examples as they are in the file."""
+        layout, classes = self.choices.layout, int(self.config["data"]["classes"])
+        x_shape, y_shape = (tuple(self.config["data"][name]["shape"][2:]) for name in ("x", "y"))
         as_is = layout.as_stored and x_shape == layout.input_shape
         if as_is and (classes or y_shape == layout.output_shape):
             return network

@@ -1,0 +1,85 @@
+"""``metasym export`` as typed: formats, compiled layers, what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import metasym as ms
+from metasym.cli.main import main
+from metasym.structured.exporting import export
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A short run of ``metasym learn`` on shifts of 12 points, and a task of its family beside it."""
+    folder = tmp_path_factory.mktemp("export")
+    tasks = ms.tasks.planted("shifts12", tasks=40, examples=20, seed=5)
+    np.savez(folder / "tasks.npz", x=tasks.x.numpy(), y=tasks.y.numpy())
+    np.savez(folder / "task.npz", x=tasks.x[0].numpy(), y=tasks.y[0].numpy())
+    arguments = ["learn", str(folder / "tasks.npz"), "--out", str(folder / "run"), "--no-baseline"]
+    assert main([*arguments, "--progress", "silent"]) == 0
+    return folder
+
+
+def test_the_archive_of_a_task_predicts_it(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = run / "model.pt2"
+    arguments = [
+        "export",
+        str(run / "run"),
+        "--out",
+        str(out),
+        "--support",
+        str(run / "task.npz"),
+        "--structured",
+    ]
+    assert main(arguments) == 0
+    said = capsys.readouterr().out
+    assert "What each layer became" in said
+    assert "Largest difference of outputs" in said
+    task = np.load(run / "task.npz")
+    model = torch.export.load(out).module()
+    x, y = torch.from_numpy(task["x"]), torch.from_numpy(task["y"])
+    assert torch.allclose(model(x), y, atol=1e-2)
+    assert model(x[:1]).shape == (1, 12)  # any number of examples
+
+
+def test_what_is_wrong_is_one_line(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, said in (
+        ([str(run / "run"), "--out", str(run / "m.bin")], "expected a file .onnx or .pt2"),
+        ([str(run / "none"), "--out", str(run / "m.pt2")], "expected"),
+        ([str(run / "run"), "--out", str(run / "m.pt2"), "--project"], "--project only with --structured"),
+        (
+            [str(run / "run"), "--out", str(run / "m.pt2"), "--support", str(run / "tasks.npz")],
+            "expected x of one task",
+        ),
+        (
+            [str(run / "run"), "--out", str(run / "m.pt2"), "--support", str(run / "nothing.npz")],
+            "npz file with x",
+        ),
+    ):
+        assert main(["export", *arguments]) == 2
+        error = capsys.readouterr().err
+        assert error.startswith("metasym: error: ")
+        assert error.count("\n") == 1
+        assert said in error
+    assert not (run / "m.bin").exists()
+    assert not (run / "m.pt2").exists()
+
+
+@pytest.mark.parametrize("suffix", [".pt2", ".onnx"])
+def test_compiled_layers_leave_and_come_back(tmp_path: Path, suffix: str) -> None:
+    if suffix == ".onnx":
+        pytest.importorskip("onnxruntime")
+        pytest.importorskip("onnxscript")
+    draw = np.random.default_rng(0)
+    circle = (np.arange(16)[None] - np.arange(16)[:, None]) % 16 + 1
+    circle = circle[draw.permutation(16)][:, draw.permutation(16)]
+    model = torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.ReLU(), torch.nn.Linear(16, 16))
+    given = {"0": circle, "2": np.eye(16, dtype=np.int64) + 1}
+    compiled = ms.structured(model, given, project=True, always=True, onnx=suffix == ".onnx")
+    x = torch.randn(5, 16)
+    assert export(compiled, x, tmp_path / f"m{suffix}") <= 1e-5
