@@ -17,16 +17,17 @@ AT_THE_ROOT = {"__init__", "__main__", "types", "nn", "testing"}
 
 MAY_IMPORT = {
     "types": "",
+    "native": "",
     "storage": "types",
     "groups": "types",
     "symmetry": "types groups",
     "nn": "types",
     "models": "types groups symmetry nn",
-    "tasks": "types storage groups models",
+    "tasks": "types native storage groups models",
     "diagnosis": "types tasks",
     "adaptation": "types",
     "evidence": "types",
-    "engines": "types symmetry nn adaptation",
+    "engines": "types native symmetry nn adaptation",
     "inspection": "types storage groups symmetry",
     "structured": "types storage groups symmetry inspection",
     "learners": "types symmetry nn adaptation evidence engines inspection structured",
@@ -37,7 +38,7 @@ MAY_IMPORT = {
     "structured learners training certification",
     "report": "types storage groups symmetry models tasks diagnosis inspection structured learners training "
     "certification experiments",
-    "cli": "types storage groups symmetry models tasks diagnosis engines inspection structured learners testing "
+    "cli": "types native storage groups symmetry models tasks diagnosis engines inspection structured learners testing "
     "training certification "
     "experiments report",
 }

@@ -9,7 +9,7 @@ import pytest
 
 import metasym
 from metasym.cli import doctor, main
-from metasym.engines.kernels import compiled
+from metasym.native import compiled
 
 
 def examined(capsys: pytest.CaptureFixture[str]) -> dict[str, dict[str, object]]:

@@ -11,7 +11,7 @@ from torch import nn
 
 from metasym import MetasymError
 from metasym.engines.description import Setting
-from metasym.engines.kernels import compiled
+from metasym.engines.kernels import engine_kernels as compiled
 from metasym.learners import MAML, MSR, MTSR, Learner
 from metasym.types import Batch, Episode
 from tests.engines.engine_models import (

@@ -116,7 +116,8 @@ def _version(name: str) -> str | None:
 
 
 def _kernels() -> Iterator[Finding]:
-    from metasym.engines.kernels.compiled import compiler, kernel_names, library
+    from metasym.engines.kernels.engine_kernels import kernel_names, library
+    from metasym.native.compiled import compiler
 
     slower = "the same numbers by torch's own operations, which take longer: docs, Speed and memory"
     path = compiler()

@@ -16,7 +16,7 @@ from metasym.engines.convolution.convolution_engine import ConvolutionEngine
 from metasym.engines.dense.dense_engine import DenseEngine
 from metasym.engines.description import Description, Setting
 from metasym.engines.engine import Engine, Ways
-from metasym.engines.kernels.compiled import library
+from metasym.engines.kernels.engine_kernels import library
 from metasym.engines.layerwise.layerwise_engine import LayerwiseEngine
 from metasym.engines.plan import WAYS, Choice, Plan, choose
 from metasym.engines.reference import Reference

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from metasym.groups import KernelBasis, conv_basis
 from metasym.tasks.arrays import ArrayTasks, draw_seed, shuffled, single
+from metasym.tasks.random_images import convolve, normal_images
 from metasym.tasks.sampling import mix
 from metasym.tasks.subset import Subset
 from metasym.types import Batch, Episode, MetasymError, Tasks
@@ -156,8 +156,8 @@ class RotationTasks:
     def examples_of(self, index: int) -> Batch:
         """All examples of one task in their own order, ``x [examples, 1, s, s]``."""
         bank, images = self._draw(torch.tensor([index]))
-        x = images[0].unsqueeze(1)
-        return Batch(x, F.conv2d(x, bank[0]))
+        batch = self._outputs(bank, images)
+        return Batch(batch.x[0], batch.y[0])
 
     def episode(self, index: int, generator: torch.Generator) -> Episode:
         """The support and query set of task ``index``, split by ``generator``."""
@@ -165,42 +165,27 @@ class RotationTasks:
 
     def episodes(self, ids: Tensor, seeds: Tensor) -> Episode:
         """The episodes of tasks ``ids [tasks]``, each split by its own of ``seeds [tasks]``."""
-        banks, images = self._draw(ids)
-        order = shuffled(seeds, self.examples)
-        rows = torch.arange(len(ids)).unsqueeze(1)
         # The images are put in order before they are convolved: outputs are up to 48 times as large.
-        support = self._outputs(banks, images[rows, order[:, :SUPPORT]])
-        query = self._outputs(banks, images[rows, order[:, SUPPORT:]])
+        banks, images = self._draw(ids, shuffled(seeds, self.examples))
+        support, query = (self._outputs(banks, part) for part in (images[:SUPPORT], images[SUPPORT:]))
         return Episode(support, query, ids)
 
     def subset(self, ids: Sequence[int] | Tensor) -> Subset:
         """The tasks ``ids`` as a family of their own."""
         return Subset(self, ids)
 
-    def _draw(self, ids: Tensor) -> tuple[Tensor, Tensor]:
-        """Banks ``[tasks, out, 1, k, k]`` and images ``[tasks, examples, s, s]``, float32."""
-        shape = (self.examples, self.image_size, self.image_size)
+    def _draw(self, ids: Tensor, order: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Banks ``[tasks, out, 1, k, k]`` and images ``[examples, tasks, s, s]`` in this order, float32."""
         coefficients = np.empty((len(ids), self.basis.dimension))
-        images = np.empty((len(ids), *shape), dtype=np.float32)
-        for row, seed in enumerate(self._seeds[ids].tolist()):
-            generator = _generator(seed)
-            generator.standard_normal(out=coefficients[row])
-            generator.standard_normal(out=images[row], dtype=np.float32)
+        generators = [_generator(seed) for seed in self._seeds[ids].tolist()]
+        for generator, own in zip(generators, coefficients, strict=True):
+            generator.standard_normal(out=own)
         banks = self.basis.expand(torch.from_numpy(coefficients) * self.basis.he_std)
-        return banks.float(), torch.from_numpy(images)
+        return banks.float(), normal_images(generators, self.examples, self.image_size, order)
 
     def _outputs(self, banks: Tensor, images: Tensor) -> Batch:
-        """The convolution of each task's images ``[tasks, examples, s, s]`` with its bank, as one product."""
-        tasks, examples, size, _ = images.shape
-        out, _, k, _ = self.basis.shape
-        places = size - k + 1
-        windows = images.unfold(2, k, 1).unfold(3, k, 1)  # [tasks, examples, places, places, k, k]
-        # NumPy asks for large pages: clearing 55 MB of small ones takes three times as long as the product.
-        y = torch.from_numpy(np.empty((tasks, out, examples * places * places), dtype=np.float32))
-        # One wide product a task: few rows, many places. A task's patches stay in the cache, those of all do not.
-        for bank, own, into in zip(banks.view(tasks, out, k * k), windows, y, strict=True):
-            torch.mm(bank, own.permute(3, 4, 0, 1, 2).reshape(k * k, -1), out=into)
-        return Batch(images.unsqueeze(2), y.view(tasks, out, examples, places, places).transpose(1, 2))
+        """Images ``[examples, tasks, s, s]`` and what each task's bank makes of them."""
+        return Batch(images.transpose(0, 1).unsqueeze(2), convolve(banks, images))
 
 
 def rotation(

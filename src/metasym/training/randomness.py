@@ -31,28 +31,6 @@ def task_ids(seed: int, available: int, wanted: int) -> Tensor:
     return torch.from_numpy(generator.choice(available, size=wanted, replace=False).astype(np.int64))
 
 
-class Draws:
-    """The seed and the tasks of every step of a run, drawn for many steps at a time.
-
-    Between two steps all that draws them has left the processor's caches, and takes five times as long.
-    """
-
-    _AHEAD = 64
-
-    def __init__(self, seed: int, wanted: int) -> None:
-        self._seed, self._wanted = seed, wanted
-        self._found: dict[tuple[int, int], tuple[int, Tensor]] = {}
-
-    def at(self, step: int, available: int) -> tuple[int, Tensor]:
-        """:func:`step_seed`, and :func:`task_ids` of the ``available`` tasks."""
-        if (step, available) not in self._found:
-            self._found = {}
-            for later in range(step, step + self._AHEAD):
-                seed = step_seed(self._seed, later)
-                self._found[later, available] = seed, task_ids(seed, available, self._wanted)
-        return self._found[step, available]
-
-
 def validation_seed(seed: int) -> int:
     """The seed of the validation episodes: the same at every validation, so that scores compare."""
     return int(mix(seed, _VALIDATION))

@@ -13,7 +13,7 @@ from metasym.adaptation.functional import parameters_of
 from metasym.engines.convolution.moments import convolution_predictor
 from metasym.engines.convolution.weight_map import weight_map_of
 from metasym.engines.description import Setting
-from metasym.engines.kernels.compiled import library
+from metasym.engines.kernels.engine_kernels import library
 from metasym.engines.kernels.patch_moments import adds_blocks
 from metasym.engines.plan import Sizes
 from metasym.learners import MAML, MSR, MSRJoint

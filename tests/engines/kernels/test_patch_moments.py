@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from metasym.engines.kernels import compiled
+from metasym.engines.kernels import engine_kernels as compiled
 from metasym.engines.kernels.patch_moments import adds_blocks, patch_moments
 
 

@@ -1,6 +1,6 @@
 """Fused kernels: batch norm, ReLU and max-pooling in one, with tangents; compiled where a compiler is."""
 
-from metasym.engines.kernels.compiled import available
+from metasym.engines.kernels.engine_kernels import available
 from metasym.engines.kernels.norm_pool import (
     WINDOWS,
     Normed,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from metasym.engines.kernels.compiled import library
+from metasym.engines.kernels.engine_kernels import library
 
 _KINDS = {torch.float32: "float", torch.float64: "double"}
 

@@ -31,7 +31,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from metasym.engines.kernels.compiled import library
+from metasym.engines.kernels.engine_kernels import library
 
 WINDOWS = (1, 2, 3)
 """Sides of pooling windows that there are kernels for; 1 is no pooling."""

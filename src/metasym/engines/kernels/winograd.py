@@ -11,7 +11,7 @@ import ctypes
 import torch
 from torch import Tensor
 
-from metasym.engines.kernels.compiled import library
+from metasym.engines.kernels.engine_kernels import library
 
 _KINDS = {torch.float32: "float", torch.float64: "double"}
 SIDE = 3

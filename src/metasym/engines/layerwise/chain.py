@@ -16,8 +16,7 @@ from torch.func import functional_call
 
 from metasym.adaptation.functional import measure, parameters_of
 from metasym.engines import kernels
-from metasym.engines.kernels.first_layer import First
-from metasym.engines.layerwise.convolving import Convolution, first_pair, run_first_pair
+from metasym.engines.layerwise.convolving import Convolution
 from metasym.engines.layerwise.differentiable_layers import Anything, Linear, NormPool, Stage, Step
 from metasym.engines.layerwise.layer_order import Part, hooked, layers_in_order
 from metasym.nn import StackFields, TaskBatchNorm2d, UnstackFields
@@ -77,9 +76,7 @@ class Chain:
     def predict(self, params: Params, x: Tensor) -> Tensor:
         """The output at ``x [examples, ...]``."""
         h = _enter(x)
-        pair = run_first_pair(self.stages, h, params)
-        h = h if pair is None else pair[1].y
-        for stage in self.stages[0 if pair is None else 2 :]:
+        for stage in self.stages:
             h = stage.forward(h, params, graph=False).y
         return leave(h)
 
@@ -87,7 +84,7 @@ class Chain:
         self, params: Params, data: Batch, loss: Loss, *, keep: bool
     ) -> tuple[Tensor, Params, Tape | None]:
         """The loss on ``data``, its gradient by all effective parameters, and (``keep``) the tape of them."""
-        steps = self.run(params, data.x, keep=keep)
+        steps = self.run(params, data.x)
         with torch.enable_grad():
             output = leave(steps[-1].y).detach().requires_grad_()
             value = measure(loss, output, data.y)
@@ -97,12 +94,11 @@ class Chain:
         tape = Tape(params, kept, back, output, slope) if keep else None
         return value.detach(), gradients, tape
 
-    def run(self, params: Params, x: Tensor, *, keep: bool) -> list[Step]:
+    def run(self, params: Params, x: Tensor) -> list[Step]:
         """What every stage does to ``x [examples, ...]``, for ``pull``; the last one's y is the output."""
         h = _enter(x)
-        steps = list((None if keep else run_first_pair(self.stages, h, params)) or ())
-        h = steps[-1].y if steps else h
-        for stage in self.stages[len(steps) :]:
+        steps: list[Step] = []
+        for stage in self.stages:
             steps.append(done := stage.forward(h, params, graph=True))
             h = done.y
         return steps
@@ -121,9 +117,6 @@ class Chain:
         for i in range(len(self.stages) - 1, first - 1, -1):
             step, inputs = steps.pop(), i > first
             assert dy is not None
-            if isinstance(step.kept, First):
-                gradients.update(first_pair(self.stages[: i + 1], step, params, dy))
-                break
             dy, dp, kept = self.stages[i].backward(step, params, dy, inputs=inputs, keep=keep)
             gradients.update(dp)
             if keep:

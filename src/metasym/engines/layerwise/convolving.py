@@ -7,16 +7,14 @@ algorithm, by the ``convolve`` decision of the plan (see :mod:`metasym.engines.p
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from metasym.engines.kernels.first_layer import first_forward, first_gradient
 from metasym.engines.kernels.winograd import SIDE, convolution_gradients, convolve
-from metasym.engines.layerwise.differentiable_layers import NormPool, Stage, Step
+from metasym.engines.layerwise.differentiable_layers import Stage, Step
 from metasym.types import Params
 
 _FEW_INPUTS = 32
@@ -191,36 +189,3 @@ class Convolution(Stage):
             for j in range(self.kernel[1])
         ]
         return torch.stack(views, dim=1).flatten(0, 1).flatten(1)
-
-
-def run_first_pair(stages: Sequence[Stage], x: Tensor, p: Params) -> tuple[Step, Step] | None:
-    """A first convolution by patches and the norm after it, all at once; None for other pairs.
-
-    What lies between them is not there: the first step's y is a stand-in, and only :func:`first_pair` knows these.
-    """
-    if len(stages) < 2:
-        return None
-    conv, norm = stages[:2]
-    if not isinstance(conv, Convolution) or not isinstance(norm, NormPool):
-        return None
-    if not conv.by_patches or norm.shared > 1:
-        return None
-    W, patches = p[conv.weight].flatten(1), conv._patches(x)
-    size = (x.shape[0], *conv._places(x))
-    done = first_forward(
-        patches, W, p[norm.scale], p[norm.shift], size, eps=norm.eps, relu=norm.relu, pool=norm.pool
-    )
-    return None if done is None else (Step(x, None), Step(done.y, done))
-
-
-def first_pair(stages: Sequence[Stage], step: Step, p: Params, dy: Tensor) -> Params:
-    """The gradients of a pair that :func:`run_first_pair` ran, from the step of the second."""
-    conv, norm = stages
-    assert isinstance(conv, Convolution)
-    assert isinstance(norm, NormPool)
-    W = p[conv.weight]
-    dW, dscale, dshift = first_gradient(step.kept, p[norm.scale], W.flatten(1), dy)
-    gradients = {conv.weight: dW.reshape(W.shape), norm.scale: dscale, norm.shift: dshift}
-    if conv.bias is not None:
-        gradients[conv.bias] = dy.new_zeros(len(W))  # a norm follows
-    return gradients

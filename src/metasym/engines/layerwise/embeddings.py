@@ -65,7 +65,7 @@ def _gradient(
     chain: Chain, at: Params, losses: TaskLosses, episode: Episode
 ) -> tuple[Tensor, Tensor, Params]:
     """One task's losses and the gradient of the first by all effective parameters."""
-    runs = [chain.run(at, batch.x, keep=False) for batch in (episode.support, episode.query)]
+    runs = [chain.run(at, batch.x) for batch in (episode.support, episode.query)]
     with torch.enable_grad():
         support, query = (leave(steps[-1].y).detach().requires_grad_() for steps in runs)
         value, other = losses(support, query, episode)

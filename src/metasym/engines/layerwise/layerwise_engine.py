@@ -69,7 +69,7 @@ class LayerwiseEngine(Engine):
 
     def kernels(self, ways: Ways) -> tuple[str, ...]:
         """Norms, and the chosen way of convolving."""
-        return ("norm_pool", "first_layer", *(["winograd"] if ways["convolve"] == "winograd" else []))
+        return ("norm_pool", *(["winograd"] if ways["convolve"] == "winograd" else []))
 
     def tasks_at_once(self, description: Description, ways: Ways, episodes: Episode) -> int:
         """As many as leave room for what they have to remember; embeddings leave nothing behind."""

@@ -1,4 +1,4 @@
-"""The C++ kernels, compiled on first use and kept in the user's cache folder.
+"""C++ kernels, compiled on first use and kept in the user's cache folder.
 
 No compiler, no folder to write to, another system: :func:`library` is then None, and torch's own operations
 are used instead. The file's name holds a digest of the sources, the compiler's command and the processor, so that a
@@ -32,11 +32,6 @@ FLAGS = (
 _TIMEOUT = 120
 
 
-def available() -> bool:
-    """Whether the compiled kernels are used; ``METASYM_KERNELS=torch`` in the environment forgoes them."""
-    return library() is not None
-
-
 def compiler() -> str | None:
     """The C++ compiler that is used; None where there is none, or a system whose compilers were not tried."""
     if not sys.platform.startswith("linux"):
@@ -44,19 +39,17 @@ def compiler() -> str | None:
     return os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++")
 
 
-def kernel_names() -> list[str]:
-    """What can be compiled, by the names of the sources."""
-    return sorted(source.stem for source in Path(__file__).parent.glob("*.cpp"))
-
-
 @functools.cache
-def library(name: str = "norm_pool") -> ctypes.CDLL | None:
-    """The compiled kernels of ``name.cpp``, or None where they cannot be had."""
+def library(source: Path) -> ctypes.CDLL | None:
+    """The compiled functions of a source file, or None where they cannot be had.
+
+    ``METASYM_KERNELS=torch`` in the environment forgoes them.
+    """
     found = compiler()
     if os.environ.get("METASYM_KERNELS") == "torch" or not found:
         return None
     try:
-        return _load(found, Path(__file__).with_name(f"{name}.cpp"), _folder())
+        return _load(found, source, _folder())
     except (OSError, subprocess.SubprocessError, RuntimeError):  # the last: no home folder to keep them in
         return None
 
