@@ -38,9 +38,8 @@ MAY_IMPORT = {
     "structured learners training certification",
     "report": "types storage groups symmetry models tasks diagnosis inspection structured learners training "
     "certification experiments",
-    "cli": "types native storage groups symmetry models tasks diagnosis engines inspection structured learners testing "
-    "training certification "
-    "experiments report",
+    "cli": "types native storage groups symmetry models tasks diagnosis engines inspection structured learners "
+    "testing training certification experiments report",
 }
 """For each room, the rooms it may import. ``__init__`` and ``__main__`` open the doors of all."""
 
