@@ -169,6 +169,9 @@ def _summary(found: Learned) -> None:
         _line(out, f"In {layer.name or 'the layer'}: {layer.verdict}.")
         for note in layer.notes:
             _line(out, f"  note: {note}")
+    for name, result in (("MSR", found.msr), ("MAML", found.maml)):
+        if result is not None and result.get("out_of_time"):
+            _line(out, f"{name} ran out of --max-minutes: more time may find more.")
     if found.msr.get("completed"):
         _line(out, _given_back(found.msr["completed"]))
     if found.maml is not None:

@@ -17,8 +17,8 @@ _FAR = 8.0
 _LEAST_SPREAD = 0.1
 """The least that the logarithm of tasks' sizes is taken to vary by: 10 %."""
 _MOST_OUTLIERS = 0.1
-_ALIKE = 0.01
-"""Tasks are one map, or its multiples, if that leaves no more than this part of y that their own maps explain."""
+_ALIKE, _NOISE = 1e-4, 0.05
+"""Tasks are one map, or its multiples, if that leaves no more than this part of y, and of its noise, besides it."""
 _ROUNDS = 30
 
 
@@ -26,14 +26,15 @@ def few_tasks(file: TaskFile) -> list[Finding]:
     """A word where there are so few tasks that much of what they share is left to chance."""
     if file.tasks >= _FEW:
         return []
-    inputs, outputs = math.prod(file.x.shape[2:]), math.prod(file.y.shape[2:])
+    ways = "tasks can differ"
+    if file.x.ndim == 3 and not file.classes:
+        ways = f"{file.x.shape[2]} x {math.prod(file.y.shape[2:])} weights can differ"
     return [
         Finding(
             "few_tasks",
             NOTE,
-            f"There are only {file.tasks} tasks; each shows one of the directions in which {inputs} x {outputs} "
-            "weights "
-            "can differ, and directions that no task shows cannot be learned: hundreds are better",
+            f"There are only {file.tasks} tasks; each shows one of the directions in which {ways}, "
+            "and directions that no task shows cannot be learned: hundreds are better",
             {"tasks": file.tasks},
         )
     ]
@@ -87,7 +88,7 @@ def tasks_alike(samples: Samples, part: LinearPart, scales: Floats) -> list[Find
     grams, cross = x.transpose(0, 2, 1) @ x, x.transpose(0, 2, 1) @ y
     ones = np.ones(len(x))
     common = _left(x, y, ones, _shared(grams, cross, ones)) / total
-    if common - noise <= _ALIKE * max(0.0, 1 - noise):
+    if common - noise <= _ALIKE + _NOISE * noise:
         return [
             Finding(
                 "tasks_alike",
@@ -105,7 +106,7 @@ def tasks_alike(samples: Samples, part: LinearPart, scales: Floats) -> list[Find
         norm = (fitted**2).sum((1, 2))
         factors = (fitted * y).sum((1, 2)) / np.where(norm > 0, norm, np.inf)
     multiples = _left(x, y, factors, _shared(grams, cross, factors)) / total
-    if multiples - noise <= _ALIKE * max(0.0, 1 - noise):
+    if multiples - noise <= _ALIKE + _NOISE * noise:
         return [
             Finding(
                 "tasks_multiples",

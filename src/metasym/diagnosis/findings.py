@@ -59,6 +59,10 @@ class Diagnosis:
     outliers: tuple[int, ...] = ()
     """Tasks unlike all others: too few to learn from, enough to spoil a mean."""
 
+    def with_more(self, findings: Sequence[Finding]) -> Diagnosis:
+        """The same with something more that was noticed."""
+        return dataclasses.replace(self, findings=ordered((*self.findings, *findings)))
+
     def has(self, kind: str) -> bool:
         """Whether something of this kind was noticed."""
         return any(finding.kind == kind for finding in self.findings)

@@ -129,16 +129,15 @@ def _bend(samples: Samples, rest: Floats, basis: Floats, free: Ints, variance: f
 def what_is_left(part: LinearPart, inputs: int, examples: int) -> list[Finding]:
     """The findings about how far a linear map goes."""
     if part.unexplained is None:
-        return [
-            Finding(
-                "few_examples",
-                NOTE,
-                f"A task has fewer examples ({examples}) than a linear map of {inputs} inputs has unknowns: how "
-                "much of y "
-                "is linear, and whether it has an offset, cannot be told from single tasks",
-                {"examples": examples, "inputs": inputs},
-            )
-        ]
+        why = (
+            f"A task has fewer examples ({examples}) than a linear map of {inputs} inputs has unknowns"
+            if examples <= inputs + 1
+            else "All tasks together have few examples more than their linear maps have unknowns"
+        )
+        said = (
+            f"{why}: how much of y is linear, and whether it has an offset, cannot be told from single tasks"
+        )
+        return [Finding("few_examples", NOTE, said, {"examples": examples, "inputs": inputs})]
     found, left = [], min(1.0, part.unexplained)
     numbers = {"unexplained": part.unexplained, "bend": part.bend}
     if part.bend > 0 and left > 1e-8:

@@ -60,6 +60,7 @@ class ResultFile(TypedDict, total=False):
     penalty: Score
     target_mean_square: Score
     mean_prediction: Score
+    out_of_time: bool
     outer_steps_per_second: Score
     skipped_tasks: Count
     filter_sizes: list[Count] | dict[str, list[Count]]

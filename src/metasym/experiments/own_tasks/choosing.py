@@ -11,10 +11,12 @@ from torch import nn
 
 from metasym.adaptation.functional import ModelPredictor, parameters_of
 from metasym.adaptation.linear_solve import check_linear
-from metasym.diagnosis.findings import Diagnosis
+from metasym.diagnosis.findings import CAUTION, Diagnosis, Finding
+from metasym.experiments.own_tasks.effort import affordable_steps, validated_often
 from metasym.experiments.own_tasks.networks import filter_entries, plain_network, stored_dense
 from metasym.experiments.own_tasks.options import MODELS, Choices, Options, Reason
 from metasym.experiments.own_tasks.standardising import layout_of, needs_bias, standard_words
+from metasym.inspection.pattern import LARGEST
 from metasym.symmetry.selection import select_layers
 from metasym.tasks.sampling import mix, sample
 from metasym.tasks.stored import StoredTasks, split_tasks
@@ -23,6 +25,8 @@ from metasym.types import MetasymError
 
 _SPLIT = 34
 _VALIDATION, _TEST = 0.1, 0.2
+_LARGEST_FINE = 16
+"""Pixels of the side of an image up to which both layers of a conv network look at every pixel."""
 LARGEST_SOLVE = 1024
 """Unknowns, or equations if those are fewer, of an exact solve for each task."""
 
@@ -65,6 +69,7 @@ def choose(file: TaskFile, options: Options, diagnosis: Diagnosis) -> tuple[Choi
         validate_every=25,
         patience=options.patience or 8,
         seed=options.seed,
+        stride=shapes.stride,
         layout=layout_of(file, options, diagnosis, shapes.model, (shapes.inputs, shapes.outputs), bias),
         left_out=() if options.outliers == "keep" else diagnosis.outliers,
     )
@@ -73,6 +78,8 @@ def choose(file: TaskFile, options: Options, diagnosis: Diagnosis) -> tuple[Choi
     choices = _solver(file, options, choices, model)
     if file.classes and options.solver == "ridge":
         raise MetasymError("expected --solver sgd for labels, found ridge: it minimises squares")
+    if options.max_minutes is not None:
+        choices = validated_often(choices)
     _check_solver_flags(options, choices.solver)
     _check_network_flags(options, choices, model)
     return choices, reasons(file, choices, model)
@@ -129,6 +136,23 @@ def parts(
     return (kept[0] if len(kept[0]) else train), (kept[1] if len(kept[1]) else validation), test
 
 
+def unread_layers(choices: Choices) -> list[Finding]:
+    """A caution about layers that are trained but too large for their symmetry to be read off them."""
+    sizes = {name: m.weight for name, m in select_layers(plain_network(choices), None)}
+    found = []
+    for name, weight in sizes.items():
+        assert isinstance(weight, torch.Tensor)
+        if stored_dense(choices, weight.numel()) and weight.numel() > LARGEST:
+            shape = " x ".join(str(size) for size in weight.shape)
+            said = (
+                f"The weight of {name or 'the layer'}, {shape}, has {weight.numel():,} entries: it will be trained "
+                f"and scored, but its symmetry is not read, which takes at most {LARGEST:,}; fewer inputs or "
+                "outputs, or --symmetry kronecker, whose factors are read one by one"
+            )
+            found.append(Finding("layer_not_read", CAUTION, said, {"layer": name, "weights": weight.numel()}))
+    return found
+
+
 def reasons(file: TaskFile, choices: Choices, model: nn.Module) -> list[Reason]:
     """The choices in words, with the flags that change them."""
     layers = [(name, m.weight.numel()) for name, m in select_layers(model, None)]  # type: ignore[operator]
@@ -179,6 +203,7 @@ def _network_words(choices: Choices) -> str:
         words += (
             ", one layer" if choices.single_layer else f", two layers of {choices.hidden} channels, pooled"
         )
+        words += f", stride {choices.stride}" if choices.stride > 1 else ""
     return f"{words}, {shape} -> {outputs}"
 
 
@@ -205,6 +230,7 @@ class _Shapes:
         x, y = tuple(file.x.shape[2:]), tuple(file.y.shape[2:])
         self.model = options.model or _model(file)
         self.kernel_size, self.padding, self.single_layer = options.kernel_size or 3, 0, False
+        self.stride = 1
         if self.model in ("fc", "mlp"):
             inputs: tuple[int, ...] = (math.prod(x),)
             outputs: tuple[int, ...] = (file.classes or math.prod(y),)
@@ -231,6 +257,7 @@ class _Shapes:
             )
         inputs = x if len(x) == space + 1 else (1, *x)
         if file.classes or len(y) not in (space, space + 1):
+            self.stride = 1 if max(inputs[1:]) <= _LARGEST_FINE or space == 1 else 2
             return inputs, (file.classes or math.prod(y),)
         outputs = y if len(y) == space + 1 else (1, *y)
         less = {a - b for a, b in zip(inputs[1:], outputs[1:], strict=True)}
@@ -294,7 +321,9 @@ def _solver(file: TaskFile, options: Options, choices: Choices, model: nn.Module
     entries = [m.weight.numel() for _, m in select_layers(model, None)]  # type: ignore[operator]
     unknowns = sum(filter_entries(exact, n) if stored_dense(exact, n) else n for n in entries)
     if not linear or (min(rows, unknowns) > LARGEST_SOLVE and options.solver is None):
-        return choices
+        if options.outer_steps is not None:
+            return choices
+        return affordable_steps(choices, model, file.examples - choices.train_support)
     dense = all(stored_dense(exact, n) for n in entries)
     if options.find_steps and not dense:
         raise MetasymError("expected a dense U (--symmetry dense) with --find-steps, found a Kronecker one")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any, Literal, NotRequired, TypedDict
 
+from metasym.diagnosis.findings import Diagnosis
 from metasym.experiments.own_tasks.options import Choices
 from metasym.storage.described import Count
 from metasym.storage.json_files import read_json
-from metasym.tasks.task_file import Reading
+from metasym.tasks.task_file import Reading, TaskFile
+from metasym.types import MetasymError
 
 COMMAND = "learn"
 
@@ -66,3 +69,35 @@ class LearnConfig(TypedDict):
 def read_config(path: Path) -> dict[str, Any]:
     """The config of a run of ``metasym learn``, every field as it may be."""
     return read_json(path, "the config of a run of metasym learn", LearnConfig)
+
+
+def config_of(file: TaskFile, diagnosis: Diagnosis, choices: Choices, method: str) -> dict[str, Any]:
+    """What ``config.json`` holds before training begins: enough to know the run again, and to load it."""
+    return {
+        "command": COMMAND,
+        "experiment": f"{COMMAND}/{file.path.stem}",
+        "recipe": COMMAND,
+        "method": method,
+        "data": file.describe(),
+        "findings": diagnosis.as_list(),
+        "choices": choices.as_dict(),
+    }
+
+
+def check_same(stored: dict[str, Any], wanted: dict[str, Any], folder: Path) -> None:
+    """Refuse the folder of another run, naming the first difference."""
+    plain = json.loads(json.dumps(wanted))
+    pairs = [(key, plain[key], stored.get(key)) for key in ("command", "method")]
+    ours, theirs = plain["data"], stored.get("data")
+    theirs = theirs if isinstance(theirs, dict) else {}
+    pairs += [
+        (key, ours[key], theirs.get(key)) for key in ours if key != "path"
+    ]  # a file may have been moved
+    chosen = stored.get("choices")
+    chosen = chosen if isinstance(chosen, dict) else {}
+    pairs += [(key, value, chosen.get(key)) for key, value in plain["choices"].items()]
+    for key, expected, found in pairs:
+        if expected != found:
+            raise MetasymError(
+                f"{folder}: expected an empty folder or a run with {key} {expected!r}, found one with {found!r}"
+            )

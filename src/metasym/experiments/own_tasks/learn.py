@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import platform
 import shlex
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,8 +22,9 @@ from metasym.diagnosis.findings import Diagnosis
 from metasym.diagnosis.look import look
 from metasym.experiments.inner_lrs import inner_lrs
 from metasym.experiments.machine import commit, enough_threads, one_line, threads
-from metasym.experiments.own_tasks.choosing import choose, parts
-from metasym.experiments.own_tasks.config_file import COMMAND, read_config
+from metasym.experiments.own_tasks.choosing import choose, parts, unread_layers
+from metasym.experiments.own_tasks.config_file import COMMAND, check_same, config_of, read_config
+from metasym.experiments.own_tasks.effort import say_effort
 from metasym.experiments.own_tasks.missing_directions import completed, missing
 from metasym.experiments.own_tasks.networks import load_function, plain_network, symmetric_network
 from metasym.experiments.own_tasks.options import Choices, Options, Reason
@@ -62,6 +62,8 @@ SYMMETRY = "symmetry.safetensors"
 Explain = Callable[[TaskFile, Diagnosis, list[Reason]], None]
 _SHOTS = (1, 2, 5, 10, 20)
 _DIVERGED = 10.0
+_FIND_PART, _MSR_PART = 0.3, 0.6
+"""How much of --max-minutes has gone when MSR's first stage, and all of MSR, has to end."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +94,7 @@ class _Run:
     resume: bool
     progress: ProgressChoice
     note: Callable[[str], None]
+    began: float = field(default_factory=time.perf_counter)
 
     @property
     def metric(self) -> str:
@@ -106,11 +109,14 @@ class _Run:
     def name(self) -> str:
         return f"{COMMAND}/{self.file.path.stem}"
 
-    def stage(self, folder: Path, *, few: bool = False) -> Stage:
-        """Training with many support examples, or with as few as are scored."""
+    def stage(self, folder: Path, *, few: bool = False, part: float = 1.0) -> Stage:
+        """Training with many support examples, or with as few as are scored; it ends after ``part`` of the time."""
         count = self.choices.support if few else self.choices.train_support
         parts = [tasks.with_support(count) for tasks in (self.train, self.validation)]
-        return Stage(parts[0], parts[1], folder, self.resume, self.progress, self.options.device)
+        until = math.inf
+        if self.options.max_minutes is not None:
+            until = self.began + 60 * self.options.max_minutes * part
+        return Stage(parts[0], parts[1], folder, self.resume, self.progress, self.options.device, until)
 
 
 def learn(
@@ -138,6 +144,7 @@ def learn(
         file = read_tasks(path, reading)
         diagnosis = look(file)
         choices, reasons = choose(file, options, diagnosis)
+        diagnosis = diagnosis.with_more(unread_layers(choices))
         explain(file, diagnosis, reasons)
         run = _prepare(file, diagnosis, choices, options, folder, resume, progress, note)
         if options.threads is None:
@@ -147,19 +154,6 @@ def learn(
         plain = _maml(run) if options.baseline else None
         report = SymmetryReport.from_json(symmetric["symmetry"], str(folder / RESULT))
         return Learned(folder, symmetric, plain, report, choices)
-
-
-def config_of(file: TaskFile, diagnosis: Diagnosis, choices: Choices, method: str) -> dict[str, Any]:
-    """What ``config.json`` holds before training begins: enough to know the run again, and to load it."""
-    return {
-        "command": COMMAND,
-        "experiment": f"{COMMAND}/{file.path.stem}",
-        "recipe": COMMAND,
-        "method": method,
-        "data": file.describe(),
-        "findings": diagnosis.as_list(),
-        "choices": choices.as_dict(),
-    }
 
 
 def _prepare(
@@ -182,7 +176,7 @@ def _prepare(
         make_folder(place)
         wanted = config_of(file, diagnosis, choices, method)
         if (place / CONFIG).exists():
-            _same(read_config(place / CONFIG), wanted, place)
+            check_same(read_config(place / CONFIG), wanted, place)
         else:
             if (place / CURRENT).exists():
                 raise MetasymError(
@@ -190,25 +184,6 @@ def _prepare(
                 )
             write_json(place / CONFIG, wanted)
     return run
-
-
-def _same(stored: dict[str, Any], wanted: dict[str, Any], folder: Path) -> None:
-    """Refuse the folder of another run, naming the first difference."""
-    plain = json.loads(json.dumps(wanted))
-    pairs = [(key, plain[key], stored.get(key)) for key in ("command", "method")]
-    ours, theirs = plain["data"], stored.get("data")
-    theirs = theirs if isinstance(theirs, dict) else {}
-    pairs += [
-        (key, ours[key], theirs.get(key)) for key in ours if key != "path"
-    ]  # a file may have been moved
-    chosen = stored.get("choices")
-    chosen = chosen if isinstance(chosen, dict) else {}
-    pairs += [(key, value, chosen.get(key)) for key, value in plain["choices"].items()]
-    for key, expected, found in pairs:
-        if expected != found:
-            raise MetasymError(
-                f"{folder}: expected an empty folder or a run with {key} {expected!r}, found one with {found!r}"
-            )
 
 
 def _finished(folder: Path) -> dict[str, Any] | None:
@@ -223,18 +198,20 @@ def _msr(run: _Run) -> dict[str, Any]:
     began = time.perf_counter()
     choices, loss = run.choices, loss_of(run.file.classes)
     learner = msr(choices, symmetric_network(choices), loss)
+    tried = run.train.with_support(choices.train_support)
+    say_effort(choices, learner, tried, "MSR", choices.find_steps + choices.outer_steps, run.note)
     if choices.find_steps:
         run.note(f"MSR, first stage: {choices.find_steps} steps find how many filter entries the tasks need")
-        left = find(choices, learner, run.stage(run.folder / FIND))
+        left = find(choices, learner, run.stage(run.folder / FIND, part=_FIND_PART))
         run.note("; ".join(f"{name or 'the layer'} needs {k} filter entries" for name, k in left.items()))
         learner = msr(choices, learner.model, loss)
-    stage = run.stage(run.folder)
+    stage = run.stage(run.folder, part=_MSR_PART if run.options.baseline else 1.0)
     choose_penalty(choices, learner, stage.validation)
     run.note("MSR: U is learned")
-    steps, rate = fit(choices, learner, stage, run.metric)
+    steps, rate, late = fit(choices, learner, stage, run.metric)
     sizes = {name: list(s.filter_shape) for name, s in symmetries(learner.model).items()}  # the checkpoint's
     learner, given = missing(choices, learner, run.validation, run.square)
-    result = _score(run, learner, "msr", choices.find_steps + steps, rate)
+    result = _score(run, learner, "msr", choices.find_steps + steps, rate, late=late)
     report = inspect(learner.model)
     save_symmetry(learner.model, run.folder / SYMMETRY, report)
     found = {
@@ -256,10 +233,11 @@ def _maml(run: _Run) -> dict[str, Any]:
     choices = run.choices
     learner = maml(choices, plain_network(choices), loss_of(run.file.classes))
     stage = run.stage(folder, few=True)
+    say_effort(choices, learner, stage.train, "MAML", choices.outer_steps, run.note)
     choose_penalty(choices, learner, stage.validation)
     run.note("MAML on the plain network, as the baseline")
-    steps, rate = fit(_baseline(choices), learner, stage, run.metric)
-    result = _score(run, learner, "maml", steps, rate)
+    steps, rate, late = fit(_baseline(choices), learner, stage, run.metric)
+    result = _score(run, learner, "maml", steps, rate, late=late)
     return _write(run, folder, result, began)
 
 
@@ -269,7 +247,7 @@ def _baseline(choices: Choices) -> Choices:
 
 
 def _score(
-    run: _Run, learner: GradientLearner, method: str, steps: int, rate: float | None
+    run: _Run, learner: GradientLearner, method: str, steps: int, rate: float | None, *, late: bool
 ) -> dict[str, Any]:
     """The test score, and that from other numbers of support examples, as ``result.json`` has them."""
     choices, unit = run.choices, run.choices.layout.y_scale**2 if run.metric == "mse" else 1.0
@@ -300,6 +278,7 @@ def _score(
         "penalty": penalty if learner.solver != "sgd" else None,
         "outer_steps": steps,
         "outer_steps_per_second": rate,
+        "out_of_time": late,
         "inner_lrs": inner_lrs(learner),
         "seed": choices.seed,
         "parameters": sum(p.numel() for p in learner.outer_parameters().values()),

@@ -50,9 +50,18 @@ def plain_network(choices: Choices, function: Callable[[], nn.Module] | None = N
     if choices.single_layer:
         return started(conv, size, outputs, k, generator=g, bias=bias, padding=choices.padding)
     return nn.Sequential(
-        started(conv, size, choices.hidden, k, generator=g, bias=bias, padding=k // 2),
+        started(conv, size, choices.hidden, k, generator=g, bias=bias, padding=k // 2, stride=choices.stride),
         nn.ReLU(),
-        started(conv, choices.hidden, choices.hidden, k, generator=g, bias=bias, padding=k // 2),
+        started(
+            conv,
+            choices.hidden,
+            choices.hidden,
+            k,
+            generator=g,
+            bias=bias,
+            padding=k // 2,
+            stride=choices.stride,
+        ),
         nn.ReLU(),
         nn.AdaptiveAvgPool1d(1) if flat else nn.AdaptiveAvgPool2d(1),
         nn.Flatten(),

@@ -55,6 +55,11 @@ class Options:
         None, "keep trains also on tasks that are far larger than all others", choices=("keep",)
     )
     baseline: bool = _option(True, "also train MAML on the plain network, to compare with")
+    max_minutes: float | None = _option(
+        None,
+        "training ends after so many minutes in all, with the best that it has found by then",
+        least=0.01,
+    )
     seed: int = _option(0, "seed of the split, the start and the episodes", least=0)
     device: str = _option("cpu", "cpu or cuda")
     threads: int | None = _option(
@@ -107,6 +112,8 @@ class Choices:
     patience: int
     seed: int
     layout: Layout
+    stride: int = 1
+    """Of the two layers of a conv network: large images are read more coarsely."""
     left_out: tuple[int, ...] = ()
     """Tasks that neither train nor validate because they are unlike all others."""
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import copy
 import math
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -53,6 +55,13 @@ class Stage:
     resume: bool
     progress: ProgressChoice
     device: str
+    until: float = math.inf
+    """When it has to end, as ``time.perf_counter`` tells the time."""
+
+    @property
+    def late(self) -> bool:
+        """Whether there is no time left."""
+        return time.perf_counter() > self.until
 
 
 def loss_of(classes: int) -> Loss:
@@ -116,7 +125,8 @@ def find(choices: Choices, learner: MSR, stage: Stage) -> dict[str, int]:
         device=stage.device,
     )
     for _ in records:
-        pass
+        if stage.late:
+            records.close()
     return compress(learner.model, tolerance=_tolerance(choices, learner, stage.validation))
 
 
@@ -133,13 +143,20 @@ def _tolerance(choices: Choices, learner: MSR, validation: StoredTasks) -> float
     return least
 
 
-def fit(choices: Choices, learner: GradientLearner, stage: Stage, metric: str) -> tuple[int, float | None]:
-    """Train until the validation score has not improved for some time; the best is left in the learner.
+class Fitted(NamedTuple):
+    """What a training did."""
 
-    Returns the number of outer steps and their rate.
-    """
+    steps: int
+    rate: float | None
+    """Outer steps a second."""
+    late: bool
+    """Whether it ended because there was no time left."""
+
+
+def fit(choices: Choices, learner: GradientLearner, stage: Stage, metric: str) -> Fitted:
+    """Train until the validation score has not improved for some time; the best is left in the learner."""
     steps, values = _so_far(stage.folder) if stage.resume else (0, [])
-    checkpoint, rate = stage.folder / CURRENT, None
+    checkpoint, rate, late = stage.folder / CURRENT, None, False
     every = min(choices.validate_every, choices.outer_steps)
     if not _is_over(values, metric, choices.patience):
         records = train(
@@ -164,12 +181,14 @@ def fit(choices: Choices, learner: GradientLearner, stage: Stage, metric: str) -
             steps, rate = record.step, record.steps_per_second
             if record.validation is not None:
                 values.append(record.validation)
-                if _is_over(values, metric, choices.patience):
+                over = _is_over(values, metric, choices.patience)
+                late = stage.late and not over and steps < choices.outer_steps
+                if over or late:
                     records.close()
                     break
     load(checkpoint, learner)
     learner.to(torch.device(stage.device))
-    return steps, rate
+    return Fitted(steps, rate, late)
 
 
 def choose_penalty(

@@ -1,0 +1,156 @@
+"""``metasym learn`` as typed, on input that is wrong or odd: one line, before anything is trained."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import metasym as ms
+from metasym.cli import main
+
+QUICK = ["--find-steps", "20", "--outer-steps", "25", "--progress", "silent"]
+DRAW = np.random.default_rng(0)
+X = DRAW.standard_normal((12, 8, 3))
+Y = DRAW.standard_normal((12, 8, 2))
+
+
+def table(path: Path, rows: int = 48, tasks: int = 8) -> Path:
+    draw = np.random.default_rng(1)
+    with path.open("w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(["robot", "u_left", "u_right", "acc"])
+        for row in range(rows):
+            u = draw.standard_normal(2)
+            writer.writerow([f"r{row % tasks}", *u, (1 + row % tasks) * u[0] - u[1] + 5])
+    return path
+
+
+def npz(path: Path, **arrays: np.ndarray) -> Path:
+    np.savez(path, **arrays)
+    return path
+
+
+def failed(capsys, *arguments: object) -> str:
+    """The one line of an error."""
+    assert main([str(a) for a in arguments]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("metasym: error: ")
+    assert printed.err.count("\n") == 1
+    return printed.err
+
+
+COLUMNS = ["--task", "robot", "--inputs", "u_*", "--outputs", "acc"]
+
+
+def test_one_line_for_each_thing_that_is_wrong(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    plain, good = npz(Path("t.npz"), x=X, y=Y), table(Path("t.csv"))
+    one = table(Path("one.csv"), tasks=1)
+    text = Path("text.csv")
+    text.write_text(good.read_text().replace("r0,", "r0,x", 1))
+    ragged = Path("ragged.csv")
+    ragged.write_text(good.read_text() + "r0,1.0\n")
+    cases: dict[str, list[object]] = {
+        "found no --task; the columns are robot, u_left, u_right, acc": [good],
+        "found 'accel' (is 'acc' meant?)": [good, *COLUMNS[:-1], "accel"],
+        "at least 4 tasks in column 'robot' (hundreds to learn a symmetry from), found 1: 'r0'": [
+            one,
+            *COLUMNS,
+        ],
+        "a number in row 2, column 'u_left' (the header is row 1), found 'x": [text, *COLUMNS],
+        "expected 4 cells in every row, as in the header, found 2 in row 50": [ragged, *COLUMNS],
+        "expected --input-names to give 3 names, one for each, found 2": [plain, "--input-names", "a,b"],
+        "found x [12, 8]: if these are 12 tasks of 8 examples": [npz(Path("two.npz"), x=X[..., 0], y=Y)],
+        "outputs y that differ between examples, found 0 everywhere": [npz(Path("zero.npz"), x=X, y=0 * Y)],
+        "expected --task only for a table (.csv, .tsv, .parquet)": [plain, "--task", "robot"],
+        "expected a CUDA device for device='cuda:7'": [plain, "--device", "cuda:7"],
+        "expected --max-minutes >= 0.01, found 0.0": [plain, "--max-minutes", "0"],
+    }
+    for message, arguments in cases.items():
+        assert message in failed(capsys, "learn", *arguments, "--out", "run")
+        assert not Path("run").exists()
+
+
+def test_a_table_is_learned_from_with_names_offset_and_tasks_of_different_sizes(tmp_path, capsys):
+    path, out = table(tmp_path / "t.csv", rows=101), tmp_path / "run"
+    assert main(["learn", str(path), *COLUMNS, "--out", str(out), *QUICK]) == 0
+    printed = capsys.readouterr().out
+    assert "8 tasks of 12 to 13 examples; an example has x 2 numbers and y one number: regression" in printed
+    assert "inputs: u_left, u_right" in printed
+    assert "note: y has an offset" in printed
+    assert "caution: " not in printed
+    assert "y less its mean" in printed
+    config = json.loads((out / "config.json").read_text())
+    assert config["data"]["input_names"] == ["u_left", "u_right"]
+    assert config["choices"]["bias"] is True
+    assert {finding["kind"] for finding in config["findings"]} == {"offset", "few_tasks"}
+    result = json.loads((out / "result.json").read_text())
+    assert "--task robot --inputs 'u_*' --outputs acc" in result["command"]
+    assert main(["report", str(out)]) == 0
+    assert "What was seen in the data" in (out / "report.html").read_text()
+
+
+def test_a_loaded_run_scores_and_predicts_in_the_tables_own_units(tmp_path, capsys):
+    path, out = table(tmp_path / "t.csv", rows=101), tmp_path / "run"
+    assert main(["learn", str(path), *COLUMNS, "--out", str(out), *QUICK]) == 0
+    run = ms.load_learned(out)
+    result = json.loads((out / "result.json").read_text())
+    assert run.score().mean == pytest.approx(result["mean"], rel=1e-4)
+    layout = run.choices.layout
+    assert layout.y_offset
+    u = np.random.default_rng(5).standard_normal((30, 2))
+    v = 2 * u[:, :1] - u[:, 1:] + 5
+    found = run.adapt(u, v)(torch.tensor(u).float()).detach().numpy()
+    inside = run.learner.adapt(
+        ms.Batch(torch.tensor(u).float(), torch.tensor((v - layout.y_offset) / layout.y_scale).float())
+    )
+    by_hand = inside(torch.tensor(u).float()).detach().numpy() * layout.y_scale + layout.y_offset
+    assert found == pytest.approx(by_hand, rel=1e-4)
+    assert np.square(found - v).mean() < np.square(v - v.mean()).mean()
+
+
+def test_what_a_layer_is_too_large_for_is_said_before_training(tmp_path, capsys, monkeypatch):
+    from metasym.experiments.own_tasks import choosing
+
+    monkeypatch.setattr(choosing, "LARGEST", 5)
+    path = npz(tmp_path / "t.npz", x=X, y=Y)
+    assert main(["learn", str(path), "--out", str(tmp_path / "run"), *QUICK, "--no-baseline"]) == 0
+    printed = capsys.readouterr().out
+    said = "caution: The weight of the layer, 2 x 3, has 6 entries: it will be trained and scored, but"
+    assert said in printed
+    assert printed.index(said) < printed.index("Mean squared error")
+
+
+def test_outlying_tasks_train_only_where_the_user_wants_them(tmp_path, capsys):
+    y = X[..., :2] * DRAW.standard_normal((12, 1, 1))
+    x = np.concatenate([X, DRAW.standard_normal((48, 8, 3))])
+    y = np.concatenate([y, x[12:, :, :2]])
+    y[3] *= 1000
+    path = npz(tmp_path / "t.npz", x=x, y=y)
+    for flags, count in ((["--seed", "1"], 1), (["--outliers", "keep"], 0)):
+        out = tmp_path / f"run{count}"
+        assert main(["learn", str(path), "--out", str(out), *QUICK, "--no-baseline", *flags]) == 0
+        config = json.loads((out / "config.json").read_text())
+        assert config["choices"]["left_out"] == [3][:count]
+        assert ("1 outliers never train" in capsys.readouterr().out) == bool(count)
+
+
+def test_one_test_task_prints_no_interval(tmp_path, capsys):
+    arguments = [
+        "run",
+        "translation/rank1/small/msr-fc",
+        "--out",
+        str(tmp_path / "run"),
+        "--outer-steps",
+        "2",
+    ]
+    assert main([*arguments, "--test-tasks", "1", "--progress", "silent"]) == 0
+    printed = capsys.readouterr().out
+    assert "nan" not in printed
+    assert "±" not in printed.splitlines()[0].split("paper")[0]
