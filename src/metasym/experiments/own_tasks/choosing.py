@@ -142,7 +142,7 @@ def unread_layers(choices: Choices) -> list[Finding]:
     found = []
     for name, weight in sizes.items():
         assert isinstance(weight, torch.Tensor)
-        if stored_dense(choices, weight.numel()) and weight.numel() > LARGEST:
+        if weight.ndim == 2 and stored_dense(choices, weight.numel()) and weight.numel() > LARGEST:
             shape = " x ".join(str(size) for size in weight.shape)
             said = (
                 f"The weight of {name or 'the layer'}, {shape}, has {weight.numel():,} entries: it will be trained "

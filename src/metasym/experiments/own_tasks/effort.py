@@ -12,9 +12,8 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from metasym.experiments.own_tasks.options import Choices
-from metasym.experiments.resources import peak_memory
 from metasym.learners.gradient import GradientLearner
-from metasym.tasks.reading import available_memory
+from metasym.storage.system import available_memory, peak_memory
 from metasym.tasks.sampling import sample
 from metasym.tasks.stored import StoredTasks
 from metasym.tasks.task_file import size_in_words
