@@ -2,7 +2,8 @@
 
 A :class:`Group` is a multiplication table with matrices ``pi(g)``. :func:`symmetry_matrix` is U^G of
 Proposition 1, :func:`equivariant_basis` every equivariant linear map between two representations, and
-:func:`conv_basis` every steerable convolution kernel. Each is a symmetry matrix U: its columns span the
+:func:`conv_basis` every steerable convolution kernel. A :class:`LieAlgebra` stands for a
+continuous group; :func:`equivariant_basis` takes two of them as well. Each is a symmetry matrix U: its columns span the
 weights that the symmetry allows, ``vec(W) = U v``.
 """
 
@@ -19,11 +20,13 @@ from metasym.groups.constructors import (
 from metasym.groups.generators import from_generators
 from metasym.groups.group import Group
 from metasym.groups.images import image_rotations, image_rotations_flips
+from metasym.groups.lie_algebra import LieAlgebra, so
 from metasym.groups.steerable import KernelBasis, conv_basis
 
 __all__ = [
     "Group",
     "KernelBasis",
+    "LieAlgebra",
     "conv_basis",
     "cyclic",
     "dihedral",
@@ -34,6 +37,7 @@ __all__ = [
     "image_rotations_flips",
     "quaternion",
     "shifts",
+    "so",
     "symmetric",
     "symmetry_matrix",
     "trivial",

@@ -8,6 +8,7 @@ from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from metasym.groups.group import Group
+from metasym.groups.lie_algebra import LieAlgebra, constraint_basis
 from metasym.types import MetasymError
 
 
@@ -27,12 +28,12 @@ def symmetry_matrix(group: Group) -> Tensor:
     return blocks.reshape(group.order * group.degree, group.degree).clone()
 
 
-def equivariant_basis(rep_in: Group, rep_out: Group) -> Tensor:
+def equivariant_basis(rep_in: Group | LieAlgebra, rep_out: Group | LieAlgebra) -> Tensor:
     """All linear maps W ``[m, n]`` with ``rep_out(g) W = W rep_in(g)`` for every g.
 
     Args:
-        rep_in: a representation of degree n.
-        rep_out: a representation of the same group, with its elements in the same order, of degree m.
+        rep_in: a representation of degree n, of a finite group or of a Lie algebra.
+        rep_out: a representation of the same one, with its elements (generators) in the same order, of degree m.
 
     Returns:
         ``[m * n, d]``, float64, with orthonormal columns, each the row-major vec of a map; d is the
@@ -40,6 +41,12 @@ def equivariant_basis(rep_in: Group, rep_out: Group) -> Tensor:
         columns are the orbits of the group on pairs of points: every column shares one weight.
 
     """
+    if isinstance(rep_in, LieAlgebra) and isinstance(rep_out, LieAlgebra):
+        return constraint_basis(rep_in, rep_out)
+    if isinstance(rep_in, LieAlgebra) or isinstance(rep_out, LieAlgebra):
+        raise MetasymError(
+            f"equivariant_basis: expected two finite groups or two Lie algebras, found {rep_in!r} and {rep_out!r}"
+        )
     if not rep_in.same_group(rep_out):
         raise MetasymError(
             f"equivariant_basis: expected two representations of one group, found {rep_in!r} and {rep_out!r}"

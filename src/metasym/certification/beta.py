@@ -1,0 +1,52 @@
+"""The certificate that needs no good model: does what breaks the symmetry predict what the symmetric model leaves?
+
+With ``f_bar`` a symmetric model and ``a`` the part of a flexible one that no symmetric function has, both fitted to
+other data, ``beta = E<y - f_bar, a> / E|a|^2`` is 0 for a true symmetry, however poor the models are, and positive
+where a is real. "Averaging does not hurt" is no certificate: it passes near symmetries and false ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import scipy.stats
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Beta:
+    """beta with its interval, and what it bounds."""
+
+    value: float
+    low: float
+    high: float
+    moved: float
+    """``E|a|^2 / var y``: the part of the flexible model that breaks the symmetry."""
+    violation_upper: float
+    """The largest ``E|violation|^2 / var y`` along a that the data still allow: ``high * moved``, or 0."""
+    examples: int
+
+    @property
+    def refutes(self) -> bool:
+        """Whether the part that breaks the symmetry is real beyond chance."""
+        return self.low > 0
+
+
+def beta(left: Array, breaking: Array, variance: float, *, level: float = 0.99) -> Beta:
+    """From held-out examples: ``left = y - f_bar`` and ``breaking = a``, both ``[examples, outputs]``.
+
+    ``variance`` is ``E|y - mean|^2`` over all outputs. The interval is that of a ratio of means over examples.
+    """
+    products, sizes = (left * breaking).sum(1), (breaking**2).sum(1)
+    count, size = len(products), float(sizes.mean())
+    moved = size / variance
+    if count < 3 or moved < 1e-14:
+        return Beta(0.0, 0.0, 0.0, moved, moved, count)
+    value = float(products.mean()) / size
+    deviation = float(np.std(products - value * sizes, ddof=1)) / size / count**0.5
+    reach = float(scipy.stats.t.ppf(0.5 + level / 2, count - 1)) * deviation
+    low, high = value - reach, value + reach
+    return Beta(value, low, high, moved, max(0.0, high) * moved, count)

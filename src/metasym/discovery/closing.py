@@ -1,0 +1,128 @@
+"""The nearest Lie algebra to a space of fields that nearly is one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from metasym.discovery.fields import Array, angle, orthonormal, squared
+from metasym.discovery.invariants import moments
+
+_NEARLY = 0.3
+_GAP = 5.0
+CLOSED = 1e-5
+"""The mean closure defect, brackets of unit fields outside of the space, below which a space counts as an algebra."""
+
+
+@dataclass(frozen=True, eq=False)
+class Closed:
+    """A space of fields that is closed under brackets, and how far away it was found."""
+
+    fields: Array
+    defect_before: float
+    """Root mean square of what brackets of unit fields leave of the space, before."""
+    defect: float
+    """And after: 0 up to rounding, or there is no algebra near."""
+    degrees: float
+    """The largest angle between the two spaces."""
+
+    @property
+    def is_algebra(self) -> bool:
+        """Whether the search ended at an algebra."""
+        return self.defect < CLOSED
+
+
+def close(fields: Array, steps: int = 300) -> Closed:
+    """Move the space of ``fields [d, n, n+1]`` as little as is needed to close it under brackets.
+
+    Polynomials that the fields nearly keep have to be kept: without that a large algebra that is not semisimple
+    can drift into another of the same dimension.
+    """
+    start = orthonormal(fields)
+    d, n, width = start.shape
+    sizes, vectors, basis = moments(start)
+    nearly = [i for i in range(len(sizes) - 1) if sizes[i] < _NEARLY * d**0.5]
+    ratios = [(sizes[i + 1] + 1e-9) / (sizes[i] + 1e-9) for i in nearly]
+    count = nearly[int(np.argmax(ratios))] + 1 if ratios and max(ratios) > _GAP else 0
+    dimension = n * width
+    whole = np.linalg.qr(np.c_[start.reshape(d, -1).T, np.eye(dimension)])[0][:, :dimension]
+    inside, outside = torch.tensor(whole[:, :d]), torch.tensor(whole[:, d:])
+    kept, others = torch.tensor(vectors[:, :count]), torch.tensor(vectors[:, count:])
+    polynomials = torch.tensor(basis)
+    moves = torch.zeros(dimension - d, d, dtype=torch.float64, requires_grad=True)
+    turns = torch.zeros(others.shape[1], count, dtype=torch.float64, requires_grad=True)
+    pairs = torch.triu_indices(d, d, 1)
+
+    def defects() -> tuple[Tensor, Tensor]:
+        q = torch.linalg.qr(inside + outside @ moves)[0]
+        lie = q.T.reshape(d, n, width)
+        left = _outside(lie, q, pairs)
+        if not count:
+            return left, left.new_zeros(())
+        p = torch.linalg.qr(kept + others @ turns)[0]
+        return left, _changed(lie, torch.einsum("bk,bij->kij", p, polynomials))
+
+    with torch.no_grad():
+        before = float(defects()[0])
+    if d > 1 and dimension > d:
+        optimizer = torch.optim.LBFGS(
+            [moves, turns],
+            max_iter=steps,
+            tolerance_grad=1e-12,
+            tolerance_change=1e-16,
+            history_size=30,
+            line_search_fn="strong_wolfe",
+        )
+
+        def closure() -> Tensor:
+            optimizer.zero_grad()
+            loss = sum(defects(), start=torch.zeros((), dtype=torch.float64))
+            loss.backward()  # type: ignore[no-untyped-call]
+            return loss
+
+        optimizer.step(closure)  # type: ignore[no-untyped-call, arg-type]
+    with torch.no_grad():
+        after = float(sum(defects(), start=torch.zeros((), dtype=torch.float64)))
+        found = torch.linalg.qr(inside + outside @ moves)[0].T.reshape(d, n, width).numpy()
+    several = max(1, d * (d - 1) // 2)
+    return Closed(found, (before / several) ** 0.5, (after / several) ** 0.5, angle(start, found))
+
+
+def _outside(lie: Tensor, q: Tensor, pairs: Tensor) -> Tensor:
+    """The squared norm of what brackets leave of the space."""
+    d, n, width = lie.shape
+    whole = torch.cat([lie, lie.new_zeros(d, 1, width)], dim=1)
+    products = torch.einsum("iab,jbc->ijac", whole, whole)
+    brackets = (products - products.transpose(0, 1))[pairs[0], pairs[1], :n].reshape(pairs.shape[1], -1)
+    return ((brackets - brackets @ q @ q.T) ** 2).sum()
+
+
+def _changed(lie: Tensor, polynomials: Tensor) -> Tensor:
+    """The squared norm of the derivatives of polynomials along the fields."""
+    n = lie.shape[1]
+    A, a = lie[:, :, :n], lie[:, :, n]
+    Q, c = polynomials[:, :, :n], polynomials[:, :, n]
+    product = torch.einsum("kij,djl->dkil", Q, A)
+    quadratic = product + product.transpose(2, 3)
+    linear = 2 * torch.einsum("kij,dj->dki", Q, a) + torch.einsum("dji,kj->dki", A, c)
+    constant = torch.einsum("ki,di->dk", c, a)
+    return (quadratic**2).sum() + (linear**2).sum() + (constant**2).sum()
+
+
+def closure_defect(fields: Array) -> float:
+    """Root mean square of what brackets of orthonormal fields leave of their span."""
+    basis = orthonormal(fields)
+    if len(basis) < 2:
+        return 0.0
+    whole = squared(basis)
+    flat = basis.reshape(len(basis), -1)
+    total = 0.0
+    for i in range(len(basis)):
+        bracket = (whole[i] @ whole[i + 1 :] - whole[i + 1 :] @ whole[i])[:, :-1].reshape(
+            len(basis) - i - 1, -1
+        )
+        total += float(((bracket - bracket @ flat.T @ flat) ** 2).sum())
+    return float(np.sqrt(total / (len(basis) * (len(basis) - 1) / 2)))
