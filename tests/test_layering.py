@@ -34,16 +34,17 @@ MAY_IMPORT = {
     "testing": "types groups learners",
     "training": "types storage symmetry tasks adaptation learners",
     "certification": "types groups evidence inspection",
+    "discovery": "types groups tasks inspection certification",
     "experiments": "types storage groups symmetry nn models tasks diagnosis adaptation evidence engines inspection "
-    "structured learners training certification",
+    "structured learners training certification discovery",
     "report": "types storage groups symmetry models tasks diagnosis inspection structured learners training "
-    "certification experiments",
+    "certification discovery experiments",
     "cli": "types native storage groups symmetry models tasks diagnosis engines inspection structured learners "
-    "testing training certification experiments report",
+    "testing training certification discovery experiments report",
 }
 """For each room, the rooms it may import. ``__init__`` and ``__main__`` open the doors of all."""
 
-INSIDE = {"experiments": {"own_tasks": "", "paper": ""}}
+INSIDE = {"experiments": {"own_tasks": "", "paper": "", "discovering": ""}}
 """For rooms with rooms inside: the inner rooms that each of them may import."""
 
 

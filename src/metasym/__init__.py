@@ -1,6 +1,8 @@
 """metasym: learn the symmetries that a family of tasks shares, and build them into a network."""
 
 from metasym import groups, models, nn, tasks, testing
+from metasym.experiments.discovering.discover import Discovered, discover
+from metasym.experiments.discovering.discover_run import load_discovered
 from metasym.experiments.own_tasks.learned import load_learned
 from metasym.inspection import SymmetryReport, inspect, load_symmetry, project, save_symmetry
 from metasym.learners import ANIL, MAML, MSR, MTSR, EvidenceMSR, Learner, MSRJoint, ProtoNet
@@ -30,6 +32,7 @@ __all__ = [
     "CheckpointError",
     "Cost",
     "DenseSymmetry",
+    "Discovered",
     "Episode",
     "EvidenceMSR",
     "FieldSymmetry",
@@ -53,10 +56,12 @@ __all__ = [
     "bake",
     "compress",
     "cost",
+    "discover",
     "evaluate",
     "groups",
     "inspect",
     "load",
+    "load_discovered",
     "load_learned",
     "load_symmetry",
     "models",

@@ -1,4 +1,4 @@
-"""The certificate that needs no good model: does what breaks the symmetry predict what the symmetric model leaves?
+"""A certificate that needs no good model: what breaks a symmetry must not predict what the symmetric model leaves.
 
 With ``f_bar`` a symmetric model and ``a`` the part of a flexible one that no symmetric function has, both fitted to
 other data, ``beta = E<y - f_bar, a> / E|a|^2`` is 0 for a true symmetry, however poor the models are, and positive

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import metasym
-from metasym.cli import angles, completion, data, demo, doctor, experiments, export, inspect, learn, report
+from metasym.cli import angles, completion, data, demo, discover, doctor, experiments, export, inspect, learn, report
 from metasym.cli.common import Parser
 from metasym.cli.freed_memory import keep_freed_memory
 from metasym.types import MetasymError
@@ -21,6 +21,7 @@ from metasym.types import MetasymError
 _GOES_ON = {
     "run": "a run that has begun goes on with --resume",
     "learn": "a run that has begun goes on with --resume",
+    "discover": "a run that has begun goes on with --resume",
     "reproduce": "the same command goes on where it stopped",
     "data": "the same command goes on with a download, and begins a conversion again",
 }
@@ -105,7 +106,7 @@ def parser() -> argparse.ArgumentParser:
     )
     whole.add_argument("--version", action="version", version=f"metasym {metasym.__version__}")
     commands = whole.add_subparsers(required=True, metavar="COMMAND", dest="part")
-    for group in (demo, learn, experiments, inspect, export, angles, report, data, doctor):
+    for group in (demo, learn, discover, experiments, inspect, export, angles, report, data, doctor):
         group.add(commands)
     completion.add(commands, whole)
     return whole

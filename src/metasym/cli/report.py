@@ -31,17 +31,27 @@ def add(commands: Commands) -> None:
 
 def _report(options: argparse.Namespace) -> None:
     from metasym.experiments.machine import threads
+    from metasym.report.discovered_page import is_discovered, write_discovered
     from metasym.report.page import DETAIL, NAME, write
 
     detail = DETAIL if options.detail is None else options.detail
     if detail < 0:
         raise MetasymError(f"expected --detail >= 0, found {detail}")
     out = options.out or options.folder / NAME
+    if is_discovered(options.folder):
+        html = write_discovered(options.folder, out)
+        print(f"{out}: 1 run, {len(html.encode()) / 1000:,.0f} kB")
+        _show(options, out)
+        return
     with threads(1):  # a page is small products and drawings: more threads would wait for each other
         page = write(options.folder, out, detail=detail, note=say)
     for fault in page.faults:
         say(f"metasym: left out: {fault}")
     print(f"{out}: {page.runs} run{'' if page.runs == 1 else 's'}, {len(page.html.encode()) / 1000:,.0f} kB")
+    _show(options, out)
+
+
+def _show(options: argparse.Namespace, out: Path) -> None:
     if options.open:
         import webbrowser
 

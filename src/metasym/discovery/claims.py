@@ -11,10 +11,12 @@ import torch
 from metasym.certification.beta import Beta, beta
 from metasym.discovery.continuous import Candidate
 from metasym.discovery.fields import Array, orthonormal, squared
-from metasym.discovery.gaussian_processes import Hyper, Posterior, posterior
+from metasym.discovery.gaussian_processes import Hyper, Posterior, posterior, squares
 from metasym.discovery.hidden import hidden
+from metasym.discovery.prepared import Prepared
 from metasym.discovery.symmetric_fit import SymmetricFit
 from metasym.groups.lie_algebra import LieAlgebra, ideals, radical
+from metasym.groups.lie_names import name_of_algebra
 from metasym.types import MetasymError
 
 TOLERANCE = 0.003
@@ -64,7 +66,7 @@ class Refusal:
 def certificate(
     candidate: Candidate, train: tuple[Array, Array], held_out: tuple[Array, Array]
 ) -> tuple[Beta, float]:
-    """beta on held-out examples, and the largest violation that train and held-out data together allow."""
+    """Beta on held-out examples, and the largest violation that train and held-out data together allow."""
     fit, rest = candidate.fit, candidate.rest
     assert fit is not None
     assert rest is not None
@@ -82,8 +84,6 @@ def certificate(
 
 def _breaking(fit: SymmetricFit, rest: Hyper, x: Array, y: Array) -> Any:
     """The function that a flexible model adds to the symmetric one."""
-    from metasym.discovery.gaussian_processes import squares
-
     n = x.shape[1]
     noise = max(rest.noise, fit.hyper.noise, 1e-6)
     size = float(np.mean((x**2).sum(1)))
@@ -124,7 +124,7 @@ def share(fields: Array, fit: SymmetricFit, x: Array, y: Array, generator: np.ra
 def name_of_fields(fields: Array) -> str:
     """The name of the algebra of affine fields."""
     try:
-        return LieAlgebra(torch.from_numpy(squared(fields))).name
+        return name_of_algebra(LieAlgebra(torch.from_numpy(squared(fields))))
     except MetasymError:
         return f"an algebra of dimension {len(fields)}"
 
@@ -132,3 +132,37 @@ def name_of_fields(fields: Array) -> str:
 def moved_inputs(fields: Array, tolerance: float = 1e-6) -> tuple[int, ...]:
     """The inputs that some field changes."""
     return tuple(int(i) for i in np.flatnonzero(np.abs(fields).max(axis=(0, 2)) > tolerance))
+
+
+def judge(
+    candidate: Candidate, prepared: Prepared, generator: np.random.Generator, tolerance: float = TOLERANCE
+) -> tuple[Claim | None, str]:
+    """The claim that a candidate supports, or None; and the reason in words.
+
+    Ideals whose inputs carry too little of the variance for the bound to say anything about them are not claimed.
+    """
+    if candidate.fit is None or not len(candidate.fields):
+        return None, candidate.reason
+    found, violation = certificate(candidate, prepared.train, prepared.held_out)
+    name = name_of_fields(candidate.fields)
+    if found.refutes and found.violation_upper > tolerance:
+        return (
+            None,
+            f"{name} is refuted on held-out data: beta {found.value:.2g} ({found.low:.2g} to {found.high:.2g})",
+        )
+    kept: list[Array] = []
+    weak: list[Array] = []
+    for ideal in ideal_fields(candidate.fields):
+        carried = share(ideal, candidate.fit, *prepared.train, generator)
+        (kept if violation <= tolerance * carried else weak).append(ideal)
+    if not kept:
+        return None, (
+            f"{name} cannot be told from a near symmetry: the data allow a violation of {violation:.2g} of the "
+            f"variance, more than {tolerance:g} of what its inputs carry"
+        )
+    fields = prepared.whole(np.concatenate(kept))
+    left = (
+        f"; not claimed, its inputs carry too little: {', '.join(map(name_of_fields, weak))}" if weak else ""
+    )
+    claim = Claim(name_of_fields(fields), fields, moved_inputs(fields), found, violation)
+    return claim, f"{claim.name} is kept{left}"

@@ -67,7 +67,7 @@ def close(fields: Array, steps: int = 300) -> Closed:
 
     with torch.no_grad():
         before = float(defects()[0])
-    if d > 1 and dimension > d:
+    if (d > 1 or count) and dimension > d:
         optimizer = torch.optim.LBFGS(
             [moves, turns],
             max_iter=steps,
@@ -80,10 +80,10 @@ def close(fields: Array, steps: int = 300) -> Closed:
         def closure() -> Tensor:
             optimizer.zero_grad()
             loss = sum(defects(), start=torch.zeros((), dtype=torch.float64))
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             return loss
 
-        optimizer.step(closure)  # type: ignore[no-untyped-call, arg-type]
+        optimizer.step(closure)
     with torch.no_grad():
         after = float(sum(defects(), start=torch.zeros((), dtype=torch.float64)))
         found = torch.linalg.qr(inside + outside @ moves)[0].T.reshape(d, n, width).numpy()
@@ -96,7 +96,9 @@ def _outside(lie: Tensor, q: Tensor, pairs: Tensor) -> Tensor:
     d, n, width = lie.shape
     whole = torch.cat([lie, lie.new_zeros(d, 1, width)], dim=1)
     products = torch.einsum("iab,jbc->ijac", whole, whole)
-    brackets = (products - products.transpose(0, 1))[pairs[0], pairs[1], :n].reshape(pairs.shape[1], -1)
+    brackets = (products - products.transpose(0, 1))[pairs[0], pairs[1], :n].reshape(
+        pairs.shape[1], n * width
+    )
     return ((brackets - brackets @ q @ q.T) ** 2).sum()
 
 
@@ -120,7 +122,7 @@ def closure_defect(fields: Array) -> float:
     whole = squared(basis)
     flat = basis.reshape(len(basis), -1)
     total = 0.0
-    for i in range(len(basis)):
+    for i in range(len(basis) - 1):
         bracket = (whole[i] @ whole[i + 1 :] - whole[i + 1 :] @ whole[i])[:, :-1].reshape(
             len(basis) - i - 1, -1
         )

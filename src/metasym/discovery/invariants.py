@@ -39,7 +39,7 @@ def invariants(fields: Array) -> Array:
             products.append(np.einsum("bij,ij->b", basis[:, :, :n], (Q + Q.T) / 2))
     known = [linear, np.array(products).reshape(-1, len(basis))]
     rest = _without(kept, np.concatenate(known))
-    return np.einsum("kb,bij->kij", np.concatenate([linear, rest]), basis)
+    return np.asarray(np.einsum("kb,bij->kij", np.concatenate([linear, rest]), basis))
 
 
 def stabiliser(polynomials: Array, ambient: Array) -> Array:

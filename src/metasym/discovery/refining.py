@@ -36,7 +36,8 @@ def refine(
 
     def matrix_of(move: Tensor) -> Tensor:
         field = torch.einsum("d,dij->ij", move, fields)
-        return torch.linalg.matrix_exp(torch.cat([field, field.new_zeros(1, width)]))
+        found: Tensor = torch.linalg.matrix_exp(torch.cat([field, field.new_zeros(1, width)]))
+        return found
 
     start = features(torch.eye(width, dtype=torch.float64))
     middle, spread = start.mean(0), start.std(0)
@@ -49,7 +50,8 @@ def refine(
         factor = torch.linalg.cholesky(matrix)
         solved = torch.cholesky_solve(targets, factor)
         likelihood = -0.5 * (targets * solved).sum() - outputs * factor.diagonal().log().sum()
-        return -likelihood + 0.5 * (move**2).sum() / _STRAY**2
+        found: Tensor = -likelihood + 0.5 * (move**2).sum() / _STRAY**2
+        return found
 
     def value(theta: Array) -> tuple[float, Array]:
         variables = torch.tensor(theta, requires_grad=True)
@@ -57,7 +59,7 @@ def refine(
             loss = negative(variables)
         except RuntimeError:  # not positive definite up to rounding
             return 1e12, np.zeros_like(theta)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         assert variables.grad is not None
         return float(loss.detach()), np.nan_to_num(variables.grad.numpy())
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -16,7 +17,7 @@ CLOSED = 1e-6
 _RANK = 1e-7
 
 
-Rows = np.ndarray[tuple[int, int], np.dtype[np.float64]]
+Rows = npt.NDArray[np.float64]
 
 
 class LieAlgebra:
@@ -48,7 +49,8 @@ class LieAlgebra:
             raise MetasymError(
                 f"generators: expected a space closed under brackets, found one that a bracket leaves by {left:.2g}"
             )
-        self._name = name
+        self.name = name
+        """What it was called; ``name_of_algebra`` finds a name from the generators alone."""
 
     @property
     def dimension(self) -> int:
@@ -60,15 +62,6 @@ class LieAlgebra:
         """The dimension n of the space that it acts on."""
         return int(self.generators.shape[1])
 
-    @property
-    def name(self) -> str:
-        """What it was called, or its name by the Killing form and the action, such as ``so(5)``."""
-        if self._name:
-            return self._name
-        from metasym.groups.lie_names import name_of_algebra
-
-        return name_of_algebra(self)
-
     @cached_property
     def structure(self) -> Tensor:
         """``[d, d, d]``: ``[g_i, g_j] = sum_k structure[i, j, k] g_k``."""
@@ -77,7 +70,8 @@ class LieAlgebra:
         products = torch.einsum("iab,jbc->ijac", g, g)
         brackets = (products - products.transpose(0, 1)).reshape(d * d, n * n)
         solved = torch.linalg.lstsq(g.reshape(d, n * n).T, brackets.T, driver="gelsd").solution
-        return solved.T.reshape(d, d, d)
+        found: Tensor = solved.T.reshape(d, d, d)
+        return found
 
     @cached_property
     def killing(self) -> Tensor:
@@ -106,7 +100,7 @@ class LieAlgebra:
         both = [
             torch.block_diag(*(rep.generators[i] for rep in (self, *others))) for i in range(self.dimension)
         ]
-        return LieAlgebra(torch.stack(both), name=self._name, faithful=False)
+        return LieAlgebra(torch.stack(both), name=self.name, faithful=False)
 
     def _outside(self, flat: Tensor, rank: int) -> float:
         """The largest norm of what a bracket of normalised generators leaves of their span."""
@@ -122,11 +116,11 @@ class LieAlgebra:
         return worst
 
     def __repr__(self) -> str:
-        return f"LieAlgebra({self.name}, dimension {self.dimension}, acting on {self.degree} dimensions)"
+        return f"LieAlgebra({self.name or 'unnamed'}, dimension {self.dimension}, acting on {self.degree} dimensions)"
 
 
 def so(p: int, q: int = 0) -> LieAlgebra:
-    """so(p, q): the matrices A with ``A^T H + H A = 0`` for H of p ones and q minus ones; so(n) are rotations."""
+    """The matrices A with ``A^T H + H A = 0`` for H of p ones and q minus ones; ``so(n)`` are rotations."""
     for value, what, least in ((p, "p", 1), (q, "q", 0)):
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise MetasymError(f"so(p, q): expected a whole number {what} >= {least}, found {value!r}")
@@ -160,16 +154,15 @@ def constraint_basis(rep_in: LieAlgebra, rep_out: LieAlgebra) -> Tensor:
         total += constraint.T @ constraint
     sizes, vectors = torch.linalg.eigh(total)
     kept = sizes <= 1e-10 * max(1.0, float(sizes[-1]) if len(sizes) else 1.0)
-    return vectors[:, kept].contiguous()
+    found: Tensor = vectors[:, kept].contiguous()
+    return found
 
 
 def _stacked(generators: Tensor | Sequence[Tensor]) -> Tensor:
     try:
         stacked = generators if isinstance(generators, Tensor) else torch.stack(list(generators))
     except (TypeError, RuntimeError, ValueError):
-        raise MetasymError(
-            "generators: expected matrices [n, n] of one size, found something else"
-        ) from None
+        raise MetasymError("generators: expected matrices [n, n] of one size, found something else") from None
     if stacked.ndim != 3 or stacked.shape[1] != stacked.shape[2] or not stacked.shape[1]:
         raise MetasymError(
             f"generators: expected square matrices [d, n, n], found shape {tuple(stacked.shape)}"
@@ -223,7 +216,7 @@ def ideals(algebra: LieAlgebra) -> tuple[list[Rows], int]:
 
 
 def radical(algebra: LieAlgebra) -> Rows:
-    """The largest solvable ideal, as coefficients ``[k, d]``: what the Killing form finds orthogonal to all brackets."""
+    """The largest solvable ideal, ``[k, d]`` coefficients: what the Killing form finds orthogonal to all brackets."""
     d = algebra.dimension
     derived = _span(algebra.structure.numpy().reshape(d * d, d))
     return _null_rows(derived @ algebra.killing.numpy())

@@ -24,6 +24,8 @@ def name_of_algebra(algebra: LieAlgebra) -> str:
         words = ["so(4)"]  # which is not simple: its two ideals act on the same vectors of 4 components
     if rest:
         words.append(_radical(algebra, outer))
+    if len(words) == 2 and words[0].startswith("sl(") and words[1] == "R (a scaling)":
+        return f"g{words[0][1:]}"
     return "+".join(words)
 
 

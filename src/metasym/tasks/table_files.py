@@ -68,6 +68,39 @@ def read_table(path: Path, reading: Reading, memory: int) -> TaskFile:
     return checked_file(path, grouped, reading, labels=labels, stored=stored)
 
 
+def read_columns(
+    path: Path, inputs: str | None, outputs: str | None, *, labels: bool
+) -> tuple[Array, Array, tuple[str, ...], tuple[str, ...]]:
+    """A table as one data set: ``x [rows, inputs]``, ``y [rows, outputs]`` or labels ``[rows]``, and their names.
+
+    Without ``inputs`` they are all columns that are no outputs.
+    """
+    table = _Parquet(path) if path.suffix.lower() == ".parquet" else _Csv(path)
+    if outputs is None:
+        raise MetasymError(
+            f"{path}: expected --outputs to say which columns of the table are predicted, found none; "
+            f"{_listed(table.names)}"
+        )
+    targets = _chosen(path, "--outputs", outputs, table.names)
+    rest = [name for name in table.names if name not in targets]
+    features = rest if inputs is None else _chosen(path, "--inputs", inputs, table.names)
+    if not features:
+        raise MetasymError(f"{path}: expected columns that are no outputs as inputs, found none")
+    for name, times in _counted([*features, *targets]).items():
+        if times > 1:
+            raise MetasymError(
+                f"{path}: expected each column once among --inputs and --outputs, found {name!r} twice"
+            )
+    if labels and len(targets) != 1:
+        raise MetasymError(f"{path}: expected one column of --outputs with --labels, found {len(targets)}")
+    text, numbers = table.read(targets if labels else [], [*features, *([] if labels else targets)])
+    x = np.stack([numbers[name] for name in features], axis=1)
+    if labels:
+        classes, rows = _labels(text[targets[0]])
+        return x, rows, tuple(features), classes
+    return x, np.stack([numbers[name] for name in targets], axis=1), tuple(features), tuple(targets)
+
+
 def _counted(names: Sequence[str]) -> dict[str, int]:
     return {name: names.count(name) for name in names}
 
@@ -155,7 +188,7 @@ class _Csv:
                     blocks[name].append(self._text(name, cells, chunk))
                 else:
                     blocks[name].append(self._numbers(name, cells, chunk))
-        if not blocks[text[0]]:
+        if not next(iter(blocks.values())):
             raise MetasymError(f"{self.path}: expected rows below the header, found none")
         joined = {name: np.concatenate(block) for name, block in blocks.items()}
         return {name: joined[name] for name in text}, {name: joined[name] for name in numbers}

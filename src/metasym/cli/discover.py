@@ -1,0 +1,122 @@
+"""``metasym discover``: symmetries of the function behind one data set."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from metasym.cli.common import PROGRESS, Commands, console, say
+
+_FILE = """\
+FILE holds one data set:
+  .npz             arrays x [examples, ...] and y [examples, ...] (numpy.savez("data.npz", x=x, y=y));
+                   whole numbers y [examples] are labels
+  .csv .parquet    a table, one row an example: --outputs names the columns of y; --inputs those of x (default: all
+                   others); --labels says that y holds classes
+What is looked for: g with f(g x) = f(x), rotations, Lorentz-like and other linear groups, translations, scalings, and
+their sums. A fifth of the examples takes no part: what is claimed is certified on them. Nothing is claimed in doubt.
+"""
+
+
+def add(commands: Commands) -> None:
+    """The command's flags."""
+    parser = commands.add_parser(
+        "discover",
+        help="find symmetries of the function behind a data set",
+        description="Find symmetries of the function behind a data set, certify them on data that took no part, and "
+        "fit a model that has them.",
+        epilog=_FILE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("file", type=Path, metavar="FILE", help="the data (see below)")
+    parser.add_argument("--out", type=Path, required=True, help="folder for the run's files")
+    parser.add_argument("--resume", action="store_true", help="go on with the run in --out, if there is one")
+    parser.add_argument("--progress", choices=PROGRESS, default="auto", help="silent says nothing meanwhile")
+    parser.add_argument("--inputs", metavar="A,B,...", help="table: columns of x; patterns stand for several")
+    parser.add_argument("--outputs", metavar="A,B,...", help="table: columns of y, in the same way")
+    parser.add_argument(
+        "--labels",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="y holds labels, whatever its type",
+    )
+    parser.add_argument(
+        "--no-continuous", dest="continuous", action="store_false", help="look for finite symmetries only"
+    )
+    parser.add_argument(
+        "--no-finite", dest="finite", action="store_false", help="look for continuous symmetries only"
+    )
+    parser.add_argument(
+        "--tolerance",
+        type=float,
+        metavar="X",
+        help="largest violation, as a part of the variance, with which a symmetry is named (default: 0.003)",
+    )
+    parser.add_argument("--test", type=float, metavar="X", help="part that is held out (default: 0.2)")
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="of the split and the search (default: 0)"
+    )
+    parser.add_argument(
+        "--threads", type=int, metavar="N", help="threads of torch (default: torch's own choice)"
+    )
+    parser.set_defaults(command=_discover)
+
+
+def _discover(options: argparse.Namespace) -> None:
+    from metasym.experiments.discovering.discover import DiscoverOptions
+    from metasym.experiments.discovering.discover_run import discover_file
+    from metasym.tasks.dataset import read_dataset
+    from metasym.types import MetasymError
+
+    if options.threads is not None and options.threads < 1:
+        raise MetasymError(f"expected --threads >= 1, found {options.threads}")
+    wishes = {name: getattr(options, name) for name in ("seed", "test", "tolerance", "continuous", "finite")}
+    chosen = DiscoverOptions(**{name: value for name, value in wishes.items() if value is not None})
+    data = read_dataset(options.file, inputs=options.inputs, outputs=options.outputs, labels=options.labels)
+    found = discover_file(
+        data,
+        options.file,
+        options.out,
+        chosen,
+        resume=options.resume,
+        note=(lambda _: None) if options.progress == "silent" else say,
+        threads_used=options.threads,
+    )
+    _summary(options.out, found)
+
+
+def _summary(folder: Path, found: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    out = console()
+
+    def line(text: str) -> None:
+        out.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    line(f"Verdict: {found['verdict']}.")
+    for one in found["symmetries"]:
+        line(
+            f"  {one['name']}: the data allow a violation of {one['violation_upper']:.2g} of the variance of y; "
+            f"beta {one['beta']:.2g} ({one['beta_ci'][0]:.2g} to {one['beta_ci'][1]:.2g})"
+        )
+    for one in found["refused"]:
+        line(f"  not claimed, {one['what']}: {one['reason']}")
+    metric = found["plain"]["metric"]
+    words = "Accuracy" if metric == "accuracy" else "Mean squared error"
+    table = Table(title=f"{words} on {found['held_out']} examples that took no part", title_justify="left")
+    table.add_column("model")
+    table.add_column(metric, justify="right")
+    table.add_column("unexplained variance", justify="right")
+    for label, key in (("knows no symmetry", "plain"), ("with the symmetry", "symmetric")):
+        scores = found[key]
+        if scores is not None:
+            table.add_row(label, f"{scores['mean']:.4g} ± {scores['ci95']:.2g}", f"{scores['relative']:.2%}")
+    out.print(table, highlight=False, markup=False)
+    for text in found["notes"]:
+        line(f"Note: {text}.")
+    line(f"Saved in {folder}: result.json, model.safetensors ({found['seconds']:.0f} s)")
+    line(f"More: metasym report {folder}")
+    line("Use it from Python:")
+    line("    import metasym as ms")
+    line(f"    model = ms.load_discovered({str(folder)!r})   # an ordinary nn.Module: model(x) predicts y")

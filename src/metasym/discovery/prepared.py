@@ -1,0 +1,86 @@
+"""A data set made ready for the search: parts for finding and for certifying, inputs in comparable units."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from metasym.discovery.coordinates import Coordinates, coordinates
+from metasym.discovery.fields import Array
+from metasym.tasks.dataset import DataSet
+
+TEST = 0.2
+MOST_FITTED = 1500
+"""Training examples that models are fitted to: their cost grows with the cube."""
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """Examples in the coordinates of the search; training ``y`` has mean 0 and mean square 1 over all outputs."""
+
+    place: Coordinates
+    inputs: tuple[int, ...]
+    """Which of the data's inputs are used: those that vary, each once."""
+    train: tuple[Array, Array]
+    held_out: tuple[Array, Array]
+    offset: Array
+    """``[m]``: the mean of y."""
+    unit: float
+    total: int
+    """Inputs of the data."""
+    notes: tuple[str, ...]
+
+    def whole(self, fields: Array) -> Array:
+        """Fields on the used inputs, in these coordinates, as fields on all inputs of the data."""
+        back = self.place.back(fields)
+        found = np.zeros((len(back), self.total, self.total + 1))
+        used = list(self.inputs)
+        found[np.ix_(range(len(back)), used, used)] = back[:, :, :-1]
+        found[:, used, -1] = back[:, :, -1]
+        return found
+
+
+def prepare(data: DataSet, seed: int, test: float = TEST) -> Prepared:
+    """Split by ``seed``, leave out inputs that say nothing, and scale."""
+    order = np.random.default_rng([seed, 1]).permutation(len(data.x))
+    count = max(5, round(test * len(order)))
+    held_out, train = order[:count], order[count:]
+    notes = []
+    if len(train) > MOST_FITTED:
+        notes.append(f"models see {MOST_FITTED} of {len(train)} training examples")
+        train = train[:MOST_FITTED]
+    varies = data.x[train].std(0) > 1e-12 * np.abs(data.x[train]).max(0)
+    used, seen = [], set()
+    for i in np.flatnonzero(varies):
+        key = data.x[:, i].tobytes()
+        if key not in seen:
+            used.append(int(i))
+            seen.add(key)
+    names = data.input_names or tuple(f"x{i}" for i in range(data.x.shape[1]))
+    constant = [names[i] for i in np.flatnonzero(~varies)]
+    twice = [names[i] for i in np.flatnonzero(varies) if int(i) not in used]
+    if constant:
+        notes.append(f"inputs that are constant are left out: {_listed(constant)}")
+    if twice:
+        notes.append(f"inputs that repeat others are left out: {_listed(twice)}")
+    x = data.x[:, used]
+    place = coordinates(x[train])
+    offset = data.y[train].mean(0)
+    unit = float(np.sqrt(((data.y[train] - offset) ** 2).mean()))
+    y = (data.y - offset) / unit
+    scaled = place(x)
+    return Prepared(
+        place=place,
+        inputs=tuple(used),
+        train=(scaled[train], y[train]),
+        held_out=(scaled[held_out], y[held_out]),
+        offset=offset,
+        unit=unit,
+        total=data.x.shape[1],
+        notes=tuple(notes),
+    )
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")

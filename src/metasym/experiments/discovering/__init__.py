@@ -1,0 +1,1 @@
+"""``metasym discover``: symmetries of functions, from data to verdict and model. Resumable."""

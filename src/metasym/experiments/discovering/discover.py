@@ -1,0 +1,254 @@
+"""Symmetries of one function, from beginning to end: fit, search, certify, build in, score."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from metasym.discovery.claims import TOLERANCE, Claim, judge
+from metasym.discovery.continuous import MOST_ROTATED, Candidate, ambients, plain_fit, search
+from metasym.discovery.fitted_module import State, module_of, state_of
+from metasym.discovery.gaussian_processes import Array, Hyper, Posterior, posterior
+from metasym.discovery.prepared import TEST, Prepared, prepare
+from metasym.discovery.symmetric_fit import SymmetricFit, symmetric_fit
+from metasym.tasks.dataset import DataSet, dataset
+from metasym.types import MetasymError
+
+Note = Callable[[str], None]
+LOOKED = ("continuous", "finite")
+
+
+@dataclass(frozen=True)
+class DiscoverOptions:
+    """What a user may ask for."""
+
+    seed: int = 0
+    test: float = TEST
+    tolerance: float = TOLERANCE
+    continuous: bool = True
+    finite: bool = True
+
+    def __post_init__(self) -> None:
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
+            raise MetasymError(f"expected --seed >= 0, found {self.seed}")
+        if not 0.05 <= self.test <= 0.5:
+            raise MetasymError(f"expected --test from 0.05 to 0.5, found {self.test}")
+        if not 0 < self.tolerance < 1:
+            raise MetasymError(f"expected --tolerance between 0 and 1, found {self.tolerance}")
+        if not (self.continuous or self.finite):
+            raise MetasymError("expected continuous or finite symmetries to be looked for, found neither")
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """A model's error on examples that took no part in anything."""
+
+    error: float
+    """Mean squared error over examples and outputs, in the units of y; for labels 1 - accuracy."""
+    interval: float
+    """Half of its 95 % interval."""
+    relative: float
+    """The mean squared error divided by the variance of y."""
+
+    def as_dict(self, metric: str) -> dict[str, Any]:
+        """Plain types, for ``result.json``."""
+        value = 1 - self.error if metric == "accuracy" else self.error
+        return {"metric": metric, "mean": value, "ci95": self.interval, "relative": self.relative}
+
+
+@dataclass(frozen=True, eq=False)
+class Discovered:
+    """What was found in one data set."""
+
+    symmetries: list[dict[str, Any]]
+    """What is claimed, as in ``result.json``; empty where nothing is."""
+    refused: list[dict[str, str]]
+    """What was looked at and is not claimed, with the reason."""
+    plain: Scores
+    symmetric: Scores | None
+    """The error with what is claimed built in; None where nothing is."""
+    state: State
+    """What defines the model."""
+    metric: str
+    examples: int
+    held_out: int
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def model(self) -> nn.Module:
+        """An ordinary module: with the symmetry where that has the higher evidence, fitted to all examples."""
+        return module_of(self.state)
+
+    @property
+    def verdict(self) -> str:
+        """In one line."""
+        if not self.symmetries:
+            return "no symmetry is claimed"
+        return "; ".join(_words(found) for found in self.symmetries)
+
+
+def discover(
+    x: Any,
+    y: Any,
+    *,
+    seed: int = 0,
+    test: float = TEST,
+    tolerance: float = TOLERANCE,
+    continuous: bool = True,
+    finite: bool = True,
+    labels: bool | None = None,
+    note: Note = lambda _: None,
+) -> Discovered:
+    """Symmetries ``f(g x) = f(x)`` of the function behind ``x [examples, ...]`` and ``y [examples, ...]``.
+
+    Whole numbers ``y [examples]`` are labels. A part ``test`` of the examples takes no part in the search: symmetries
+    are certified on it, and it is what the errors are of. A symmetry is named where the data allow no violation of
+    more than ``tolerance`` of the variance that the moved inputs carry. ``note`` is told what is being done.
+    """
+    options = DiscoverOptions(seed, test, tolerance, continuous, finite)
+    return discover_in(dataset(x, y, labels=labels), options, note=note)
+
+
+Memory = Callable[[str, Callable[[], dict[str, Any]]], dict[str, Any]]
+
+
+def _forget(_: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    return compute()
+
+
+def discover_in(
+    data: DataSet, options: DiscoverOptions, *, note: Note = lambda _: None, memory: Memory = _forget
+) -> Discovered:
+    """As :func:`discover`; ``memory(stage, compute)`` may give what a stage found when it ran before."""
+    prepared = prepare(data, options.seed, options.test)
+    notes = list(prepared.notes)
+    generator = np.random.default_rng([options.seed, 2])
+    note(f"fitting a model that knows no symmetry to {len(prepared.train[0])} examples")
+    plain = plain_fit(*prepared.train, generator)
+    symmetries: list[dict[str, Any]] = []
+    refused: list[dict[str, str]] = []
+    model: SymmetricFit | None = None
+    if options.continuous:
+        found, more = _continuous(prepared, plain, options, note, memory)
+        refused += more
+        if found is not None:
+            claim, model = found
+            symmetries.append(claim)
+        if len(prepared.inputs) > MOST_ROTATED:
+            notes.append(
+                f"rotations were not looked for: expected at most {MOST_ROTATED} inputs, found {len(prepared.inputs)}"
+            )
+    return _finish(data, prepared, plain, model, symmetries, refused, notes)
+
+
+def _continuous(
+    prepared: Prepared, plain: Hyper, options: DiscoverOptions, note: Note, memory: Memory
+) -> tuple[tuple[dict[str, Any], SymmetricFit] | None, list[dict[str, str]]]:
+    """The largest algebra that is claimed, with its model; and what is not claimed."""
+    refused = []
+    best: tuple[dict[str, Any], SymmetricFit] | None = None
+    for index, (name, ambient) in enumerate(ambients(prepared.train[0]).items()):
+        note(f"looking for continuous symmetries among {name} ({len(ambient)} directions)")
+
+        def look(index: int = index, name: str = name, ambient: Array = ambient) -> dict[str, Any]:
+            generator = np.random.default_rng([options.seed, 3, index])
+            candidate = search(name, ambient, *prepared.train, plain, generator, note)
+            claim, reason = judge(candidate, prepared, generator, options.tolerance)
+            return {
+                "claim": None if claim is None else claim.as_dict(),
+                "polynomials": _all_of(candidate, claim, prepared),
+                "reason": reason,
+                "levels": [vars(level) for level in candidate.levels],
+            }
+
+        found = memory(name, look)
+        note(f"{name}: {found['reason']}")
+        if found["claim"] is None:
+            refused.append({"kind": "continuous", "what": name, "reason": found["reason"]})
+        elif best is None or found["claim"]["dimension"] > best[0]["dimension"]:
+            generator = np.random.default_rng([options.seed, 4, index])
+            polynomials = np.array(found["polynomials"])
+            best = found["claim"], symmetric_fit(polynomials, *prepared.train, generator)
+    return best, refused
+
+
+def _all_of(candidate: Candidate, claim: Claim | None, prepared: Prepared) -> list[Any]:
+    """The invariants that the model with the symmetry is made of."""
+    if claim is None:
+        return []
+    return [list(map(list, p)) for p in candidate.polynomials.tolist()] if len(prepared.inputs) else []
+
+
+def _finish(
+    data: DataSet,
+    prepared: Prepared,
+    plain: Hyper,
+    model: SymmetricFit | None,
+    symmetries: list[dict[str, Any]],
+    refused: list[dict[str, str]],
+    notes: list[str],
+) -> Discovered:
+    """Errors on held-out examples, and the model to use, fitted to all."""
+    x, y = prepared.train
+    x_new, y_new = prepared.held_out
+    metric = "accuracy" if data.classes else "mse"
+    plain_scores = _scores(posterior(plain, x, y)(x_new), y_new, prepared, metric)
+    every = np.concatenate([x, x_new]), np.concatenate([y, y_new])
+    symmetric_scores = None
+    final: Posterior
+    if model is None:
+        final = posterior(plain, *every)
+    else:
+        fitted = model.fit(x, y)
+        symmetric_scores = _scores(fitted(model.inputs(x_new)), y_new, prepared, metric)
+        final = model.fit(*every)
+        if plain.evidence > model.hyper.evidence:
+            notes.append("the plain model has the higher evidence and is the one to use")
+            model, final = None, posterior(plain, *every)
+    shape = (data.classes,) if data.classes else data.y_shape
+    features = None if model is None else model.features
+    return Discovered(
+        symmetries=symmetries,
+        refused=refused,
+        plain=plain_scores,
+        symmetric=symmetric_scores,
+        state=state_of(prepared, features, final, shape),
+        metric=metric,
+        examples=len(data.x),
+        held_out=len(x_new),
+        notes=notes,
+    )
+
+
+def _scores(found: Array, y: Array, prepared: Prepared, metric: str) -> Scores:
+    squares = ((found - y) ** 2).mean(1)
+    relative = float(squares.mean() / ((y - y.mean(0)) ** 2).mean())
+    each = (
+        (found.argmax(1) != y.argmax(1)).astype(float) if metric == "accuracy" else squares * prepared.unit**2
+    )
+    reach = 1.96 * float(each.std(ddof=1)) / len(each) ** 0.5
+    return Scores(float(each.mean()), reach, relative)
+
+
+def _words(found: dict[str, Any]) -> str:
+    size = (
+        f"of dimension {found['dimension']}"
+        if found["kind"] == "continuous"
+        else f"of order {found['order']}"
+    )
+    return f"{found['kind']} symmetry {found['name']}, {size}, acting on inputs {_inputs(found['inputs'])}"
+
+
+def _inputs(numbers: list[int]) -> str:
+    """``0-4, 7``: numbers in runs."""
+    runs: list[list[int]] = []
+    for i in numbers:
+        if runs and i == runs[-1][-1] + 1:
+            runs[-1].append(i)
+        else:
+            runs.append([i])
+    return ", ".join(f"{run[0]}" if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)

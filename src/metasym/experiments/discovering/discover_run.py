@@ -1,0 +1,200 @@
+"""``metasym discover``: a file in, a folder with the verdict, the errors and the model out. Resumable."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import platform
+import shlex
+import time
+from collections.abc import Callable
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any, Literal, TypedDict
+
+import numpy as np
+import sklearn
+import torch
+from torch import nn
+
+import metasym
+from metasym.discovery.fitted_module import module_of
+from metasym.experiments.discovering.discover import Discovered, DiscoverOptions, Note, discover_in
+from metasym.experiments.machine import commit, threads
+from metasym.experiments.resources import peak_memory
+from metasym.experiments.result_files import CONFIG, RESULT
+from metasym.storage.atomic import make_folder, read_bytes, write_atomically
+from metasym.storage.described import Count, Score
+from metasym.storage.json_files import read_json, write_json
+from metasym.storage.locks import FolderLock
+from metasym.storage.serialization import CheckpointError, pack, unpack
+from metasym.tasks.dataset import DataSet
+from metasym.types import MetasymError
+
+COMMAND = "discover"
+MODEL = "model.safetensors"
+STAGES = "stages"
+
+
+class DiscoverConfig(TypedDict):
+    """``config.json`` of ``metasym discover``."""
+
+    command: Literal["discover"]
+    data: dict[str, Any]
+    options: dict[str, Any]
+
+
+class SymmetryFile(TypedDict, total=False):
+    """One claim."""
+
+    kind: Literal["finite", "continuous"]
+    name: str
+    order: Count
+    dimension: Count
+    inputs: list[Count]
+    generators: list[Any]
+    violation_upper: Score
+    beta: Score
+    beta_ci: list[Score]
+
+
+class DiscoverResult(TypedDict):
+    """``result.json`` of ``metasym discover``."""
+
+    command: Literal["discover"]
+    verdict: str
+    symmetries: list[SymmetryFile]
+    refused: list[dict[str, str]]
+    plain: dict[str, Any]
+    symmetric: dict[str, Any] | None
+
+
+def discover_file(
+    data: DataSet,
+    path: Path,
+    out: str | os.PathLike[str],
+    options: DiscoverOptions,
+    *,
+    resume: bool = False,
+    note: Note = lambda _: None,
+    threads_used: int | None = None,
+) -> dict[str, Any]:
+    """Look for symmetries in ``data``, which came from ``path``; everything goes into the folder ``out``.
+
+    Gives what ``result.json`` holds. A finished run of the same data and options is not run again; with ``resume``
+    one that was killed goes on behind the last search that ended.
+    """
+    folder = Path(out)
+    make_folder(folder)
+    lock = FolderLock(folder)
+    try:
+        wanted = {
+            "command": COMMAND,
+            "data": {"path": str(path.resolve()), **data.describe()},
+            "options": asdict(options),
+        }
+        if (folder / CONFIG).exists():
+            _same(read_json(folder / CONFIG, "the config of a run"), wanted, folder)
+            if (folder / RESULT).exists():
+                return read_discovered(folder)
+        else:
+            write_json(folder / CONFIG, wanted)
+        if not resume:
+            for old in (folder / STAGES).glob("*.json"):
+                old.unlink()
+        began = time.perf_counter()
+        with threads(threads_used):
+            found = discover_in(data, options, note=note, memory=_memory(folder / STAGES, note))
+        write_atomically(folder / MODEL, pack(found.state), what="a model")
+        write_json(folder / RESULT, _result(found, path, options, wanted, began))
+        return read_discovered(folder)
+    finally:
+        lock.release()
+
+
+def read_discovered(folder: Path) -> dict[str, Any]:
+    """``result.json`` of a finished run."""
+    return read_json(folder / RESULT, "a result of metasym discover", DiscoverResult)
+
+
+def load_discovered(folder: str | os.PathLike[str]) -> nn.Module:
+    """The model that ``metasym discover`` left in ``folder``: an ordinary module, ``x [points, ...]`` to y."""
+    path = Path(folder) / MODEL
+    state = unpack(read_bytes(path), str(path))
+    try:
+        return module_of(state)
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise CheckpointError(f"{path}: expected a model of metasym discover, found {error!r}") from None
+
+
+def _memory(folder: Path, note: Note) -> Callable[[str, Callable[[], dict[str, Any]]], dict[str, Any]]:
+    """What a search found, kept in a file of its own: a run that was killed does not search again."""
+
+    def remember(stage: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        path = folder / f"{stage.replace(' ', '-')}.json"
+        if path.exists():
+            with contextlib.suppress(MetasymError):  # a damaged one is made again
+                found = read_json(path, "what a search found")
+                note(f"{stage}: searched before")
+                return found
+        found = compute()
+        write_json(path, found)
+        return read_json(path, "what a search found")
+
+    return remember
+
+
+def _same(stored: dict[str, Any], wanted: dict[str, Any], folder: Path) -> None:
+    """Refuse the folder of another run, naming the first difference."""
+    plain = json.loads(json.dumps(wanted))
+    pairs = [("command", plain["command"], stored.get("command"))]
+    for part in ("data", "options"):
+        theirs = stored.get(part)
+        theirs = theirs if isinstance(theirs, dict) else {}
+        pairs += [(key, value, theirs.get(key)) for key, value in plain[part].items() if key != "path"]
+    for key, expected, found in pairs:
+        if expected != found:
+            raise MetasymError(
+                f"{folder}: expected an empty folder or a run with {key} {expected!r}, found one with {found!r}"
+            )
+
+
+def _result(
+    found: Discovered, path: Path, options: DiscoverOptions, config: dict[str, Any], began: float
+) -> dict[str, Any]:
+    symmetric = None if found.symmetric is None else found.symmetric.as_dict(found.metric)
+    return {
+        "command": COMMAND,
+        "verdict": found.verdict,
+        "symmetries": found.symmetries,
+        "refused": found.refused,
+        "plain": found.plain.as_dict(found.metric),
+        "symmetric": symmetric,
+        "examples": found.examples,
+        "held_out": found.held_out,
+        "notes": found.notes,
+        "seconds": time.perf_counter() - began,
+        "peak_memory_mb": peak_memory(),
+        "command_line": command_line(path, options),
+        "commit": commit(),
+        "versions": {
+            "metasym": metasym.__version__,
+            "torch": torch.__version__,
+            "numpy": np.__version__,
+            "scikit-learn": sklearn.__version__,
+            "python": platform.python_version(),
+        },
+        "config": config,
+    }
+
+
+def command_line(path: Path, options: DiscoverOptions) -> str:
+    """The command line of a run."""
+    parts = ["metasym", COMMAND, str(path), "--out", "DIR"]
+    usual = DiscoverOptions()
+    for one in fields(DiscoverOptions):
+        value = getattr(options, one.name)
+        if value != getattr(usual, one.name):
+            parts += [f"--no-{one.name}"] if value is False else [f"--{one.name}", str(value)]
+    return shlex.join(parts)

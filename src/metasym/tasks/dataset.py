@@ -1,0 +1,146 @@
+"""One data set: rows of inputs and outputs, from arrays, an ``.npz`` archive or a table."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from metasym.tasks.table_files import SUFFIXES, read_columns
+from metasym.types import MetasymError
+
+Array = npt.NDArray[np.float64]
+LEAST_EXAMPLES = 20
+
+
+@dataclass(frozen=True, eq=False)
+class DataSet:
+    """Examples of one function: ``x [examples, n]`` and ``y [examples, m]``, float64; labels as one-hot rows."""
+
+    x: Array
+    y: Array
+    classes: int
+    """How many labels there are; 0 for regression."""
+    x_shape: tuple[int, ...]
+    """Of one example, as the user has it."""
+    y_shape: tuple[int, ...]
+    input_names: tuple[str, ...] = ()
+    output_names: tuple[str, ...] = ()
+
+    def describe(self) -> dict[str, Any]:
+        """Plain types, for ``config.json``: enough to know the same data again."""
+        return {
+            "x": {"shape": [len(self.x), *self.x_shape], "crc32": zlib.crc32(self.x.tobytes())},
+            "y": {"shape": [len(self.y), *self.y_shape], "crc32": zlib.crc32(self.y.tobytes())},
+            "classes": self.classes,
+            "input_names": list(self.input_names),
+            "output_names": list(self.output_names),
+        }
+
+
+def dataset(
+    x: Any, y: Any, *, where: str = "discover", labels: bool | None = None, names: tuple[str, ...] = ()
+) -> DataSet:
+    """Checked examples: ``x [examples, ...]`` of finite numbers, ``y [examples, ...]`` of numbers or of labels.
+
+    Whole numbers ``y [examples]`` are labels unless ``labels`` says otherwise.
+    """
+    inputs, targets = _numbers(x, "x", where), _numbers(y, "y", where)
+    shapes = f"x {list(inputs.shape)} and y {list(targets.shape)}"
+    if inputs.ndim < 2 or targets.ndim < 1 or len(inputs) != len(targets):
+        raise MetasymError(
+            f"{where}: expected x [examples, features] and y [examples, ...] with as many rows, found {shapes}"
+        )
+    if 0 in inputs.shape or 0 in targets.shape[1:]:
+        raise MetasymError(f"{where}: expected at least one number an example, found {shapes}")
+    if len(inputs) < LEAST_EXAMPLES:
+        raise MetasymError(
+            f"{where}: expected at least {LEAST_EXAMPLES} examples to fit and to test on, found {len(inputs)}"
+        )
+    whole = targets.ndim == 1 and targets.dtype.kind in "iub"
+    is_labels = whole if labels is None else labels
+    shape = tuple(int(size) for size in targets.shape[1:])
+    classes = 0
+    if is_labels:
+        if targets.ndim != 1:
+            raise MetasymError(f"{where}: expected labels y [examples], found {list(targets.shape)}")
+        values, rows = np.unique(targets, return_inverse=True)
+        classes = len(values)
+        if not 2 <= classes <= max(2, len(targets) // 4):
+            raise MetasymError(
+                f"{where}: expected labels of 2 to {max(2, len(targets) // 4)} classes, found {classes}; numbers to "
+                "predict are floats, or --no-labels"
+            )
+        encoded = np.eye(classes)[rows]
+    else:
+        encoded = targets.reshape(len(targets), -1).astype(np.float64)
+        if not (encoded.std(0) > 0).any():
+            raise MetasymError(f"{where}: expected y that varies, found a constant")
+    flat = inputs.reshape(len(inputs), -1).astype(np.float64)
+    if not (flat.std(0) > 0).any():
+        raise MetasymError(f"{where}: expected x that varies, found constants")
+    return DataSet(flat, encoded, classes, tuple(int(s) for s in inputs.shape[1:]), shape, names)
+
+
+def read_dataset(
+    path: str | os.PathLike[str],
+    *,
+    inputs: str | None = None,
+    outputs: str | None = None,
+    labels: bool | None = None,
+) -> DataSet:
+    """One data set in a file: ``x`` and ``y`` of an ``.npz``, or columns of a ``.csv``, ``.tsv`` or ``.parquet``."""
+    file = Path(path)
+    if file.suffix.lower() in SUFFIXES:
+        x, y, names, outs = read_columns(file, inputs, outputs, labels=bool(labels))
+        found = dataset(x, y, where=str(file), labels=labels, names=names)
+        return DataSet(found.x, found.y, found.classes, found.x_shape, found.y_shape, names, outs)
+    for flag, value in (("--inputs", inputs), ("--outputs", outputs)):
+        if value is not None:
+            raise MetasymError(
+                f"expected {flag} only for a table ({', '.join(SUFFIXES)}), found it with {file.name}"
+            )
+    arrays = read_arrays(file)
+    return dataset(arrays["x"], arrays["y"], where=str(file), labels=labels)
+
+
+def read_arrays(file: Path) -> dict[str, npt.NDArray[Any]]:
+    """The arrays ``x`` and ``y`` of an ``.npz`` file, or one line that says what is wrong with it."""
+    want = f"{file}: expected an .npz file with arrays x and y, or a table ({', '.join(SUFFIXES)})"
+    try:
+        with np.load(file, allow_pickle=False) as archive:
+            if not hasattr(archive, "files"):
+                raise MetasymError(f"{want}, found a single array (numpy.save)")
+            missing = [name for name in ("x", "y") if name not in archive.files]
+            if missing:
+                there = ", ".join(archive.files) or "no arrays"
+                raise MetasymError(f"{want}, found no {' and no '.join(missing)} among: {there}")
+            return {name: np.asarray(archive[name]) for name in ("x", "y")}
+    except MetasymError:
+        raise
+    except OSError as error:
+        raise MetasymError(f"{want}, found {error.strerror or 'a file that is none'}") from None
+    except (ValueError, zipfile.BadZipFile, EOFError, KeyError, AttributeError) as error:
+        raise MetasymError(f"{want}, found a file that is none: {error}") from None
+
+
+def _numbers(value: Any, name: str, where: str) -> npt.NDArray[Any]:
+    try:
+        found = np.asarray(value.detach().cpu().numpy() if hasattr(value, "detach") else value)
+    except (TypeError, ValueError) as error:
+        raise MetasymError(f"{where}: expected {name} to be an array of numbers, found {error}") from None
+    if found.dtype.kind not in "fiub":
+        raise MetasymError(f"{where}: expected {name} to be an array of real numbers, found {found.dtype}")
+    if found.dtype.kind == "f" and not bool(np.isfinite(found).all()):
+        bad = np.argwhere(~np.isfinite(found))
+        raise MetasymError(
+            f"{where}: expected finite numbers, found {len(bad)} NaN or infinite in {name}, the first in row "
+            f"{int(bad[0][0])}"
+        )
+    return found
