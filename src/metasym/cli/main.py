@@ -13,7 +13,19 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import metasym
-from metasym.cli import angles, completion, data, demo, discover, doctor, experiments, export, inspect, learn, report
+from metasym.cli import (
+    angles,
+    completion,
+    data,
+    demo,
+    discover,
+    doctor,
+    experiments,
+    export,
+    inspect,
+    learn,
+    report,
+)
 from metasym.cli.common import Parser
 from metasym.cli.freed_memory import keep_freed_memory
 from metasym.types import MetasymError
