@@ -134,7 +134,7 @@ def test_the_folder_of_another_experiment_is_refused_and_stays_as_it_was(tmp_pat
 def test_a_corrupt_result_is_named_and_kept(tmp_path, content):
     run(quick(outer_steps=1), tmp_path, progress="silent")
     (tmp_path / "result.json").write_text(content)
-    with pytest.raises(MetasymError, match=r"result\.json: expected a result") as caught:
+    with pytest.raises(MetasymError, match=r"result\.json: expected ") as caught:
         run(quick(outer_steps=1), tmp_path, resume=True)
     assert "\n" not in str(caught.value)
     assert (tmp_path / "result.json").read_text() == content

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import metasym
 from metasym.report.page.learned_layers import learned
-from metasym.report.page.read import Run, Runs, find_runs
+from metasym.report.page.read import Run, Runs, broken_seals, find_runs
 from metasym.report.page.scores import (
     Row,
     by_support,
@@ -107,6 +107,7 @@ def render(folder: Path, *, detail: int = DETAIL) -> Page:
 
 def _render(found: Runs, detail: int, note: Note, place: str | None) -> Page:
     faults, parts, rows = list(found.faults), [], []
+    faults += [fault for run in found.runs for fault in broken_seals(run.folder)]
     alone = len(found.runs) + len(found.faults) == 1
     for index, run in enumerate(found.runs):
         anchor = f"run-{index + 1}" if index < detail else None

@@ -13,6 +13,8 @@ from metasym.experiments.finished_runs import check_config, read_config
 from metasym.experiments.paper.experiment_run import FIND
 from metasym.experiments.result_files import CONFIG, RESULT, read_result
 from metasym.inspection import SymmetryReport
+from metasym.storage.atomic import read_bytes
+from metasym.storage.serialization import CheckpointError, unpack
 from metasym.training import metrics
 from metasym.training.checkpoint import CURRENT
 from metasym.types import MetasymError
@@ -161,6 +163,21 @@ def _places(folder: Path) -> Iterator[Path]:
             yield Path(place)
             if FIND in below:
                 below.remove(FIND)
+
+
+def broken_seals(folder: Path) -> list[str]:
+    """A line for each file of a run that the page does not need, but that is not what was written: it is good to know.
+
+    The checkpoint itself is read, and refused, when it is drawn.
+    """
+    found = []
+    for path in sorted([*folder.glob("*.safetensors"), *(folder / FIND).glob("*.safetensors")]):
+        if path != folder / CURRENT:
+            try:
+                unpack(read_bytes(path), str(path))
+            except CheckpointError as error:
+                found.append(" ".join(str(error).split()))
+    return found
 
 
 def read_run(folder: Path, root: Path) -> Run:

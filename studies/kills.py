@@ -1,0 +1,2 @@
+def kill(each, seed):
+    raise NotImplementedError
