@@ -35,6 +35,9 @@ _WORDS = {
     "object": "an object",
     "array": "a list",
     "null": "null",
+    "list": "a list",
+    "dict": "an object",
+    "Tensor": "a tensor",
 }
 _GOT = re.compile(r"Expected `(?P<wanted>.+?)`, got `(?P<found>.+?)`$")
 _MISSING = re.compile(r"Object missing required field `(?P<name>.+?)`$")

@@ -166,7 +166,7 @@ def _places(folder: Path) -> Iterator[Path]:
 
 
 def broken_seals(folder: Path) -> list[str]:
-    """A line for each file of a run that the page does not need, but that is not what was written: it is good to know.
+    """A line for each file of a run that the page does not need, but that is not what was written.
 
     The checkpoint itself is read, and refused, when it is drawn.
     """

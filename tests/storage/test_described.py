@@ -1,0 +1,137 @@
+"""Files are compared with their description: whatever is in them, one line or good values, never anything else."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import json
+import math
+from pathlib import Path
+from typing import Any, NotRequired, TypedDict
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import metasym as ms
+from metasym.experiments.finished_runs import check_config
+from metasym.experiments.paper.catalogue import find
+from metasym.experiments.result_files import read_result, result_files
+from metasym.storage.described import Count, Number, described
+from metasym.storage.json_files import read_json
+from metasym.training.metrics import read_records
+from metasym.types import MetasymError
+
+ROOT = Path(__file__).parents[2]
+
+
+class Inner(TypedDict):
+    sizes: list[Count]
+    rate: Number | None
+
+
+class Outer(TypedDict):
+    name: str
+    inner: Inner
+    weight: NotRequired[torch.Tensor]
+
+
+GOOD: dict[str, Any] = {"name": "a", "inner": {"sizes": [1, 2], "rate": 0.5}}
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        (("name",), 3, "expected name to be text, found a whole number"),
+        (("inner",), [], "expected inner to be an object, found a list"),
+        (("inner", "sizes"), None, "expected inner.sizes to be a list, found null"),
+        (("inner", "sizes", 1), -1, "expected inner.sizes[1] to be a whole number >= 0, found -1"),
+        (("inner", "sizes", 1), 10**30, "found a whole number that is too large"),
+        (("inner", "sizes", 1), 1.5, "expected inner.sizes[1] to be a whole number, found a number"),
+        (("inner", "sizes", 1), True, "found true or false"),
+        (("inner", "rate"), math.nan, "expected inner.rate to be a number >= -1e+300, found nan"),
+        (("inner", "rate"), 10**400, "expected inner.rate"),
+        (("weight",), [1.0], "expected weight to be a tensor, found a list"),
+    ],
+)
+def test_the_field_what_was_expected_and_what_was_found(path, value, said):
+    changed = copy.deepcopy(GOOD)
+    holder: Any = changed
+    for step in path[:-1]:
+        holder = holder[step]
+    holder[path[-1]] = value
+    with pytest.raises(MetasymError) as caught:
+        described(changed, Outer, "folder/file.json")
+    assert str(caught.value).startswith("folder/file.json: ")
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_field_is_named_and_an_unknown_one_is_let_be():
+    assert described({**GOOD, "newer": 1}, Outer, "f") == GOOD
+    with pytest.raises(MetasymError, match=r"f: expected a field inner\.rate, found none"):
+        described({"name": "a", "inner": {"sizes": []}}, Outer, "f")
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, "[" * 80 + "]" * 80, '{"a": "\\ud800"}', '{"\\udfff": 1}', "{", "", "9" * 5000]
+)
+def test_text_that_nothing_behind_could_handle_is_no_json(tmp_path, text):
+    (tmp_path / "a.json").write_text(text)
+    with pytest.raises(MetasymError, match=r"a\.json: expected some file, found"):
+        read_json(tmp_path / "a.json", "some file")
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**400), 10**400) | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+CONFIG = json.loads(json.dumps(find("translation/rank1/small/msr-fc").as_dict()))
+FIELDS = [("recipe", field) for field in CONFIG["recipe"]] + [(field,) for field in CONFIG]
+
+
+@given(st.sampled_from(FIELDS), JSON)
+def test_any_value_in_any_field_of_a_config_is_good_or_one_line(path, value):
+    changed = copy.deepcopy(CONFIG)
+    holder = changed[path[0]] if len(path) == 2 else changed
+    holder[path[-1]] = value
+    try:
+        check_config(changed, "config.json")
+    except MetasymError as error:
+        assert str(error).startswith("config.json: ")
+        assert "\n" not in str(error)
+
+
+REPORT = ms.inspect(ms.reparameterize(torch.nn.Linear(3, 3, bias=False), "dense")).to_json()
+
+
+@given(st.sampled_from(sorted(REPORT["layers"][0])), JSON)
+def test_any_value_in_any_field_of_a_symmetry_report_is_good_or_one_line(field, value):
+    changed = copy.deepcopy(REPORT)
+    changed["layers"][0][field] = value
+    try:
+        ms.SymmetryReport.from_json(changed, "f")
+    except MetasymError as error:
+        assert str(error).startswith("f: ")
+
+
+@given(st.sampled_from([f.name for f in dataclasses.fields(ms.Record)]), JSON)
+def test_any_value_in_any_field_of_a_record_is_good_or_one_line(tmp_path_factory, field, value):
+    path = tmp_path_factory.mktemp("records") / "metrics.jsonl"
+    record = ms.Record(1, 0.5, 0.5, 0.4, 1.0, {"v": 0.1}).as_dict()
+    path.write_text(json.dumps(record) + "\n" + json.dumps({**record, "step": 2, field: value}) + "\n")
+    try:
+        assert len(read_records(path).records) == 2
+    except MetasymError as error:
+        assert "line 2" in str(error)
+
+
+def test_all_results_in_the_repository_are_as_described():
+    found = [
+        p for t in ("table1", "table2", "table3", "lrs", "sizes") for p in result_files(ROOT / "results" / t)
+    ]
+    assert len(found) > 100
+    for path in found:
+        read_result(path)
