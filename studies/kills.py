@@ -98,7 +98,7 @@ def omniglot(folder: Path) -> None:
                         file = io.BytesIO()
                         Image.fromarray(page).save(file, "PNG")
                         number = 20 * alphabet + character + 500 * (part != "images_background")
-                        inside = f"{part}/Alphabet{alphabet}/character{character:02d}/{number:04d}_{drawer:02d}.png"
+                        inside = f"{part}/{part[7:]}{alphabet}/character{character:02d}/{number:04d}_{drawer:02d}.png"
                         archive.writestr(inside, file.getvalue())
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -296,3 +298,11 @@ def test_transforms_on_top_of_each_other_draw_numbers_of_their_own():
 def test_parameters_of_the_papers_transform_are_checked(wrong):
     with pytest.raises(MetasymError, match="expected"):
         PaperTransform(**wrong)
+
+
+def test_without_kornia_one_line_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "kornia.augmentation", None)  # as if it were not installed
+    with pytest.raises(
+        MetasymError, match=r"^expected the package kornia .*pip install 'metasym\[kornia\]'$"
+    ):
+        kornia_transform(8)

@@ -1,0 +1,83 @@
+"""A run folder from someone else is data, not code: no command imports what its files name."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+
+import numpy as np
+import pytest
+
+import metasym as ms
+from metasym.cli import main
+
+QUICK = ["--find-steps", "4", "--outer-steps", "4", "--tasks-per-step", "4", "--progress", "silent"]
+EVIL = "evil_module_of_a_run:network"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("foreign")
+    draw = np.random.default_rng(0)
+    np.savez(place / "tasks.npz", x=draw.normal(size=(20, 6, 3)), y=draw.normal(size=(20, 6, 3)))
+    assert main(["learn", str(place / "tasks.npz"), "--out", str(place / "run"), *QUICK]) == 0
+    return place
+
+
+@pytest.fixture
+def foreign(folder, tmp_path, monkeypatch):
+    """The run with a config and a result that name a function, which is there to be found."""
+    shutil.copytree(folder, tmp_path / "copy")
+    (tmp_path / "evil_module_of_a_run.py").write_text(
+        "from pathlib import Path\n"
+        f"Path({str(tmp_path / 'executed')!r}).touch()\n"
+        "import torch\n"
+        "def network():\n"
+        "    return torch.nn.Linear(3, 3, bias=False)\n"
+    )
+    for place in (tmp_path / "copy" / "run", tmp_path / "copy" / "run" / "maml"):
+        config = json.loads((place / "config.json").read_text())
+        config["choices"]["model"] = EVIL
+        (place / "config.json").write_text(json.dumps(config))
+        result = json.loads((place / "result.json").read_text())
+        result["config"] = config
+        (place / "result.json").write_text(json.dumps(result))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield tmp_path / "copy"
+    assert not (tmp_path / "executed").exists()
+    assert "evil_module_of_a_run" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["report", "RUN"],
+        ["inspect", "RUN"],
+        ["inspect", "RUN/maml"],
+        ["inspect", "RUN", "--project"],
+        ["inspect", "RUN/symmetry.safetensors"],
+        ["angles", "RUN", "--out", "new"],
+        ["learn", "TASKS", "--out", "RUN", *QUICK],
+        ["learn", "TASKS", "--out", "RUN", "--resume", *QUICK],
+        ["run", "translation/rank1/small/msr-fc", "--out", "RUN", "--resume"],
+        ["run", "translation/rank1/small/msr-fc", "--out", "RUN"],
+    ],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("finished", [True, False])
+def test_no_command_imports_what_a_folder_names(foreign, capsys, arguments, finished):
+    if not finished:
+        (foreign / "run" / "result.json").unlink()
+        (foreign / "run" / "maml" / "result.json").unlink()
+    names = {"RUN": str(foreign / "run"), "TASKS": str(foreign / "tasks.npz")}
+    status = main([a.replace("RUN", names["RUN"]).replace("TASKS", names["TASKS"]) for a in arguments])
+    assert status in (0, 2)
+    if status == 2:
+        assert capsys.readouterr().err.splitlines()[-1].startswith("metasym: error: ")
+
+
+def test_nor_does_the_library(foreign):
+    with pytest.raises(ms.MetasymError, match="expected the function that makes the network"):
+        ms.load_learned(foreign / "run")
