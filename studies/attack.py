@@ -37,8 +37,8 @@ from metasym.storage.serialization import pack, unpack
 
 SECONDS = 60
 LEARN = ["--find-steps", "6", "--outer-steps", "6", "--tasks-per-step", "4", "--progress", "silent"]
-RUN = ["translation/rank1/small/msr-fc", "--outer-steps", "6", "--train-tasks", "6", "--test-tasks", "4"]
-RUN += ["--tasks-per-step", "3", "--filter-size", "3", "--checkpoint-every", "3", "--progress", "silent"]
+RUN = ["rotation/rot90/msr-conv", "--image-size", "5", "--outer-steps", "6", "--train-tasks", "6"]
+RUN += ["--test-tasks", "4", "--tasks-per-step", "3", "--checkpoint-every", "3", "--progress", "silent"]
 KINDS = ("config", "result", "metrics", "checkpoint", "symmetry", "npz")
 
 Outcome = tuple[str, str]
