@@ -22,13 +22,13 @@ import metasym
 from metasym.discovery.fitted_module import module_of
 from metasym.experiments.discovering.discover import Discovered, DiscoverOptions, Note, discover_in
 from metasym.experiments.machine import commit, threads
-from metasym.experiments.resources import peak_memory
 from metasym.experiments.result_files import CONFIG, RESULT
 from metasym.storage.atomic import make_folder, read_bytes, write_atomically
 from metasym.storage.described import Count, Score
 from metasym.storage.json_files import read_json, write_json
 from metasym.storage.locks import FolderLock
 from metasym.storage.serialization import CheckpointError, pack, unpack
+from metasym.storage.system import peak_memory
 from metasym.tasks.dataset import DataSet
 from metasym.types import MetasymError
 
