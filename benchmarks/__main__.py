@@ -1,4 +1,6 @@
-"""``python -m benchmarks``: speed beside other libraries; ``scaling``: how cost grows; ``jobs``: whole jobs."""
+"""``python -m benchmarks``: speed beside other libraries; ``end_to_end``: whole steps with sampling, with and without
+each fast path; ``scaling``: how cost grows; ``jobs``: whole jobs.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import tables
+from benchmarks.end_to_end import CELLS, measure
 from benchmarks.jobs import table1_job
 from benchmarks.runner import FULL, QUICK, ROOT, Plan, machine, run_row, worker
 from benchmarks.scaling import AXES, POINTS, dense_limit, exponent
@@ -24,13 +27,14 @@ def parser() -> argparse.ArgumentParser:
         "what",
         nargs="?",
         default="rows",
-        choices=("rows", "scaling", "jobs"),
+        choices=("rows", "end_to_end", "scaling", "jobs"),
         help="what is measured (default: rows)",
     )
     made.add_argument(
         "--row", action="append", metavar="NAME", help="only this row (again for more); see --list"
     )
     made.add_argument("--axis", action="append", choices=list(AXES), help="scaling: only this axis")
+    made.add_argument("--data", help="end_to_end: folder of the images, for the rows of Table 3")
     made.add_argument("--quick", action="store_true", help="two short rounds, for a look; written nowhere")
     made.add_argument("--list", action="store_true", help="name the rows and end")
     made.add_argument(
@@ -53,6 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         plan = QUICK if options.quick else FULL
         if options.what == "rows":
             rows(options.row, plan, options.out, write=not options.quick)
+        elif options.what == "end_to_end":
+            whole_steps(options.row, plan, options.data, options.out, write=not options.quick)
         elif options.what == "scaling":
             scaling(options.axis, plan, options.out, write=not options.quick)
         else:
@@ -77,6 +83,22 @@ def rows(wanted: list[str] | None, plan: Plan, out: Path, *, write: bool) -> Non
         known = [read_json(out / f"{n}.json", "a benchmark") for n in ROWS if (out / f"{n}.json").exists()]
         tables.ratio_chart(known, out / "ratios.png")
         print(f"\n{tables.markdown(known)}\nwritten to {out}")
+
+
+def whole_steps(wanted: list[str] | None, plan: Plan, data: str | None, out: Path, *, write: bool) -> None:
+    """Whole steps of every row's cell; without --data those on images are left out. Earlier results are kept."""
+    unknown = [name for name in wanted or () if name not in CELLS]
+    if unknown:
+        raise MetasymError(f"expected rows of {', '.join(CELLS)}, found {', '.join(unknown)}")
+    path = out / "end_to_end.json"
+    found = read_json(path, "benchmarks")["rows"] if path.exists() and write else {}
+    for name in wanted or CELLS:
+        if CELLS[name].name.startswith("aug-") and data is None:
+            say(f"{name}: needs images, --data DIR; left out")
+            continue
+        found[name] = measure(name, rounds=plan.rounds, data=data, say=say)
+        if write:
+            write_json(path, {"machine": machine(), "rows": found})
 
 
 def scaling(wanted: list[str] | None, plan: Plan, out: Path, *, write: bool) -> None:

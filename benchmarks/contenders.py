@@ -13,6 +13,7 @@ from torch.func import functional_call, grad, vmap
 
 import metasym as ms
 from benchmarks.explicit import explicit, is_symmetry
+from metasym.cli.freed_memory import keep_freed_memory
 from metasym.learners import GradientLearner
 from metasym.types import Batch, Episode
 
@@ -52,7 +53,8 @@ class Same:
 
 
 def metasym(learner: GradientLearner, episodes: Episode) -> Step:
-    """``ms.train``, as users call it, with all that it does around a step."""
+    """``ms.train`` with all that it does around a step, in a process set up as ``metasym run`` sets itself up."""
+    keep_freed_memory()
     records = ms.train(
         learner,
         Same(episodes),
