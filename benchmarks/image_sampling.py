@@ -1,6 +1,6 @@
 """What sampling and augmentation cost beside the training step that waits for them.
 
-    python benchmarks/image_sampling.py [--data DIR] [--steps N]
+    python -m benchmarks.image_sampling [--data DIR] [--steps N]
 
 Each cell is trained for a few steps of 16 tasks; the CPU time inside the sampler (images read from the mapped file,
 query images augmented) is measured apart, on one thread. The first step is not counted.
@@ -14,6 +14,7 @@ import time
 import torch
 
 import metasym as ms
+from benchmarks.end_to_end import Timed
 from metasym.experiments.paper.build import build_learner, build_problem
 from metasym.experiments.paper.catalogue import find
 from metasym.tasks import AugmentQuery
@@ -24,28 +25,6 @@ CELLS = {
     "aug-miniimagenet/5way-1shot": ("maml", "protonet"),
 }
 TASKS = 16
-
-
-class Timed:
-    """Tasks that add up the seconds spent on making episodes."""
-
-    def __init__(self, tasks: AugmentQuery) -> None:
-        self.tasks, self.seconds, self.calls = tasks, 0.0, 0
-
-    def __len__(self) -> int:
-        return len(self.tasks)
-
-    def episode(self, index: int, generator: torch.Generator) -> ms.Episode:
-        """One episode, not timed."""
-        return self.tasks.episode(index, generator)
-
-    def episodes(self, ids: torch.Tensor, seeds: torch.Tensor) -> ms.Episode:
-        """Many episodes, timed."""
-        began = time.process_time()
-        found = self.tasks.episodes(ids, seeds)
-        self.seconds += time.process_time() - began
-        self.calls += 1
-        return found
 
 
 def measure(name: str, queries: int, steps: int, data: str | None) -> tuple[float, float, float]:
