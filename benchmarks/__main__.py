@@ -1,5 +1,5 @@
 """``python -m benchmarks``: speed beside other libraries; ``end_to_end``: whole steps with sampling, with and without
-each fast path; ``scaling``: how cost grows; ``jobs``: whole jobs.
+each fast path; ``scaling``: how cost grows; ``jobs``: whole jobs; ``structured``: compiled layers beside dense ones.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import tables
+from benchmarks import structured, tables
 from benchmarks.end_to_end import CELLS, measure
 from benchmarks.jobs import table1_job
 from benchmarks.runner import FULL, QUICK, ROOT, Plan, machine, run_row, worker
@@ -27,7 +27,7 @@ def parser() -> argparse.ArgumentParser:
         "what",
         nargs="?",
         default="rows",
-        choices=("rows", "end_to_end", "scaling", "jobs"),
+        choices=("rows", "end_to_end", "scaling", "jobs", "structured"),
         help="what is measured (default: rows)",
     )
     made.add_argument(
@@ -61,6 +61,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             whole_steps(options.row, plan, options.data, options.out, write=not options.quick)
         elif options.what == "scaling":
             scaling(options.axis, plan, options.out, write=not options.quick)
+        elif options.what == "structured":
+            structured_layers(plan, options.out, write=not options.quick)
         else:
             jobs(plan, options.out, write=not options.quick)
     except MetasymError as error:
@@ -150,6 +152,15 @@ def jobs(plan: Plan, out: Path, *, write: bool) -> None:
     )
     if write:
         write_json(out / "jobs.json", {**result, "machine": machine()})
+
+
+def structured_layers(plan: Plan, out: Path, *, write: bool) -> None:
+    """Compiled layers beside dense ones; a quick look takes the smaller sizes only."""
+    sizes = structured.SIZES if write else structured.SIZES[:3]
+    found = structured.rows(plan.seconds / 10, sizes, say)
+    print("\n".join(structured.judged(found)))
+    if write:
+        write_json(out / "structured.json", {"machine": machine(), "rows": found})
 
 
 def say(line: str) -> None:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from metasym.structured.compiled_layer import StructuredLayer
 from metasym.structured.pricing import (
+    BLOCK,
     GATHER,
     PASS,
     PRODUCT,
@@ -117,7 +118,8 @@ def find_blocks(sharing: Sharing) -> list[Candidate]:
         entries = g.outputs.size * g.inputs.shape[1]
         tied = g.classes.shape[0] < g.count
         moved = PASS * (g.outputs.size + g.inputs.size)
-        work += Work(2 if tied else 4, READ * entries, SMALL * PRODUCT * entries + moved, entries)
+        once = READ * entries + (0.0 if tied else BLOCK * g.count)
+        work += Work(2 if tied else 4, once, SMALL * PRODUCT * entries + moved, entries)
         free = g.classes.size == sharing.count and np.array_equal(
             g.classes.ravel(), np.arange(1, g.classes.size + 1)
         )

@@ -280,6 +280,14 @@ def plan_layer(
     return LayerPlan(name, shape, sharing, ranked[0], tuple(ranked[1:]), "estimate", batch, element_size)
 
 
+def plan_of_report(layer: LayerReport, *, batch: int = 32, element_size: int = 4) -> LayerPlan | None:
+    """What a reported layer would become, from the report alone; None where it has no clear pattern to compile."""
+    if layer.pattern is None or not layer.pattern.clear or len(layer.weight_shape) != 2:
+        return None
+    sharing = Sharing.of(layer.pattern.classes)
+    return plan_layer(layer.name, sharing, generators_of(layer.group), batch=batch, element_size=element_size)
+
+
 def _plain_ways(sharing: Sharing, pairs: Sequence[Pair]) -> list[Candidate]:
     """Ways that know no signs."""
     circular = find_circular(sharing, pairs)

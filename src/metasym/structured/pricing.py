@@ -26,6 +26,8 @@ BUILD = 1.5e-3
 """Of an entry of a weight that is put together from the filter before the product."""
 SMALL = 2.0
 """How much more a multiply-add costs in many small products than in a large one."""
+BLOCK = 2.0
+"""Of each block of a batched product."""
 MARGIN = 0.7
 """A layer is replaced where the new one costs at most this part of the dense one: estimates are only that."""
 

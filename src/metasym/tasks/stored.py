@@ -97,10 +97,19 @@ class StoredTasks:
         """The same tasks with another number of support examples."""
         return StoredTasks(self.file, self.given, support=support, layout=self.layout)
 
+    def only(self, index: int) -> Batch:
+        """Every example of one task, float64, as the network sees them."""
+        found = self._examples(self.given[index : index + 1])
+        count = int(found.counts[0])
+        return Batch(found.x[0, :count], found.y[0, :count])
+
     def examples(self) -> Examples:
         """Every example of every task, also of those with too few for an episode."""
-        rows, file, layout = self.given.numpy(), self.file, self.layout
-        counts = self.given.new_tensor(file.counts[rows])
+        return self._examples(self.given)
+
+    def _examples(self, given: Tensor) -> Examples:
+        rows, file, layout = given.numpy(), self.file, self.layout
+        counts = given.new_tensor(file.counts[rows])
         most = int(counts.max())
         x, y = np.asarray(file.x[rows, :most]), np.asarray(file.y[rows, :most])
         flat = (len(rows), most, -1)

@@ -13,6 +13,7 @@ from metasym.adaptation.functional import ModelPredictor, parameters_of
 from metasym.adaptation.linear_solve import check_linear
 from metasym.diagnosis.findings import CAUTION, Diagnosis, Finding
 from metasym.experiments.own_tasks.effort import affordable_steps, validated_often
+from metasym.experiments.own_tasks.large_layers import MOST_DIRECTIONS, fits, is_large
 from metasym.experiments.own_tasks.networks import filter_entries, plain_network, stored_dense
 from metasym.experiments.own_tasks.options import MODELS, Choices, Options, Reason
 from metasym.experiments.own_tasks.standardising import layout_of, needs_bias, standard_words
@@ -216,6 +217,8 @@ def _adaptation_words(choices: Choices) -> str:
 
 
 def _steps_words(choices: Choices) -> str:
+    if is_large(choices):
+        return f"none: U is read off the tasks' own weights; at most {choices.outer_steps} for the baseline"
     first = f"{choices.find_steps} to find the filter's size, then " if choices.find_steps else ""
     return (
         f"{first}at most {choices.outer_steps}, until {choices.patience} validations "
@@ -318,6 +321,14 @@ def _solver(file: TaskFile, options: Options, choices: Choices, model: nn.Module
         )
     rows = choices.train_support * math.prod(choices.layout.output_shape)
     exact = dataclasses.replace(choices, solver="ridge")
+    outputs, inputs = math.prod(choices.layout.output_shape), math.prod(choices.layout.input_shape)
+    asked = options.symmetry or options.filter_size or options.find_steps
+    if linear and choices.model == "fc" and not asked and fits(inputs, outputs, file.examples):
+        size = min(choices.train_tasks, MOST_DIRECTIONS)
+        steps, patience = options.outer_steps or 125, options.patience or 4  # of the baseline
+        return dataclasses.replace(
+            exact, symmetry="dense", filter_size=size, find_steps=0, outer_steps=steps, patience=patience
+        )
     entries = [m.weight.numel() for _, m in select_layers(model, None)]  # type: ignore[operator]
     unknowns = sum(filter_entries(exact, n) if stored_dense(exact, n) else n for n in entries)
     if not linear or (min(rows, unknowns) > LARGEST_SOLVE and options.solver is None):

@@ -25,6 +25,7 @@ from metasym.experiments.machine import commit, enough_threads, one_line, thread
 from metasym.experiments.own_tasks.choosing import choose, parts, unread_layers
 from metasym.experiments.own_tasks.config_file import COMMAND, check_same, config_of, read_config
 from metasym.experiments.own_tasks.effort import say_effort
+from metasym.experiments.own_tasks.large_layers import is_large, learned_from_weights
 from metasym.experiments.own_tasks.missing_directions import completed, missing
 from metasym.experiments.own_tasks.networks import load_function, plain_network, symmetric_network
 from metasym.experiments.own_tasks.options import Choices, Options, Reason
@@ -51,7 +52,7 @@ from metasym.tasks.reading import read_tasks
 from metasym.tasks.sampling import sample
 from metasym.tasks.stored import StoredTasks
 from metasym.tasks.task_file import Reading, TaskFile
-from metasym.training.checkpoint import CURRENT, load
+from metasym.training.checkpoint import CURRENT, load, save
 from metasym.training.distributed import pick_device
 from metasym.training.progress import ProgressChoice
 from metasym.types import MetasymError
@@ -197,6 +198,8 @@ def _msr(run: _Run) -> dict[str, Any]:
         return found
     began = time.perf_counter()
     choices, loss = run.choices, loss_of(run.file.classes)
+    if is_large(choices):
+        return _from_weights(run, began)
     learner = msr(choices, symmetric_network(choices), loss)
     tried = run.train.with_support(choices.train_support)
     say_effort(choices, learner, tried, "MSR", choices.find_steps + choices.outer_steps, run.note)
@@ -221,6 +224,20 @@ def _msr(run: _Run) -> dict[str, Any]:
         "symmetry": report.to_json(),
     }
     return _write(run, run.folder, found, began)
+
+
+def _from_weights(run: _Run, began: float) -> dict[str, Any]:
+    """A large linear layer: U from the tasks' own weights, without outer steps."""
+    run.note("MSR: U is read off the weights that least squares gives every training task")
+    learner = learned_from_weights(run.choices, run.train)
+    sizes = {name: list(s.filter_shape) for name, s in symmetries(learner.model).items()}
+    run.note(f"{sizes[''][0]} directions; what they share is read")
+    report = inspect(learner.model)
+    save(learner, run.folder / CURRENT)
+    save_symmetry(learner.model, run.folder / SYMMETRY, report)
+    result = _score(run, learner, "msr", 0, None)
+    more = {"filter_sizes": sizes, "completed": None, "symmetry": report.to_json()}
+    return _write(run, run.folder, {**result, **more}, began)
 
 
 def _maml(run: _Run) -> dict[str, Any]:

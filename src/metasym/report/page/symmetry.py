@@ -21,6 +21,7 @@ from metasym.report.page.matrix_pictures import LARGEST, colour_bar, matrix_imag
 from metasym.report.page.svg import Series, line_chart
 from metasym.report.page.text import layer_name, number, shape
 from metasym.report.page.training import Figure
+from metasym.structured.compilation import plan_of_report
 from metasym.symmetry.field_symmetry import FieldSymmetry
 from metasym.symmetry.matrices import DenseSymmetry, KroneckerSymmetry, Symmetry
 
@@ -130,6 +131,12 @@ def _tell(report: LayerReport, part: LayerPart) -> None:
     if report.pattern is not None and (report.pattern.clear or not report.spatial):
         part.facts.append(("residual of the pattern", number(report.pattern.residual)))
         part.facts.append(("margin of the pattern", number(report.pattern.margin)))
+    plan = plan_of_report(report)
+    if plan is not None:
+        work, dense = plan.work.multiply_adds, plan.dense.multiply_adds
+        part.facts.append(("compiled (ms.structured)", plan.what))
+        part.facts.append(("multiply-adds an example", f"{work:,} beside {dense:,} dense"))
+        part.facts.append(("bytes of the weight", f"{plan.bytes:,} beside {plan.dense_bytes:,} dense"))
 
 
 def short(report: LayerReport) -> str:
