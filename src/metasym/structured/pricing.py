@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from metasym.structured.sharing import Sharing
 
-CALL = 5.0
-"""Microseconds of a torch operation on small tensors, with what Python does around it."""
+CALL = 8.0
+"""Microseconds of a torch operation on small tensors, with what Python does around it; there and back it is more."""
 PRODUCT, READ = 2.8e-5, 1.0e-4
 """Of a multiply-add in a large matrix product, and of reading an entry of its weight once."""
 GATHER, PASS = 8e-4, 4e-4
@@ -66,7 +66,7 @@ def dense_work(outputs: int, inputs: int) -> Work:
 
 def gather_work(entries: int, *, needed: bool = True) -> Work:
     """A relabelling of so many entries of an example."""
-    return Work(1, 0.0, GATHER * entries) if needed else Work(0)
+    return Work(2, 0.0, GATHER * entries) if needed else Work(0)
 
 
 def build_work(entries: int, *, needed: bool = True) -> Work:

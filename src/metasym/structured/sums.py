@@ -175,7 +175,9 @@ def find_sums(sharing: Sharing) -> list[Candidate]:
     entries = sum(part.cliques.entries for part in parts)
     gathered = sum(part.cliques.entries for part in parts if not part.cliques.everything)
     gathers = (not np.array_equal(inputs, np.arange(n))) * n + (not np.array_equal(back, np.arange(m))) * m
-    calls = 2 + 4 * len(parts)
+    calls = (
+        2 + 2 * len(parts) + sum(not part.cliques.everything and not part.cliques.matching for part in parts)
+    )
     work = Work(calls, 0.0, 1.5 * PASS * entries + GATHER * (gathered + gathers), entries + len(parts))
     many = sum(part.cliques.count for part in parts if not part.cliques.matching)
     words = f"{sharing.count} classes: {many} sums of inputs computed once, {len(parts)} terms combined"
