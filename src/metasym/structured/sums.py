@@ -93,10 +93,21 @@ class Sums(StructuredLayer):
         self.register_buffer("combine", combine, persistent=False)
         self.places = [(part.rows, part.columns) for part in parts]
         self.members = nn.ModuleList(_Expanded(part.cliques) for part in parts)
+        alone = [part.cliques.matching for part in parts]
+        together = [part.cliques.everything for part in parts]
+        self.simple: tuple[int, int] | None = None
+        """Where the sum of all inputs and one input for each output are all there is: which part is which."""
+        if len(rows) == len(columns) == 1 and len(parts) == 2 and any(alone) and any(together):
+            self.simple = alone.index(True), together.index(True)
 
     def product(self, x: Tensor) -> Tensor:
         """``[examples, inputs kind by kind] -> [examples, outputs kind by kind]``."""
         coefficients = torch.mv(self.combine.to(self.filter.dtype), self.filter).unbind()
+        if self.simple is not None:  # S_n and its like: every microsecond counts beside so little work
+            one, all_ = self.simple
+            found: Tensor = self.members[one](x) * coefficients[one]
+            found += x.sum(1, keepdim=True) * coefficients[all_]
+            return found
         kinds = [x] if len(self.columns) == 1 else list(x.split(self.columns, dim=1))
         whole: dict[int, Tensor] = {}
         sums: list[Tensor | None] = [None] * len(self.rows)
@@ -109,11 +120,11 @@ class Sums(StructuredLayer):
                 term = member(kinds[column]) * a
             before = sums[row]
             sums[row] = term if before is None else before + term
-        found = [
+        whole_rows = [
             x.new_zeros(x.shape[0], size) if s is None else s.expand(-1, size)
             for s, size in zip(sums, self.rows, strict=True)
         ]
-        return found[0] if len(found) == 1 else torch.cat(found, dim=1)
+        return whole_rows[0] if len(whole_rows) == 1 else torch.cat(whole_rows, dim=1)
 
 
 class _Expanded(nn.Module):
