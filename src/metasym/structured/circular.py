@@ -132,7 +132,7 @@ def _by_transforms(
     length = math.prod(dims) * (2 if negacyclic else 1)
     one_way = TRANSFORM * length * sum(d.bit_length() * smoothness(d) for d in dims)
     work = Work(
-        7 if len(dims) == 1 else 10,
+        (10 if negacyclic else 7) if len(dims) == 1 else 10,
         one_way + PASS * length,
         2 * one_way + 2 * PASS * length,
         int(2 * length * math.log2(length)) + length,
