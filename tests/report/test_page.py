@@ -177,8 +177,13 @@ def test_a_run_of_learn_shows_both_methods(tmp_path):
     made = render(tmp_path / "run")
     found = Document(made.html)
     assert (made.runs, made.faults) == (2, [])
-    assert [d["id"] for d in found.all("details") if d.get("class") == "run"] == ["run-1", "run-2"]
-    assert "symmetry found" in found.words
+    assert [d["id"] for d in found.all("details") if d.get("class") == "run"] == ["run-2"]
+    lead = re.search(r'<p class="lead">(.*?)</p>', made.html, re.DOTALL)[1]
+    assert "the 5 inputs behave like a ring that may be turned" in lead
+    assert "The symmetry pays" in lead
+    for method in ("symmetry learned (MSR)", "same network, plain (MAML)"):
+        assert method in found.words
+    assert made.html.index('class="lead"') < made.html.index("<h2")
     assert "First stage: finding the filter's size" in titles(html.unescape(made.html))
     assert "By the number of support examples" in found.words
     result = json.loads((tmp_path / "run" / "result.json").read_text())

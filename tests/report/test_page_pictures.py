@@ -29,7 +29,7 @@ from metasym.report.page.found import (
 )
 from metasym.report.page.learned_layers import DRAWN, Layer, drawn_weight
 from metasym.report.page.matrix_pictures import NEGATIVE, POSITIVE, matrix_image
-from metasym.report.page.svg import Scale, Series, line_chart, linear_ticks, log_ticks
+from metasym.report.page.svg import Scale, Series, histogram, line_chart, linear_ticks, log_ticks
 from metasym.report.page.symmetry import layer_part
 from metasym.report.page.text import breakable, number, tick
 from metasym.report.page.training import POINTS, thinned
@@ -107,16 +107,20 @@ def test_neighbouring_classes_look_different():
 )
 def test_generators_are_drawn_as_they_map(make):
     report = inspect(planted(make()))[0]
-    for element, figure in zip(report.group.generators, group_figures(report.group), strict=True):
+    (card,) = group_figures(report.group)
+    assert str(len(report.group.generators)) in card.title or len(report.group.generators) == 1
+    tiles = re.findall(r"<li>.*?</li>", card.body)
+    for element, tile in zip(report.group.generators, tiles, strict=True):
         sides = [element.outputs] if element.outputs == element.inputs else [element.outputs, element.inputs]
-        rings = re.findall(r"<svg.*?</svg>", figure.body)
+        rings = re.findall(r"<svg.*?</svg>", tile)
         assert len(rings) == len(sides)
         for ring, to in zip(rings, sides, strict=True):
             moved = sum(i != j for i, j in enumerate(to))
             assert ring.count('class="node') == len(to)
             assert ring.count('class="head"') == moved  # a line with two heads for a swap
         flips = min(element.output_signs + element.input_signs) < 0
-        assert ("arrow flipped" in figure.body or "node still flipped" in figure.body) == flips
+        assert ("arrow flipped" in tile or "node still flipped" in tile) == flips
+        assert flips <= ("Dashed" in card.caption)
 
 
 def test_an_arrow_goes_from_a_point_to_its_image():
@@ -137,6 +141,33 @@ def test_many_points_are_a_permutation_matrix():
     found = pixels(permutation_picture("points", to.tolist(), [1] * 40))[..., 3] > 0
     assert (found.argmax(0) == to).all()
     assert found.sum() == 40
+
+
+def test_generators_say_what_inputs_and_outputs_are_called():
+    group = inspect(planted(groups.shifts(3)))[0].group
+    (card,) = group_figures(group, ("up", "left", "right"), ("u", "l", "r"))
+    assert "outputs (up → left → right)" in card.body or "outputs (up → right → left)" in card.body
+    assert "inputs (u → l → r)" in card.body or "inputs (u → r → l)" in card.body
+    (plain,) = group_figures(group)
+    assert "outputs and inputs (0 1 2)" in plain.body or "outputs and inputs (0 2 1)" in plain.body
+
+
+def test_ticks_do_not_run_into_each_other():
+    for low in (1e-8, 3e-5, 0.02, 700.0):
+        for factor in (1.5, 3, 8, 60, 1e4, 1e9):
+            values = [low * factor ** (i / 30) for i in range(31)]
+            chart = histogram(values, xlabel="", about="", log=True)
+            labels = re.findall(
+                r'<text class="tick" x="([\d.]+)" y="225" text-anchor="(\w+)">([^<]+)<', chart
+            )
+            assert labels
+            right = 0.0
+            for x, anchor, text in labels:
+                wide = 7.5 * len(text)
+                left = float(x) - (wide if anchor == "end" else wide / 2)
+                assert left >= right, (low, factor, labels)
+                right = left + wide
+                assert right <= 400
 
 
 def test_cycles():
@@ -187,7 +218,7 @@ def test_rotations_of_kernels():
     titles = [figure.title for figure in part.figures]
     assert "Filters" in titles
     (generator,) = [figure for figure in part.figures if figure.title.startswith("Generator")]
-    assert generator.caption.startswith("rotation by 90 degrees: outputs (")
+    assert "<span>rotation by 90 degrees: outputs (" in generator.body
     (table,) = part.tables
     fits = {line[0]: line[1] for line in table.rows}
     assert fits["rotation by 90 degrees"] == fits["rotation by 180 degrees"] == "yes"
@@ -198,7 +229,8 @@ def test_errors_as_bars():
     errors = inspect(planted(groups.shifts(20)), "shifts")[0].errors
     figure = errors_figure(errors)
     widths = [float(w) for w in re.findall(r'class="bar" x="2" y="\d+" width="([\d.]+)"', figure.body)]
-    expected = [max(310 * e / math.sqrt(2), 1) for e in errors.errors[:16]]
+    span = math.log10(math.sqrt(2)) + 8
+    expected = [max(310 * (math.log10(max(e, 1e-8)) + 8) / span, 3) for e in errors.errors[:16]]
     np.testing.assert_allclose(widths, expected, atol=0.1)
     assert "The first 16 of 20 elements" in figure.caption
 

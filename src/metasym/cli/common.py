@@ -33,7 +33,7 @@ def add_recipe(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--recipe", choices=RECIPES, help="default: paper")
     which.add_argument("--budget", choices=("cpu",), help=f"Table 3 for a CPU: the recipe {BUDGET}")
-    group = parser.add_argument_group("fields of the recipe, if they shall differ")
+    group = parser.add_argument_group("fields of the recipe, to override it")
     for field in dataclasses.fields(Recipe):
         flag = f"--{field.name.replace('_', '-')}"
         kind, optional = field_type(field)

@@ -52,7 +52,7 @@ def add(commands: Commands) -> None:
     from metasym.tasks.task_file import Reading
 
     _add_options(learn, Reading, "how the file is read")
-    _add_options(learn, Options, "what is chosen automatically, if it shall differ")
+    _add_options(learn, Options, "chosen automatically unless given")
     learn.set_defaults(command=_learn)
 
 
@@ -140,7 +140,7 @@ def _shape(array: Any) -> str:
 def _summary(found: Learned) -> None:
     from rich.table import Table
 
-    from metasym.experiments.own_tasks.judgement import judgement
+    from metasym.experiments.own_tasks.judgement import given_back, judgement
 
     out, metric = console(), found.msr["metric"]
     better = "lower" if metric == "mse" else "higher"
@@ -151,7 +151,7 @@ def _summary(found: Learned) -> None:
         title_justify="left",
     )
     counts = list(found.msr["by_support"])
-    table.add_column("from so many support examples:")
+    table.add_column("support examples of a new task")
     for count in counts:
         table.add_column(f"{count}{' (chosen)' if int(count) == support else ''}", justify="right")
     rows = {"symmetry learned (MSR)": found.msr, "same network, plain (MAML)": found.maml}
@@ -173,7 +173,7 @@ def _summary(found: Learned) -> None:
         if result is not None and result.get("out_of_time"):
             _line(out, f"{name} ran out of --max-minutes: more time may find more.")
     if found.msr.get("completed"):
-        _line(out, _given_back(found.msr["completed"]))
+        _line(out, given_back(found.msr["completed"]))
     if found.maml is not None:
         read = any(layer.group is not None or layer.partial for layer in found.report)
         _line(out, judgement(found.msr, found.maml, "The symmetry" if read else "The learned U"))
@@ -186,19 +186,6 @@ def _summary(found: Learned) -> None:
     _line(out, f"More: metasym inspect {folder}, metasym report {folder}{baseline}")
     _line(out, "Use it from Python:")
     _line(out, snippet(found.folder, found.choices))
-
-
-def _given_back(given: dict[str, Any]) -> str:
-    """That U had too few directions for the validation tasks, and what giving them back brought."""
-    how = "as plain weights" if given["strength"] == 1 else f"at {given['strength']:g} of the strongest"
-    few, many = (
-        f"from {given[f'before{which}']:.4g} to {given[f'after{which}']:.4g}" for which in ("", "_train")
-    )
-    return (
-        "U lacked directions that the tasks need, pruned or never seen in training; they were given back "
-        f"{how}. The validation error goes {few} (from {given['support']} support examples), "
-        f"{many} (from {given['train_support']})."
-    )
 
 
 def snippet(folder: Path, choices: Choices) -> str:

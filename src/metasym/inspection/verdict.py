@@ -135,7 +135,8 @@ def _ties(pattern: SharingPattern) -> str:
     entries = len(pattern.classes) * len(pattern.classes[0])
     zeros = f", {pattern.zeros} zero" if pattern.zeros else ""
     up_to = " up to sign" if pattern.signed else ""
-    return f"{entries} weights in {pattern.count} classes{up_to}{zeros}"
+    classes = "1 class" if pattern.count == 1 else f"{pattern.count} classes"
+    return f"{entries} weights in {classes}{up_to}{zeros}"
 
 
 def _unclear(pattern: SharingPattern) -> str:

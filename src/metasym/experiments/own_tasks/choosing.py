@@ -222,7 +222,7 @@ def _steps_words(choices: Choices) -> str:
     first = f"{choices.find_steps} to find the filter's size, then " if choices.find_steps else ""
     return (
         f"{first}at most {choices.outer_steps}, until {choices.patience} validations "
-        f"(one in {choices.validate_every} steps) bring nothing"
+        f"(one in {choices.validate_every} steps) in a row are no better"
     )
 
 

@@ -52,6 +52,19 @@ def judgement(learned: Mapping[str, Any], plain: Mapping[str, Any], what: str) -
     )
 
 
+def given_back(given: Mapping[str, Any]) -> str:
+    """That U had too few directions for the validation tasks, and what giving them back brought."""
+    how = "as plain weights" if given["strength"] == 1 else f"at {given['strength']:g} of the strongest"
+    few, many = (
+        f"from {given[f'before{which}']:.4g} to {given[f'after{which}']:.4g}" for which in ("", "_train")
+    )
+    return (
+        "U lacked directions that the tasks need, pruned or never seen in training; they were given back "
+        f"{how}. The validation error goes {few} (from {given['support']} support examples), "
+        f"{many} (from {given['train_support']})."
+    )
+
+
 def _side(result: Mapping[str, Any], ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
     """Which of two scores from the same number of examples is better, as far as can be told."""
     low = result["metric"] == "mse"

@@ -23,6 +23,8 @@ MOST_GENERATORS = 6
 MOST_ELEMENTS = 16
 UNRELATED = 2**0.5
 """The error of an element that has nothing to do with the layer."""
+_SMALLEST_ERROR = 1e-8
+"""Where the bars of errors begin: what numbers of 32 bits cannot tell from 0."""
 _HUES = 61
 _GOLDEN = 0.61803398875
 
@@ -112,40 +114,56 @@ def _lettered(classes: NDArray[np.int64], about: str) -> Markup:
     return drawing(columns * cell, rows * cell, about, parts, css="chart pattern")
 
 
-def group_figures(group: FoundGroup) -> list[Figure]:
-    """The group's generators, each as a permutation of the outputs and of the inputs."""
-    found = []
-    for index, element in enumerate(group.generators[:MOST_GENERATORS]):
-        same = element.outputs == element.inputs and element.output_signs == element.input_signs
-        sides = [("outputs and inputs" if same else "outputs", element.outputs, element.output_signs)]
-        if not same:
-            sides.append(("inputs", element.inputs, element.input_signs))
-        tiles = Markup("").join(
-            Markup("<li>{}<span>{}</span></li>").format(
-                permutation_picture(where, to, signs), "" if same else where
-            )
-            for where, to, signs in sides
+def group_figures(group: FoundGroup, outputs: Sequence[str] = (), inputs: Sequence[str] = ()) -> list[Figure]:
+    """The group's generators in one card, each as a permutation of the outputs and of the inputs.
+
+    ``outputs`` and ``inputs`` are what their numbers are called, where the user has said so.
+    """
+    shown = group.generators[:MOST_GENERATORS]
+    if not shown:
+        return []
+    tiles = Markup("").join(_generator_tile(element, outputs, inputs) for element in shown)
+    many = len(group.generators)
+    caption = "Rearranging inputs and outputs by a generator, again and again, gives the whole group."
+    if many > len(shown):
+        caption += f" The first {len(shown)} of {many} generators."
+    if any(_flips(element) for element in shown):
+        caption += " Dashed: with a change of sign."
+    return [
+        Figure(
+            "Generator of the group" if many == 1 else f"Generators of the group, {many}",
+            Markup('<ul class="tiles generators">{}</ul>').format(tiles),
+            caption,
+            css="wide" if len(shown) > 1 else "",
         )
-        cycles = "; ".join(f"{where} {cycle_notation(to, signs)}" for where, to, signs in sides)
-        what = f"{element.transform}: " if element.transform else ""
-        flips = " Dashed: with a change of sign." if _flips(element) else ""
-        count = f" {index + 1} of {len(group.generators)}" if len(group.generators) > 1 else " of the group"
-        found.append(
-            Figure(
-                f"Generator{count}",
-                Markup('<ul class="tiles generators">{}</ul>').format(tiles),
-                f"{what}{cycles}.{flips}",
-            )
-        )
-    return found
+    ]
+
+
+def _generator_tile(element: GroupElement, outputs: Sequence[str], inputs: Sequence[str]) -> Markup:
+    same = element.outputs == element.inputs and element.output_signs == element.input_signs
+    alike = same and (tuple(outputs) == tuple(inputs) or not (outputs or inputs))
+    sides = [("outputs and inputs" if alike else "outputs", element.outputs, element.output_signs, outputs)]
+    if not alike:
+        sides.append(("inputs", element.inputs, element.input_signs, inputs))
+    pictures = sides[:1] if same else sides
+    drawn = Markup("").join(permutation_picture(where, to, signs) for where, to, signs, _ in pictures)
+    what = f"{element.transform}: " if element.transform else ""
+    words = "; ".join(
+        f"{where} {cycle_notation(to, signs, names=names)}" for where, to, signs, names in sides
+    )
+    return Markup("<li>{}<span>{}{}</span></li>").format(drawn, what, words)
 
 
 def _flips(element: GroupElement) -> bool:
     return min((*element.output_signs, *element.input_signs), default=1) < 0
 
 
-def cycle_notation(to: Sequence[int], signs: Sequence[int], most: int = 180) -> str:
-    """``(0 1 2)(3 5)``, as far as it is readable; signs as a minus before what is flipped."""
+def cycle_notation(
+    to: Sequence[int], signs: Sequence[int], most: int = 180, names: Sequence[str] = ()
+) -> str:
+    """``(0 1 2)(3 5)``, as far as it is readable; a minus before what is flipped, names where there are any."""
+    called = names if len(names) == len(to) else [str(i) for i in range(len(to))]
+    between = " → " if names else " "
     seen: set[int] = set()
     cycles = []
     for start in range(len(to)):
@@ -154,10 +172,10 @@ def cycle_notation(to: Sequence[int], signs: Sequence[int], most: int = 180) -> 
         cycle, at = [], start
         while at not in seen:
             seen.add(at)
-            cycle.append(f"{MINUS if signs[at] < 0 else ''}{at}")
+            cycle.append(f"{MINUS if signs[at] < 0 else ''}{called[at]}")
             at = to[at]
         if len(cycle) > 1 or signs[start] < 0:
-            cycles.append(f"({' '.join(cycle)})")
+            cycles.append(f"({between.join(cycle)})")
     text = "".join(cycles)
     if not text:
         return "stay as they are"
@@ -222,16 +240,20 @@ def errors_figure(errors: GroupErrors) -> Figure:
     values = [math.nan if error is None else error for error in errors.errors]
     shown = list(zip(errors.elements, values, strict=True))[:MOST_ELEMENTS]
     line, width = 36, 400
+    low, high = math.log10(_SMALLEST_ERROR), math.log10(UNRELATED)
     parts = []
     for index, (name, error) in enumerate(shown):
         y = index * line
-        long = (width - 90) * (min(error / UNRELATED, 1.0) if math.isfinite(error) else 1.0)
+        place = (
+            (math.log10(max(error, _SMALLEST_ERROR)) - low) / (high - low) if math.isfinite(error) else 1.0
+        )
+        long = max((width - 90) * min(place, 1.0), 3.0)
         label = name if len(name) <= 50 else f"{name[:49]}…"
         parts.append(
             f'<text class="tick" x="2" y="{y + 12}">{escape(label)}</text>'
             f'<path class="grid" d="M2 {y + 22}H{width - 88}"/>'
-            f'<rect class="bar" x="2" y="{y + 17}" width="{max(long, 1):.1f}" height="10"/>'
-            f'<text class="tick" x="{max(long, 1) + 8:.1f}" y="{y + 27}">{number(error)}</text>'
+            f'<rect class="bar" x="2" y="{y + 17}" width="{long:.1f}" height="10"/>'
+            f'<text class="tick" x="{long + 8:.1f}" y="{y + 27}">{number(error)}</text>'
         )
     largest = number(max(values))
     about = f"Equivariance error for {plural(len(shown), 'element')} of {errors.group}; largest {largest}."
@@ -243,5 +265,6 @@ def errors_figure(errors: GroupErrors) -> Figure:
     return Figure(
         f"Equivariance error, {errors.group}",
         drawing(width, line * len(shown) + 4, about, parts),
-        f"0 is exact, 1.4 (the whole width) unrelated.{angles} {errors.note}".strip(),
+        f"Logarithmic, from {_SMALLEST_ERROR:g} (as good as exact) to 1.4 (unrelated)."
+        f"{angles} {errors.note}".rstrip(),
     )

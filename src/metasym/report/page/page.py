@@ -12,19 +12,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import metasym
+from metasym.inspection import LayerReport
+from metasym.report.page.headline import GLOSSARY, headline
 from metasym.report.page.learned_layers import learned
 from metasym.report.page.read import Run, Runs, broken_seals, find_runs
 from metasym.report.page.scores import (
+    Methods,
     Row,
-    by_support,
     description,
     intervals_figure,
+    methods,
     pooled,
     row,
     score_text,
     tasks_figure,
 )
-from metasym.report.page.symmetry import LayerPart, inspected, layer_part, short
+from metasym.report.page.symmetry import LayerPart, Names, inspected, layer_part, short
 from metasym.report.page.text import breakable, number, plural
 from metasym.report.page.training import (
     Figure,
@@ -70,7 +73,11 @@ class RunPart:
     headline: str
     about: str
     scores: list[tuple[str, str]]
-    by_support: list[tuple[str, str]]
+    lead: list[str]
+    """What was found, how sure it is and what it buys: sentences of one paragraph."""
+    methods: Methods | None
+    lower: bool
+    """Whether lower scores are better."""
     score_figure: Figure | None
     training: list[Figure]
     step_sizes: list[tuple[str, str]]
@@ -108,14 +115,14 @@ def render(folder: Path, *, detail: int = DETAIL) -> Page:
 def _render(found: Runs, detail: int, note: Note, place: str | None) -> Page:
     faults, parts, rows = list(found.faults), [], []
     faults += [fault for run in found.runs for fault in broken_seals(run.folder)]
-    alone = len(found.runs) + len(found.faults) == 1
+    alone = found.alone
     for index, run in enumerate(found.runs):
         anchor = f"run-{index + 1}" if index < detail else None
         if anchor is not None:
             if not alone:
                 note(f"drawing {index + 1} of {min(detail, len(found.runs))}: {run.name}")
             try:
-                parts.append(run_part(run, anchor, named=place is None))
+                parts.append(run_part(run, anchor, named=place is None, baseline=found.baseline(run)))
             except MetasymError as error:
                 if alone:
                     raise
@@ -124,7 +131,8 @@ def _render(found: Runs, detail: int, note: Note, place: str | None) -> Page:
         rows.append(row(run, anchor, _found(run, parts[-1] if anchor else None)))
     script = files("metasym.report.page").joinpath("page.js").read_text(encoding="utf-8")
     style = files("metasym.report.page").joinpath("page.css").read_text(encoding="utf-8")
-    overview = [f for f in (intervals_figure(found.runs), compared_curves(found.runs)) if f is not None]
+    scores = intervals_figure(found.runs)
+    overview = [*([] if scores is None else [scores]), *compared_curves(found.runs)]
     html = _template().render(
         title=place or (found.runs[0].title if alone else found.folder.resolve().name),
         alone=alone,
@@ -133,6 +141,7 @@ def _render(found: Runs, detail: int, note: Note, place: str | None) -> Page:
         show=_columns(rows),
         pooled=[] if alone else pooled(found.runs),
         overview=[] if alone else overview,
+        glossary=GLOSSARY,
         parts=parts,
         faults=faults,
         counted=plural(len(found.runs), "run"),
@@ -172,9 +181,9 @@ def _found(run: Run, part: RunPart | None) -> str:
     return "; ".join(words[:3]) + ("; …" if len(words) > 3 else "") or "-"
 
 
-def run_part(run: Run, anchor: str, *, named: bool = True) -> RunPart:
-    """All that the page shows of one run; ``named``: its folder too."""
-    layers, note = _learned(run)
+def run_part(run: Run, anchor: str, *, named: bool = True, baseline: Run | None = None) -> RunPart:
+    """All that the page shows of one run, beside its baseline where it has one; ``named``: its folder too."""
+    layers, reports, note = _learned(run)
     result = run.result
     return RunPart(
         anchor=anchor,
@@ -185,7 +194,9 @@ def run_part(run: Run, anchor: str, *, named: bool = True) -> RunPart:
         headline="" if result is None else f"{result['metric']} {score_text(result)}",
         about="" if result is None else str(description(result)),
         scores=[] if result is None else _scores(run, result),
-        by_support=[] if result is None else by_support(result),
+        lead=headline(run, baseline, reports),
+        lower=result is not None and result["metric"] != "accuracy",
+        methods=None if result is None else methods(result, None if baseline is None else baseline.result),
         score_figure=None if result is None else tasks_figure(result),
         training=training_figures(run),
         step_sizes=_step_sizes(result),
@@ -206,18 +217,30 @@ def _findings(run: Run) -> list[tuple[str, str]]:
     return [(str(one.get("severity", "note")), f"{one.get('sentence', '')}.") for one in found]
 
 
-def _learned(run: Run) -> tuple[list[LayerPart], str]:
+def _learned(run: Run) -> tuple[list[LayerPart], list[LayerReport], str]:
     if not run.has_checkpoint:
-        return [], "There is no checkpoint here, so that what was learned cannot be shown."
+        return [], [], "There is no checkpoint here, so that what was learned cannot be shown."
     found = learned(run)
     if not found.layers:
-        return [], "The checkpoint holds no weight of two or more dimensions."
+        return [], [], "The checkpoint holds no weight of two or more dimensions."
     # Layers with a symmetry first: they are what the page is about.
     ordered = sorted(found.layers, key=lambda layer: layer.symmetry is None and layer.columns is None)
     reports = inspected(found.layers, found.model, run.report)
-    shown = [layer_part(layer, reports.get(layer.name)) for layer in ordered[:_MOST_LAYERS]]
+    names = _names(run)
+    shown = [layer_part(layer, reports.get(layer.name), names) for layer in ordered[:_MOST_LAYERS]]
+    told = [reports[layer.name] for layer in ordered if layer.name in reports]
     rest = len(ordered) - len(shown)
-    return shown, f"{plural(rest, 'more layer')} not shown." if rest else ""
+    return shown, told, f"{plural(rest, 'more layer')} not shown." if rest else ""
+
+
+def _names(run: Run) -> Names:
+    data = run.config.get("data")
+    found = data if isinstance(data, dict) else {}
+    inputs, outputs = (
+        tuple(map(str, value)) if isinstance(value := found.get(key), list) else ()
+        for key in ("input_names", "output_names")
+    )
+    return Names(inputs, outputs)
 
 
 def _scores(run: Run, result: dict[str, Any]) -> list[tuple[str, str]]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from metasym.experiments.finished_runs import check_config, read_config
+from metasym.experiments.own_tasks.learn import BASELINE
 from metasym.experiments.paper.experiment_run import FIND
 from metasym.experiments.result_files import CONFIG, RESULT, read_result
 from metasym.inspection import SymmetryReport
@@ -63,6 +64,14 @@ class Run:
             (self.result or {}).get("experiment") or self.config.get("name") or self.config.get("experiment")
         )
         return found if isinstance(found, str) and found else self.name
+
+    @property
+    def problem(self) -> str:
+        """What was learned, whatever the method: the tasks' file, or the experiment without its method."""
+        data = self.config.get("data")
+        if isinstance(data, dict) and isinstance(data.get("path"), str):
+            return str(data["path"])
+        return self.title.rpartition("/")[0] or self.title
 
     @property
     def method(self) -> str:
@@ -121,6 +130,18 @@ class Runs:
     folder: Path
     runs: list[Run]
     faults: list[str]
+
+    def baseline(self, run: Run) -> Run | None:
+        """The plain network that ``metasym learn`` trained beside the run, where it is there."""
+        return next((other for other in self.runs if other.folder == run.folder / BASELINE), None)
+
+    @property
+    def alone(self) -> bool:
+        """Whether the page is about one run, its baseline not counted."""
+        if self.faults:
+            return not self.runs
+        others = [run for run in self.runs if run.folder != self.folder / BASELINE]
+        return len(others) == 1 and (len(self.runs) == 1 or others[0].folder == self.folder)
 
 
 def find_runs(folder: Path) -> Runs:

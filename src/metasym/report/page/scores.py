@@ -130,16 +130,42 @@ def _poolable(result: dict[str, Any]) -> bool:
     return bool(result["per_task"]) and None not in result["inner_lrs"].values()
 
 
-def by_support(result: dict[str, Any]) -> list[tuple[str, str]]:
-    """Scores from other numbers of support examples, where the result has them."""
+@dataclass(frozen=True)
+class Methods:
+    """Scores by the number of support examples, the methods side by side."""
+
+    names: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+    """The number of support examples, and a score for each method."""
+
+
+def methods(result: dict[str, Any], baseline: dict[str, Any] | None) -> Methods | None:
+    """The table of a run that was scored from several numbers of support examples; None for any other."""
+    columns = [result, *([] if baseline is None else [baseline])]
+    found = [_by_support(column) for column in columns]
+    if not found[0]:
+        return None
+    names = ["symmetry learned (MSR)", "same network, plain (MAML)"]
+    if baseline is None:
+        names = ["score"]
+    rows = [
+        (
+            f"{count}, as chosen" if str(result.get("support")) == count else count,
+            *(column.get(count, "-") for column in found),
+        )
+        for count in found[0]
+    ]
+    return Methods(tuple(names[: len(columns)]), rows)
+
+
+def _by_support(result: dict[str, Any]) -> dict[str, str]:
     found = result.get("by_support")
-    rows = []
+    cells = {}
     for count, cell in (found if isinstance(found, dict) else {}).items():
         if isinstance(cell, dict):
             mean, half = (math.nan if cell.get(key) is None else float(cell[key]) for key in ("mean", "ci95"))
-            shown = score_text({"metric": result["metric"], "mean": mean, "ci95": half})
-            rows.append((f"{count}, as chosen" if str(result.get("support")) == count else str(count), shown))
-    return rows
+            cells[str(count)] = score_text({"metric": result["metric"], "mean": mean, "ci95": half})
+    return cells
 
 
 def tasks_figure(result: dict[str, Any]) -> Figure | None:

@@ -176,12 +176,13 @@ def _frame(xs: Scale, ys: Scale, xlabel: str, ylabel: str, whole: bool = False) 
         )
     free = 0.0
     for value in xs.ticks():
-        x, half = xs(value), 3.6 * len(tick(value))
-        if x - half < free:
-            continue  # its label would run into the one before
-        free = x + half + 6
+        x, half = xs(value), 4.0 * len(tick(value))
+        anchor = "end" if x + half > WIDTH - 2 else "middle"
         parts.append(f'<path class="axis" d="M{_short(x)} {HEIGHT - _BOTTOM}v4"/>')
-        anchor = "end" if x > WIDTH - 24 else "middle"
+        left = min(x, WIDTH - 2) - 2 * half if anchor == "end" else x - half
+        if left < free:
+            continue  # its label would run into the one before
+        free = left + 2 * half + 8
         parts.append(
             f'<text class="tick" x="{_short(min(x, WIDTH - 2))}" y="{HEIGHT - _BOTTOM + 17}" '
             f'text-anchor="{anchor}">{tick(value)}</text>'

@@ -38,6 +38,17 @@ _LARGEST_SVD = 2**23
 
 
 @dataclass(frozen=True)
+class Names:
+    """What the numbers of the tasks' x and y are called, where the user has said so."""
+
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+
+
+NO_NAMES = Names()
+
+
+@dataclass(frozen=True)
 class DataTable:
     """A table of text."""
 
@@ -65,7 +76,7 @@ class LayerPart:
     """What could not be shown, and why."""
 
 
-def layer_part(layer: Layer, report: LayerReport | None = None) -> LayerPart:
+def layer_part(layer: Layer, report: LayerReport | None = None, names: Names = NO_NAMES) -> LayerPart:
     """The facts and figures of one layer; ``report`` is what an inspection says of it."""
     part = LayerPart(layer_name(layer.name))
     symmetry = layer.symmetry
@@ -85,7 +96,7 @@ def layer_part(layer: Layer, report: LayerReport | None = None) -> LayerPart:
         _tell(report, part)
     _draw_weight(layer, part)
     if report is not None:
-        _draw_found(report, part)
+        _draw_found(report, part, names)
     _draw_symmetry(layer, report, part)
     return part
 
@@ -146,7 +157,7 @@ def short(report: LayerReport) -> str:
     return " and ".join(shift.description for shift in report.partial) or "none found"
 
 
-def _draw_found(report: LayerReport, part: LayerPart) -> None:
+def _draw_found(report: LayerReport, part: LayerPart, names: Names) -> None:
     """The sharing pattern, the generators, the transforms of kernels, the errors."""
     pattern = report.pattern
     if pattern is not None and pattern.tied + pattern.zeros and (pattern.clear or not report.spatial):
@@ -156,7 +167,11 @@ def _draw_found(report: LayerReport, part: LayerPart) -> None:
         else:
             part.figures.append(figure)
     if report.group is not None:
-        part.figures += group_figures(report.group)
+        rows, columns = report.weight_shape[:2]
+        fitting = names.outputs if len(names.outputs) == rows else ()
+        part.figures += group_figures(
+            report.group, fitting, names.inputs if len(names.inputs) == columns else ()
+        )
     if report.errors is not None and report.errors.errors:
         part.figures.append(errors_figure(report.errors))
     if report.spatial:

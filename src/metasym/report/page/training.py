@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 
 import numpy as np
 from markupsafe import Markup
@@ -16,6 +17,7 @@ from metasym.symmetry.parametrized import short_name
 
 POINTS = 160
 """Points of a drawn line; longer columns are cut into this many pieces."""
+_MOST_PROBLEMS = 6
 _LOSSES = {
     "outer_loss": "query, after adaptation (outer loss)",
     "inner_loss_after": "support, after adaptation",
@@ -89,12 +91,27 @@ def training_remark(run: Run) -> str:
     return "No step sizes over time: this method adapts without any, or solves the inner problem exactly."
 
 
-def compared_curves(runs: Sequence[Run]) -> Figure | None:
-    """The outer losses of several runs in one chart, the first COLOURS of them."""
-    with_steps = [run for run in runs if run.records.steps]
-    if len(with_steps) < 2:
-        return None
-    shown = with_steps[:COLOURS]
+def compared_curves(runs: Sequence[Run]) -> list[Figure]:
+    """The outer losses of runs on the same problem, a chart for each: losses of different ones say nothing."""
+    problems: dict[str, list[Run]] = {}
+    for run in runs:
+        if run.records.steps:
+            problems.setdefault(run.problem, []).append(run)
+    several = {name: there for name, there in problems.items() if len(there) > 1}
+    found = [
+        _curves(_last_words(name) if len(problems) > 1 else "", there) for name, there in several.items()
+    ]
+    return [figure for figure in found[:_MOST_PROBLEMS] if figure is not None]
+
+
+def _last_words(problem: str) -> str:
+    """A file by its name, an experiment as it is called."""
+    path = PurePath(problem)
+    return path.name if path.suffix else problem
+
+
+def _curves(problem: str, runs: Sequence[Run]) -> Figure | None:
+    shown = runs[:COLOURS]
     series = [
         _middle(thinned(run.name, run.records.steps, run.records.columns["outer_loss"])) for run in shown
     ]
@@ -107,9 +124,9 @@ def compared_curves(runs: Sequence[Run]) -> Figure | None:
     )
     if chart is None:
         return None
-    rest = f"; the first {len(shown)} of {len(with_steps)} runs" if len(with_steps) > len(shown) else ""
+    rest = f"; the first {len(shown)} of {len(runs)} runs" if len(runs) > len(shown) else ""
     return Figure(
-        "Learning curves",
+        f"Learning curves{f', {problem}' if problem else ''}",
         chart,
         f"Query loss after adaptation on training tasks, logarithmic{rest}.",
         legend([s.label for s in series]),

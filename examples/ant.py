@@ -1,0 +1,115 @@
+"""Which legs of a robot are interchangeable?
+
+MuJoCo's four-legged Ant answers torques at its eight joints with accelerations. From nothing but such measurements of
+robots that differ in weight and posture, metasym finds out how its legs may be exchanged.
+
+Extras: simulators
+"""
+
+# %%
+# ## Measurements
+#
+# A task is one variant of the robot: another mass of torso, upper and lower legs, other motors, other knees. All four
+# legs of a robot are built alike, but nobody tells that to metasym. For each robot there are 20 random torques and
+# the accelerations that MuJoCo's equations of motion answer them with, at rest and without gravity.
+import os
+
+import gymnasium
+import matplotlib.pyplot as plt
+import mujoco
+import numpy as np
+
+import metasym as ms
+from metasym.cli import main
+
+quick = "QUICK" in os.environ
+joints = [f"{part} {leg}" for leg in (1, 2, 3, 4) for part in ("hip", "ankle")]
+robot = gymnasium.make("Ant-v5").unwrapped
+model, data = robot.model, mujoco.MjData(robot.model)
+mass, inertia = model.body_mass.copy(), model.body_inertia.copy()
+torso, upper, lower = [1], [2, 3, 5, 6, 8, 9, 11, 12], [4, 7, 10, 13]
+knees_bend = np.array([1, -1, -1, 1])  # the axes of legs 2 and 3 point the other way
+
+
+def response(draw):
+    """Torques to accelerations of one robot, 8 x 8: what MuJoCo answers to each joint's unit torque."""
+    for bodies in (torso, upper, lower):
+        heavier = 10 * draw.uniform(0.3, 3)
+        model.body_mass[bodies] = mass[bodies] * heavier
+        model.body_inertia[bodies] = inertia[bodies] * heavier
+    model.dof_armature[6::2], model.dof_armature[7::2] = draw.uniform(0.05, 1, 2)
+    mujoco.mj_resetData(model, data)
+    data.qpos[8::2] = np.deg2rad(draw.uniform(30, 70)) * knees_bend
+    mujoco.mj_forward(model, data)
+    answers, torques = np.zeros((8, model.nv)), np.eye(8, model.nv, k=6)
+    mujoco.mj_solveM(model, data, answers, torques)
+    return answers[:, 6:].T
+
+
+draw = np.random.default_rng(0)
+maps = np.stack([response(draw) for _ in range(40 if quick else 200)])
+x = draw.standard_normal((len(maps), 20, 8))
+y = np.einsum("tij,tej->tei", maps, x)
+print(
+    f"{len(maps)} robots, {x.shape[1]} measurements each, of {x.shape[2]} torques and {y.shape[2]} accelerations"
+)
+
+# %%
+# ## Learning
+#
+# The arrays and the names of their columns go into a file, and the command line does the rest.
+np.savez(
+    "ant.npz",
+    x=x,
+    y=y,
+    input_names=[f"torque {joint}" for joint in joints],
+    output_names=[f"acceleration {joint}" for joint in joints],
+)
+few = ["--find-steps", "20", "--outer-steps", "20"] if quick else []
+main(["learn", "ant.npz", "--out", "ant", "--progress", "silent", *few])
+
+# %%
+# ## The robot with its symmetries
+#
+# Each generator of the group that was found, drawn on the robot as seen from above: an arrow leads from a leg to the
+# leg that takes its place. A minus says that a joint turns the other way afterwards. Together they make all the ways
+# in which the legs may be exchanged: quarter turns and reflections, as a square has them.
+run = ms.load_learned("ant")
+group = ms.inspect(run.model)[0].group
+mujoco.mj_resetData(model, data)
+mujoco.mj_forward(model, data)
+feet = [
+    data.geom_xpos[model.geom(f"{leg}_ankle_geom").id][:2] for leg in ("left", "right", "third", "fourth")
+]
+
+
+def draw_robot(axes, element, title):
+    """The robot from above, with an arrow from each leg to where it goes."""
+    for leg, foot in enumerate(feet):
+        axes.plot([0, foot[0]], [0, foot[1]], color="0.75", linewidth=9, solid_capstyle="round", zorder=1)
+        axes.annotate(f"leg {leg + 1}", 1.35 * foot, ha="center", va="center")
+        to = element.inputs[2 * leg] // 2
+        minus = "−" if element.input_signs[2 * leg] < 0 else ""
+        if to != leg:
+            style = {"arrowstyle": "-|>", "connectionstyle": "arc3,rad=0.25", "color": "C1", "linewidth": 2}
+            axes.annotate("", feet[to] * 1.02, foot * 1.02, arrowprops=style, zorder=3)
+        axes.text(*(0.62 * foot), minus, color="C3", fontsize=16, ha="center", va="center", zorder=4)
+    axes.add_patch(plt.Circle((0, 0), 0.25, color="0.55", zorder=2))
+    axes.set(xlim=(-1.7, 1.7), ylim=(-1.7, 1.7), aspect="equal", title=title)
+    axes.axis("off")
+
+
+if group is None:
+    print("no group was named")
+else:
+    shown = group.generators[:4]
+    figure, axes = plt.subplots(
+        1,
+        len(shown),
+        figsize=(3.4 * len(shown), 3.6),
+        squeeze=False,
+        label="The robot and the moves of its legs",
+    )
+    for number, (place, element) in enumerate(zip(axes[0], shown, strict=True), start=1):
+        draw_robot(place, element, f"generator {number}")
+    print(f"{group.name}, of order {group.order}; {len(group.generators)} generators")

@@ -1,0 +1,81 @@
+"""A ring of satellites
+
+Six satellites circle a planet. Which of them are alike is read off simulations by rebound, a package for the motion
+of stars and planets that knows nothing of metasym.
+
+Extras: simulators
+"""
+
+# %%
+# ## Simulations
+#
+# A task is one system: the planet's mass, the satellites' mass and a time. The input is a small push of every
+# satellite out of the plane, the output its height after that time. Pushes are small, so that the answer is linear:
+# pushing one satellite at a time gives the whole map.
+import os
+
+import matplotlib.pyplot as plt
+import numpy as np
+import rebound
+import torch
+
+import metasym as ms
+from metasym.cli import main
+
+quick = "QUICK" in os.environ
+ring = 6
+angles = 2 * np.pi * np.arange(ring) / ring
+push = 1e-4
+
+
+def heights(planet, satellite, time, pushed):
+    """Where the satellites are above the plane, after ``pushed`` has been pushed."""
+    system = rebound.Simulation()
+    system.integrator, system.dt = "leapfrog", 0.002
+    system.add(m=planet)
+    chords = 2 * np.sin(np.pi * np.arange(1, ring) / ring)  # distances to the others
+    speed = np.sqrt(planet + satellite * np.sum(0.5 / chords))  # keeps the ring turning as it is
+    for number, angle in enumerate(angles):
+        c, s = np.cos(angle), np.sin(angle)
+        system.add(m=satellite, x=c, y=s, vx=-speed * s, vy=speed * c, vz=push * (number == pushed))
+    system.integrate(time)
+    return [particle.z / push for particle in system.particles[1:]]
+
+
+draw = np.random.default_rng(1)
+maps = []
+for _ in range(20 if quick else 120):
+    system = draw.uniform(0.5, 2), draw.uniform(0.1, 1), draw.uniform(0.5, 2.5)
+    maps.append(np.stack([heights(*system, pushed) for pushed in range(ring)], axis=1))
+x = draw.standard_normal((len(maps), 12, ring))
+y = np.einsum("tij,tej->tei", np.stack(maps), x)
+print(np.array_str(maps[0], precision=3, suppress_small=True))
+
+# %%
+# ## Learning
+names = [f"satellite {i + 1}" for i in range(ring)]
+np.savez("ring.npz", x=x, y=y, input_names=names, output_names=names)
+few = ["--find-steps", "20", "--outer-steps", "20"] if quick else []
+main(["learn", "ring.npz", "--out", "ring", "--progress", "silent", *few])
+
+# %%
+# ## One new system from one measurement
+#
+# The learned symmetry leaves four numbers for a system to have: how a satellite answers its own push, its
+# neighbour's, the next one's and that of the one opposite. One measurement of six heights is enough for them.
+run = ms.load_learned("ring")
+new = np.stack([heights(1.3, 0.4, 1.2, pushed) for pushed in range(ring)], axis=1)
+pushes = draw.standard_normal((9, ring)).astype(np.float32)
+answers = pushes @ new.T.astype(np.float32)
+network = run.adapt(pushes[:1], answers[:1])
+with torch.no_grad():
+    predicted = network(torch.from_numpy(pushes[1:])).numpy()
+figure, axes = plt.subplots(
+    figsize=(4.2, 4), label="Predicted heights beside simulated ones, from one measurement"
+)
+axes.plot(answers[1:].ravel(), predicted.ravel(), "o", markersize=4)
+axes.axline((0, 0), slope=1, color="0.6", linewidth=1, zorder=0)
+axes.set(xlabel="height, simulated", ylabel="height, predicted", title="a new system, one measurement")
+figure.tight_layout()
+error = np.sqrt(np.mean((predicted - answers[1:]) ** 2) / np.mean(answers[1:] ** 2))
+print(f"relative error {error:.1%} on 8 other pushes")

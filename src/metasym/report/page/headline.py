@@ -1,0 +1,135 @@
+"""What a reader who has not read the paper wants to know first: what was found, how sure it is, what it buys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from metasym.experiments.own_tasks.judgement import given_back, judgement
+from metasym.inspection.reports import FoundGroup, LayerReport
+from metasym.report.page.read import Run
+from metasym.report.page.scores import score_text
+from metasym.report.page.text import layer_name, number, plural
+
+GLOSSARY = (
+    (
+        "symmetry",
+        "A way to rearrange inputs and outputs together after which every task still computes the same: turning a "
+        "ring of sensors turns the answer.",
+    ),
+    (
+        "group",
+        "All such rearrangements together. Z_n turns a ring of n, D_n turns and reflects it, S_n permutes n things "
+        "at will; the order is their number.",
+    ),
+    ("transitive", "Every input can be moved to every place by the group: none is special."),
+    (
+        "tied weights, classes",
+        "Weights that are the same number in every task. A class is a set of weights tied with each other.",
+    ),
+    (
+        "U and v",
+        "A layer's weights are written vec(W) = U v: U is shared by all tasks and says which weights are tied, the "
+        "filter v is a task's own.",
+    ),
+    (
+        "margin, residual",
+        "How clear the classes are: the smallest distance between two classes over the largest inside one; and the "
+        "part of U that they do not explain.",
+    ),
+    (
+        "support examples, adapting",
+        "The few examples of a new task that the network is given, and what it does with them before it predicts.",
+    ),
+    (
+        "MSR and MAML",
+        "Two ways to learn from many tasks: with U learned (MSR), and the same network without it (MAML), to "
+        "compare with.",
+    ),
+)
+"""Words that the page uses, for readers who meet them for the first time."""
+
+_MARGIN_OF_DOUBT = 10.0
+
+
+def headline(run: Run, baseline: Run | None, reports: Sequence[LayerReport]) -> list[str]:
+    """One paragraph in sentences: found, how sure, what it buys. Empty for a run without a result."""
+    if run.result is None:
+        return []
+    return [*_found(reports), *_bought(run, baseline, reports)]
+
+
+def _found(reports: Sequence[LayerReport]) -> Iterator[str]:
+    named = [report for report in reports if report.group is not None]
+    for report in named[:2]:
+        assert report.group is not None
+        where = "" if len(reports) == 1 else f" (in {layer_name(report.name)})"
+        nearly = "nearly share" if report.group.approximate else "share"
+        yield f"The tasks {nearly} a symmetry{where}: {group_words(report.group)}."
+        yield _sure(report)
+    if len(named) > 2:
+        yield f"{plural(len(named) - 2, 'more layer')} with a symmetry below."
+    for report in reports:
+        if report.group is None and report.partial and not named:
+            shifts = " and ".join(shift.description for shift in report.partial)
+            yield f"The tasks share a translation, up to borders: {shifts}."
+            return
+    if reports and not named:
+        yield "No symmetry was found that the tasks share: each has weights of its own, or the evidence is weak."
+
+
+def group_words(group: FoundGroup) -> str:
+    """A group in everyday words, as far as its action allows them: the name alone says nothing to most readers."""
+    inputs = len(group.generators[0].inputs) if group.generators else 0
+    name = group.name
+    one_ring = group.transitive and inputs > 2
+    if one_ring and name == f"Z_{inputs}" and group.order == inputs:
+        return f"the {inputs} inputs behave like a ring that may be turned ({name})"
+    if one_ring and name == f"D_{inputs}" and group.order == 2 * inputs:
+        return f"the {inputs} inputs behave like a ring that may be turned and reflected ({name})"
+    if one_ring and name == f"S_{inputs}":
+        return f"the {inputs} inputs may be permuted at will ({name})"
+    ways = f"{group.order:,} ways to rearrange inputs and outputs together"
+    return f"{ways}, the group {name}" if not name.startswith("a group") else ways
+
+
+def _sure(report: LayerReport) -> str:
+    pattern, group = report.pattern, report.group
+    assert group is not None
+    if group.approximate:
+        return (
+            f"This holds approximately only (error {number(group.error)}, where 0 is exact and 1.4 unrelated): the "
+            "tasks nearly have it, were too few, or training was too short."
+        )
+    if pattern is None or report.spatial:
+        return f"It fits with an error of {number(group.error)}, where 0 is exact and 1.4 unrelated."
+    entries = len(pattern.classes) * len(pattern.classes[0])
+    clear = "clearly" if pattern.margin >= _MARGIN_OF_DOUBT else "just"
+    return (
+        f"The {entries:,} weights fall {clear} into {plural(pattern.count, 'class', 'classes')} of equal ones, "
+        f"{number(pattern.margin)} times as far apart as they are wide."
+    )
+
+
+def _bought(run: Run, baseline: Run | None, reports: Sequence[LayerReport]) -> Iterator[str]:
+    result = run.result
+    assert result is not None
+    words = "mean squared error" if result["metric"] == "mse" else result["metric"]
+    support = result.get("support")
+    of = (
+        f"{plural(support, 'example')} of a new task"
+        if isinstance(support, int)
+        else "the examples of a new task"
+    )
+    beside = ""
+    if baseline is not None and baseline.result is not None:
+        beside = f"; the same network without U has {score_text(baseline.result)}"
+    yield f"From {of} the network's {words} is {score_text(result)}{beside}."
+    if isinstance(result.get("completed"), dict):
+        yield given_back(result["completed"])
+    if baseline is not None and baseline.result is not None and _comparable(result, baseline.result):
+        read = any(report.group is not None or report.partial for report in reports)
+        yield judgement(result, baseline.result, "The symmetry" if read else "The learned U")
+
+
+def _comparable(*results: dict[str, object]) -> bool:
+    return all(isinstance(result.get("by_support"), dict) for result in results)
