@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from types import ModuleType
 
 import metasym
 
-MODULES = ("inspection", "learners")
+MODULES = ("inspection", "learners", "structured")
 """Rooms whose own ``__all__`` is public though ``metasym`` does not list them."""
 
 
 def public_names() -> set[str]:
     """``metasym.train``, ``metasym.groups.cyclic`` and so on; of a name with two addresses the shorter one."""
     short = {name for name in metasym.__all__ if not isinstance(getattr(metasym, name), ModuleType)}
-    found = {f"metasym.{name}" for name in short}
+    # A function that is called as the room it comes from is found inside that room.
+    found = {
+        f"metasym.{name}.{name}" if f"metasym.{name}" in sys.modules else f"metasym.{name}" for name in short
+    }
     rooms = {name for name in metasym.__all__ if isinstance(getattr(metasym, name), ModuleType)}
     for room in (*sorted(rooms), *MODULES):
         module = importlib.import_module(f"metasym.{room}")

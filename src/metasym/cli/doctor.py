@@ -22,7 +22,6 @@ _PACKAGES = (
     "numpy",
     "scipy",
     "safetensors",
-    "kornia",
     "pillow",
     "matplotlib",
     "pynauty",
@@ -32,6 +31,7 @@ _PACKAGES = (
 _EXTRAS = {
     "tables": (("pyarrow",), "metasym learn reads no .parquet files"),
     "tensorboard": (("tensorboard",), "tensorboard=True of ms.train is refused"),
+    "kornia": (("kornia",), "metasym.tasks.kornia_transform is refused"),
     "simulators": (("gymnasium", "mujoco"), "the studies and examples with robots do not run"),
 }
 """For each extra: the modules that it brings, and what cannot be done without them."""
