@@ -11,8 +11,13 @@ from pathlib import Path
 import pytest
 from website.gallery import EXAMPLES, PAGES, Example, read
 
+from tests.tasks.images.builders import SHARED
+
 NEEDS = {"simulators": ("gymnasium", "mujoco"), "onnx": ("onnx", "onnxruntime", "onnxscript")}
 """What an example's extras bring; where it is not installed the example is skipped, and the reason names it."""
+
+WITH_OMNIGLOT = {"few_shot_images"}
+"""Examples on images, which are not in the repository."""
 
 SCRIPTS = sorted(EXAMPLES.glob("*.py"))
 
@@ -23,7 +28,12 @@ def test_an_example_runs(script: Path, tmp_path: Path) -> None:
         for module in NEEDS[extra]:
             if importlib.util.find_spec(module) is None:
                 pytest.skip(f"{script.stem} needs the extra {extra}: {module} is not installed")
-    environment = {**os.environ, "QUICK": "1", "MPLBACKEND": "Agg", "OMP_NUM_THREADS": "1"}
+    images = {}
+    if script.stem in WITH_OMNIGLOT:
+        if not SHARED.is_dir():
+            pytest.skip("Omniglot is not on this machine")
+        images = {"METASYM_DATA": str(SHARED)}
+    environment = {**os.environ, "QUICK": "1", "MPLBACKEND": "Agg", "OMP_NUM_THREADS": "1", **images}
     found = subprocess.run(
         [sys.executable, "-W", "error::UserWarning:__main__", str(script)],
         cwd=tmp_path,
