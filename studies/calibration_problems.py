@@ -56,6 +56,17 @@ def _generators(kind: str, n: int) -> list[Array]:
     }[kind]
 
 
+def planted_generators(kind: str, n: int) -> list[Element]:
+    """The planted symmetry, acting alike on outputs and inputs."""
+    found = []
+    for g in _generators(kind, n):
+        images = np.abs(g).argmax(0)
+        signs = tuple(int(v) for v in g[images, np.arange(n)])
+        points = tuple(int(v) for v in images)
+        found.append(Element(points, points, signs, signs))
+    return found
+
+
 def _equivariant(generators: list[Array], n: int) -> Array:
     """An orthonormal basis ``[n n, d]`` of the maps that commute with all generators."""
     constraint = np.concatenate(
