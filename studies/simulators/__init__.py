@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import import_module
 
 import numpy as np
@@ -64,11 +65,17 @@ def simulator(name: str) -> Simulator:
 
 def simulate(name: str, seed: int, *, tasks: int = 500, examples: int = 20, noise: float = 0.0) -> Simulated:
     """The tasks of a seed: inputs from N(0, 1), noise as a share of the outputs' root mean square."""
-    source = simulator(name)
-    generator = np.random.Generator(np.random.PCG64([seed, 14]))
-    maps = source.draw(generator, tasks)
-    x, y = examples_of(maps, generator, examples, noise)
+    source, maps = simulator(name), _maps(name, seed, tasks)
+    x, y = examples_of(maps, np.random.Generator(np.random.PCG64([seed, 14, 1])), examples, noise)
     return Simulated(x, y, maps, source.input_names, source.output_names)
+
+
+@lru_cache(maxsize=128)
+def _maps(name: str, seed: int, tasks: int) -> Array:
+    """Simulated once for all noise levels."""
+    maps = simulator(name).draw(np.random.Generator(np.random.PCG64([seed, 14])), tasks)
+    maps.flags.writeable = False
+    return maps
 
 
 def examples_of(
