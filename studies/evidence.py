@@ -97,11 +97,11 @@ def run(case: Case, seed: int, work: Path, flags: list[str]) -> dict[str, Any]:
     seconds, waited = time.process_time() - began, time.monotonic() - clock
     layer = json.loads(_typed(["inspect", str(folder / "run"), "--json"]))["layers"][0]
     claim = claimed(layer)
-    judged = score(
-        elements(claim),
-        made.maps,
-        nothing_is_true=case.suite == "controls" and CONTROLS[case.name].truth == "none",
-    )
+    truth = CONTROLS[case.name].truth if case.suite == "controls" else "maps"
+    judged = score(elements(claim), made.maps, nothing_is_true=truth != "maps")
+    if truth == "deviations" and claim is None:
+        told = any("deviations" in note and "Z_8" in note for note in layer["notes"])
+        judged = dataclasses.replace(judged, outcome="right" if told else "nothing")
     shutil.rmtree(folder)
     return {
         "seed": seed,
