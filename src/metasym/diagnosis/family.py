@@ -8,8 +8,8 @@ import numpy as np
 
 from metasym.diagnosis.findings import CAUTION, NOTE, Finding
 from metasym.diagnosis.linear_part import LinearPart
-from metasym.diagnosis.samples import Floats, Samples
-from metasym.tasks.task_file import TaskFile
+from metasym.diagnosis.samples import Floats, Ints, Samples
+from metasym.tasks.task_file import Array, TaskFile, parts, present
 
 _FEW = 100
 _FAR = 8.0
@@ -40,29 +40,36 @@ def few_tasks(file: TaskFile) -> list[Finding]:
     ]
 
 
-def outlying_tasks(file: TaskFile, samples: Samples) -> tuple[list[Finding], tuple[int, ...]]:
+def outlying_tasks(file: TaskFile) -> tuple[list[Finding], tuple[int, ...]]:
     """Tasks whose inputs or outputs are far larger than those of all others."""
-    measures = {"x": samples.within("x"), "y": samples.y}
-    found: dict[int, str] = {}
-    for name, values in measures.items():
-        size = np.sqrt((values**2).sum((1, 2)) / samples.counts)
-        for index in _far(size):
-            found.setdefault(index, name)
-    if not found or len(found) > _MOST_OUTLIERS * len(samples.ids):
+    ids = sorted({index for array in (file.x, file.y) for index in _far(sizes(array, file.counts))})
+    if not ids or len(ids) > _MOST_OUTLIERS * file.tasks:
         return [], ()
-    ids = sorted(int(samples.ids[i]) for i in found)
     shown = ", ".join(file.name_of_task(i).removeprefix("task ") for i in ids[:6])
     more = f" and {len(ids) - 6} more" if len(ids) > 6 else ""
     return [
         Finding(
             "outlying_tasks",
             CAUTION,
-            f"{len(ids)} of {len(samples.ids)} tasks {'is' if len(ids) == 1 else 'are'} far larger than all "
+            f"{len(ids)} of {file.tasks} tasks {'is' if len(ids) == 1 else 'are'} far larger than all "
             "others (task"
             f"{'s' if len(ids) > 1 else ''} {shown}{more}): left out of training and validation, kept in the test",
             {"tasks": ids},
         )
     ], tuple(ids)
+
+
+def sizes(array: Array, counts: Ints) -> Floats:
+    """``[tasks]``: the root mean square of the numbers of each task around its own mean."""
+    found = []
+    for first, part in parts(array):
+        values = part.reshape(*part.shape[:2], -1).astype(np.float64)
+        there = present(counts, first, part)[..., None]
+        count = counts[first : first + len(part), None, None]
+        mean = (values * there).sum(1, keepdims=True) / count
+        squares = (((values - mean) * there) ** 2).sum(1) / count[:, 0]
+        found.append(np.sqrt(squares.mean(1)))
+    return np.concatenate(found)
 
 
 def _far(size: Floats) -> list[int]:

@@ -14,8 +14,8 @@ from scipy.stats import f as f_distribution
 from metasym.diagnosis.findings import CAUTION, NOTE, Finding, percent
 from metasym.diagnosis.samples import Floats, Ints, Samples
 
-_WORK = 2e9
-"""Multiply-adds that a look may cost: it takes seconds."""
+_WORK, _TASKS = 2e9, 2000
+"""Multiply-adds and tasks that a look may cost: it takes a second or two."""
 _FREEDOM = 30
 """Degrees of freedom, over all tasks, that a share needs to be told from."""
 _SURE = 1e-6
@@ -182,6 +182,6 @@ def what_is_left(part: LinearPart, inputs: int, examples: int) -> list[Finding]:
 def affordable(samples: Samples) -> Samples:
     """As many of the tasks as a fit of each can be afforded of."""
     tasks, most, inputs = samples.x.shape
-    count = int(min(tasks, max(20, _WORK // max(1, most * inputs * min(most, inputs)))))
+    count = int(min(tasks, _TASKS, max(20, _WORK // max(1, most * inputs * min(most, inputs)))))
     chosen = np.unique(np.linspace(0, tasks - 1, count).round().astype(np.int64))
     return Samples(samples.x[chosen], samples.y[chosen], samples.there[chosen], samples.ids[chosen])

@@ -31,7 +31,7 @@ def look(file: TaskFile) -> Diagnosis:
     findings = few_tasks(file)
     outliers: tuple[int, ...] = ()
     if not file.classes:
-        some, outliers = outlying_tasks(file, whole)
+        some, outliers = outlying_tasks(file)
         findings += some
     samples = without(whole, outliers)
     if file.x.ndim > 3:

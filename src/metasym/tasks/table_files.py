@@ -7,7 +7,6 @@ import difflib
 import fnmatch
 import itertools
 from collections.abc import Sequence
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -176,34 +175,38 @@ class _Csv:
         next(rows)
         while chunk := list(itertools.islice(rows, _ROWS)):
             chunk = [(number, cells) for number, cells in chunk if cells]  # empty lines
-            for number, cells in chunk:
-                if len(cells) != len(self.names):
-                    raise MetasymError(
-                        f"{self.path}: expected {len(self.names)} cells in every row, as in the header, found "
-                        f"{len(cells)} in row {number} (the header is row 1)"
-                    )
+            if not chunk:
+                continue
+            numbered, lines = zip(*chunk, strict=True)
+            lengths = list(map(len, lines))
+            if lengths.count(len(self.names)) != len(lines):
+                odd = next(i for i, length in enumerate(lengths) if length != len(self.names))
+                raise MetasymError(
+                    f"{self.path}: expected {len(self.names)} cells in every row, as in the header, found "
+                    f"{lengths[odd]} in row {numbered[odd]} (the header is row 1)"
+                )
+            columns = list(zip(*lines, strict=True))
             for name, place in places.items():
-                cells = list(map(itemgetter(place), (cells for _, cells in chunk)))
                 if name in text:
-                    blocks[name].append(self._text(name, cells, chunk))
+                    blocks[name].append(self._text(name, columns[place], numbered))
                 else:
-                    blocks[name].append(self._numbers(name, cells, chunk))
+                    blocks[name].append(self._numbers(name, columns[place], numbered))
         if not next(iter(blocks.values())):
             raise MetasymError(f"{self.path}: expected rows below the header, found none")
         joined = {name: np.concatenate(block) for name, block in blocks.items()}
         return {name: joined[name] for name in text}, {name: joined[name] for name in numbers}
 
-    def _text(self, name: str, cells: list[str], rows: list[Any]) -> Text:
+    def _text(self, name: str, cells: Sequence[str], rows: Sequence[int]) -> Text:
         clean = [cell.strip() for cell in cells]
         if "" in clean:
-            raise self._wrong("a name", name, rows[clean.index("")][0], "an empty cell")
+            raise self._wrong("a name", name, rows[clean.index("")], "an empty cell")
         return np.array(clean)
 
-    def _numbers(self, name: str, cells: list[str], rows: list[Any]) -> Array:
+    def _numbers(self, name: str, cells: Sequence[str], rows: Sequence[int]) -> Array:
         try:
             values = np.array(cells, dtype=np.float64)
         except ValueError:
-            for (number, _), cell in zip(rows, cells, strict=True):
+            for number, cell in zip(rows, cells, strict=True):
                 try:
                     float(cell)
                 except ValueError:
@@ -212,7 +215,7 @@ class _Csv:
             raise
         if not np.isfinite(values).all():
             first = int(np.argmin(np.isfinite(values)))
-            raise self._wrong("a finite number", name, rows[first][0], cells[first].strip())
+            raise self._wrong("a finite number", name, rows[first], cells[first].strip())
         return values
 
     def _wrong(self, want: str, column: str, row: int, found: str) -> MetasymError:
