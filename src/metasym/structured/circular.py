@@ -130,7 +130,7 @@ def _by_transforms(
         return CircularConvolution(filter, bias, before, after, mirrored, negacyclic=negacyclic)
 
     length = math.prod(dims) * (2 if negacyclic else 1)
-    one_way = TRANSFORM * length * sum(d.bit_length() * smoothness(d) for d in dims)
+    one_way = TRANSFORM * length * sum(math.log2(d) * smoothness(d) for d in dims)
     work = Work(
         (10 if negacyclic else 7) if len(dims) == 1 else 10,
         one_way + PASS * length,

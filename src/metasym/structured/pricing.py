@@ -16,9 +16,9 @@ CALL = 8.0
 """Microseconds of a torch operation on small tensors, with what Python does around it; there and back it is more."""
 PRODUCT, READ = 2.8e-5, 1.0e-4
 """Of a multiply-add in a large matrix product, and of reading an entry of its weight once."""
-GATHER, PASS = 8e-4, 4e-4
+GATHER, PASS = 6e-4, 2.5e-4
 """Of an entry gathered, and of one that an elementwise operation or a sum passes over."""
-TRANSFORM = 2.1e-4
+TRANSFORM = 1.5e-4
 """Of an entry in a Fourier transform, for each factor of two of its length."""
 SLIDE, TAP = 4e-3, 3e-4
 """Of an output of torch's convolution with one channel, and of each of its taps."""

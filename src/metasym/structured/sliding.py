@@ -223,7 +223,7 @@ def _candidates(sharing: Sharing, grid: Grid) -> list[Candidate]:
     found = [Candidate(name, words, work + around_work, build)]
     if len(grid.shape) == 1:
         length = fast_length(n + taps)
-        one_way = TRANSFORM * length * length.bit_length()
+        one_way = TRANSFORM * length * math.log2(length)
         fourier = Work(
             5, one_way, 2 * one_way + 2 * PASS * length, int(2 * length * math.log2(length)) + length
         )

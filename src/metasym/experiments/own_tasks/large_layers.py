@@ -14,6 +14,7 @@ from torch import Tensor
 from metasym.experiments.own_tasks.networks import LARGEST_DENSE, symmetric_network
 from metasym.experiments.own_tasks.options import Choices
 from metasym.experiments.own_tasks.training_stages import loss_of, msr
+from metasym.inspection import SymmetryReport
 from metasym.learners.gradient import MSR
 from metasym.symmetry.matrices import DenseSymmetry
 from metasym.symmetry.reparam import symmetries
@@ -24,6 +25,8 @@ MOST_DIRECTIONS = 512
 """Tasks whose weights are held at once, and so directions of U."""
 _ROUNDING = 1e-10
 """Of the largest power: directions below are rounding of the data."""
+EXACT_ENOUGH = 0.05
+"""The residual of a pattern in whose favour U is completed."""
 _ABOVE = 1.2
 """How far above the noise of least squares a direction has to stand."""
 
@@ -48,7 +51,34 @@ def is_large(choices: Choices) -> bool:
 def learned_from_weights(choices: Choices, train: StoredTasks) -> MSR:
     """The learner whose U spans the training tasks' weights."""
     weights, noise = own_weights(train, offset=choices.bias)
-    U = directions(weights, noise)
+    return _learner(choices, directions(weights, noise))
+
+
+def with_allowed(choices: Choices, learner: MSR, report: SymmetryReport) -> MSR | None:
+    """The learner with every direction that the pattern found in U allows; None where U has them all, or no pattern.
+
+    Too few tasks show too few directions, but rows that are tied are tied in the others too. These come in with the
+    mean strength of those that the tasks showed.
+    """
+    (layer,), (symmetry,) = report, symmetries(learner.model).values()
+    pattern = layer.pattern
+    if pattern is None or not pattern.clear or pattern.residual > EXACT_ENOUGH:
+        return None
+    U = symmetry.matrix().detach()
+    if not U.shape[1] < pattern.count <= MOST_DIRECTIONS:
+        return None
+    classes = torch.tensor(pattern.classes).flatten()
+    basis = torch.zeros(len(U), pattern.count + 1)
+    basis[torch.arange(len(U)), classes.abs()] = classes.sign().float()
+    basis = basis[:, 1:] / basis[:, 1:].norm(dim=0)
+    left, values, _ = torch.linalg.svd(basis.mT @ U)
+    strengths = torch.full((pattern.count,), float(values.mean()))
+    strengths[: len(values)] = values
+    return _learner(choices, basis @ (left * strengths))
+
+
+def _learner(choices: Choices, U: Tensor) -> MSR:
+    """Filters start at zero."""
     model = symmetric_network(choices, {"": U.shape[1]})
     (symmetry,) = symmetries(model).values()
     assert isinstance(symmetry, DenseSymmetry)
@@ -82,7 +112,9 @@ def own_weights(train: StoredTasks, *, offset: bool) -> tuple[Tensor, float]:
 def directions(weights: Tensor, noise: float) -> Tensor:
     """``U [m n, k]``: principal directions of ``weights [tasks, m n]``, each as long as tasks are spread along it."""
     tasks, rows = weights.shape
-    gram = (weights @ weights.T).double() / tasks
+    exact = weights.double()
+    gram = exact @ exact.T / tasks
+    del exact
     powers, vectors = torch.linalg.eigh(gram)
     edge = noise * (1 + math.sqrt(rows / tasks)) ** 2
     keep = powers > max(_ABOVE * edge, _ROUNDING * float(powers[-1]))

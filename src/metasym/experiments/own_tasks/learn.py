@@ -25,7 +25,7 @@ from metasym.experiments.machine import commit, enough_threads, one_line, thread
 from metasym.experiments.own_tasks.choosing import choose, parts, unread_layers
 from metasym.experiments.own_tasks.config_file import COMMAND, check_same, config_of, read_config
 from metasym.experiments.own_tasks.effort import say_effort
-from metasym.experiments.own_tasks.large_layers import is_large, learned_from_weights
+from metasym.experiments.own_tasks.large_layers import is_large, learned_from_weights, with_allowed
 from metasym.experiments.own_tasks.missing_directions import completed, missing
 from metasym.experiments.own_tasks.networks import load_function, plain_network, symmetric_network
 from metasym.experiments.own_tasks.options import Choices, Options, Reason
@@ -233,9 +233,19 @@ def _from_weights(run: _Run, began: float) -> dict[str, Any]:
     sizes = {name: list(s.filter_shape) for name, s in symmetries(learner.model).items()}
     run.note(f"{sizes[''][0]} directions; what they share is read")
     report = inspect(learner.model)
+    whole = with_allowed(run.choices, learner, report)
+    if whole is not None:
+        errors = []
+        for one in (learner, whole):
+            choose_penalty(run.choices, one, run.validation)
+            errors.append(score(run.choices, one, run.validation, "mse").mean)
+        if errors[1] < errors[0]:
+            learner, report = whole, inspect(whole.model)
+            sizes = {name: list(s.filter_shape) for name, s in symmetries(learner.model).items()}
+            run.note(f"{sizes[''][0]} directions have the symmetry that was found: all of them are taken")
     save(learner, run.folder / CURRENT)
     save_symmetry(learner.model, run.folder / SYMMETRY, report)
-    result = _score(run, learner, "msr", 0, None)
+    result = _score(run, learner, "msr", 0, None, late=False)
     more = {"filter_sizes": sizes, "completed": None, "symmetry": report.to_json()}
     return _write(run, run.folder, {**result, **more}, began)
 
