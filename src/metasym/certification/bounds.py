@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
-from scipy import stats
+from scipy.special import chdtri, stdtrit
 from torch import Tensor
 
 from metasym.certification.elements import Element, Orbits, moved
@@ -24,13 +24,16 @@ from metasym.evidence.em import LEAST_NOISE
 from metasym.evidence.statistics import TaskStatistics
 
 LEVEL = 0.95
+"""Of upper limits."""
+SURE = 0.99
+"""Of the lower limits that refute."""
 LARGEST_PROJECTED = 300
 """Weights of a layer for which c is projected out task by task; larger ones need more examples than inputs."""
 SEEN = 1e-9
 """Inputs that vary less than this part (in squares) of the others count as inputs that never vary."""
 _FALLBACK_ERROR = 0.05
 """Relative uncertainty of a noise variance that was learned with the prior."""
-_LAMBDAS = (1e-10, 0.01, 0.1, 0.3, 1.0, 3.0)
+_LAMBDAS = (1e-10, 0.1, 0.5, 2.0, 10.0)
 """Of the mean eigenvalue of G. The one is taken that promises the lowest limit if the symmetry holds: that depends
 on the inputs alone, so that choosing it costs nothing."""
 
@@ -63,11 +66,11 @@ class Forbidden:
         mean = float(self.squares.mean())
         own = float(self.squares.std()) / math.sqrt(count) if count > 1 else math.inf
         error = max(own, self.spread) if math.isfinite(own) else self.spread
-        t = float(stats.t.ppf(LEVEL, max(1, count - 1)))
-        upper = max(mean, 0.0) + t * error
+        t = float(stdtrit(max(1, count - 1), LEVEL))
+        upper = max(mean + t * error, error)
         # Few tasks may all have little of what others have more of: e of one dimension is the worst case.
-        upper = max(upper, max(mean, 0.0) * count / float(stats.chi2.ppf(1 - LEVEL, count)))
-        lower = mean - float(stats.t.ppf(0.99, max(1, count - 1))) * error
+        upper = max(upper, max(mean, 0.0) * count / float(chdtri(count, LEVEL)))
+        lower = mean - float(stdtrit(max(1, count - 1), SURE)) * error
         if self.visible <= 0:
             return Limit(max(mean, 0.0), lower, math.inf)
         return Limit(max(mean, 0.0) / self.visible, lower, upper / self.visible)
@@ -173,10 +176,8 @@ def _projected(
     for part_of in _LAMBDAS:
         shrink = torch.where(eigen > 0, 1 / (eigen + part_of * typical), 0.0)
         seen = eigen * shrink
-        mean_square = torch.zeros(eigen.shape[1], eigen.shape[1], dtype=torch.float64)
-        for turn, one in zip(turns, seen, strict=True):
-            mean_square += (turn * one.square()) @ turn.T
-        visible = float(torch.linalg.eigvalsh(mean_square / len(eigen))[0])
+        together = (turns * seen[:, None, :]).permute(1, 0, 2).reshape(eigen.shape[1], -1)
+        visible = float(torch.linalg.eigvalsh(together @ together.T / len(eigen))[0])
         visible = visible if visible > 1e-6 else 0.0
         added = eigen * shrink.square()
         spread = math.sqrt(2 * float(added.square().sum())) / len(eigen)

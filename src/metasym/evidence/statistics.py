@@ -8,7 +8,7 @@ the interesting numbers are 1e-14 of the squares that would be subtracted from e
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -109,6 +109,10 @@ class TaskStatistics:
             self.y_mean[tasks],
             self.offset,
         )
+
+    def minus(self, weights: Tensor) -> TaskStatistics:
+        """The tasks with ``weights [m, n]`` taken off those of each: what is left is how they deviate from these."""
+        return replace(self, targets=self.targets - self.factors @ weights.T)
 
     @property
     def inputs(self) -> int:

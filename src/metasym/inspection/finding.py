@@ -10,10 +10,13 @@ from metasym.inspection.pattern import Array, Labels
 from metasym.inspection.reports import FoundGroup, GroupElement
 
 
-def find_group(classes: Labels, U: Array, *, joint: bool = False) -> FoundGroup | None:
+def find_group(
+    classes: Labels, U: Array, *, joint: bool = False, named: bool = True
+) -> FoundGroup | None:
     """The largest group with the pattern ``classes [m, n]``, acting on outputs and inputs that are not dead.
 
     ``joint``: the last column is the bias, an input that is always 1. No permutation moves it and no sign flips it.
+    A name takes most of the time; without one the group is called ``""``.
     """
     if joint:
         top = int(np.abs(classes).max()) + 1
@@ -25,7 +28,7 @@ def find_group(classes: Labels, U: Array, *, joint: bool = False) -> FoundGroup 
     group = automorphisms(classes[np.ix_(live_out, live_in)])
     if group.trivial:
         return None
-    name, order = identify(group)
+    name, order = identify(group) if named else ("", round(group.mantissa * 10.0 ** min(group.exponent, 300)))
     generators = tuple(_element(group, g, live_out, live_in, classes.shape) for g in group.generators)
     flips = any(min(g.output_signs + g.input_signs) < 0 for g in generators)
     return FoundGroup(

@@ -105,7 +105,7 @@ def find_pattern(U: Array, shape: tuple[int, int], used: int | None = None) -> S
             best, points = cut, exact
     if best is None:
         return _described(U, np.cumsum(ones), ones, shape, None)
-    labels, signs = _canonical(points, best.labels)
+    labels, signs = canonical(points, best.labels)
     return _described(U, labels, signs, shape, best, points)
 
 
@@ -113,7 +113,7 @@ def best_cut(points: Points) -> Cut | None:
     """The cut with the widest gap; None where no two points can be joined."""
     squares = np.sum(points.astype(np.float64) ** 2, axis=1)
     scale = float(np.sqrt((squares**2).sum() / squares.sum()))  # the typical length of rows that are not zero
-    distances = _distances(points)
+    distances = distances_up_to_sign(points)
     distances /= scale
     floor = 1e-6 if distances.dtype == np.float64 else FLOOR
     tree = linkage(squareform(distances, checks=False), "single")
@@ -168,7 +168,7 @@ def caution(points: Points) -> float:
     return min(1.0, float((directions / 4) ** 1.5))
 
 
-def _distances(points: Points) -> Points:
+def distances_up_to_sign(points: Points) -> Points:
     """Distances up to sign between all rows and the origin, which is point 0: ``[rows + 1, rows + 1]``."""
     rows = np.concatenate([np.zeros_like(points[:1]), points])
     products: Points = rows @ rows.T
@@ -195,7 +195,7 @@ def _cut(tree: Array, distances: Points, heights: Array, last: int, floor: float
     return Cut(labels, last + 1, within, between)
 
 
-def _canonical(points: Points, labels: Labels) -> tuple[Labels, Labels]:
+def canonical(points: Points, labels: Labels) -> tuple[Labels, Labels]:
     """Classes numbered from 1 as they first appear, and signs relative to each class's first entry."""
     first = np.full(int(labels.max()) + 1, len(labels))
     first[labels[::-1]] = np.arange(len(labels))[::-1]  # the last assignment stays: the first appearance

@@ -1,0 +1,160 @@
+"""Groups that a learned prior may have, from the largest on: guesses, to be held against tasks.
+
+The rows of U are cut into classes at the widest gaps, as in ``inspection.pattern``, in several views of U: as it is, where
+strong directions count most; with all directions alike, where weak ones count too; and between. Every cut's pattern has a
+largest group. Where the data refute that, the elements of it that U keeps best generate its subgroups.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.spatial.distance import squareform
+from torch import Tensor
+
+from metasym.certification.elements import Element, Orbits, SignedPermutation, moved, orbits
+from metasym.evidence.prior import Prior
+from metasym.inspection.finding import find_group
+from metasym.inspection.pattern import canonical, distances_up_to_sign
+from metasym.inspection.reports import FoundGroup
+
+CUTS = 8
+"""The widest gaps that are looked at in each view."""
+POWERS = (1.0, 0.5, 0.0)
+"""Views: the singular values of U to these powers."""
+_DRAWN = 400
+"""Elements of a group whose errors are compared; of larger groups so many are drawn."""
+_SUBGROUPS = 6
+
+
+def candidates(prior: Prior, *, with_mean: bool = True) -> list[FoundGroup]:
+    """Groups of the weights' distribution, largest first; without the mean, those of the tasks' deviations from it."""
+    shape = (prior.mean.shape[0], prior.mean.shape[1])
+    points = prior.U
+    if with_mean:
+        points = torch.cat([points, prior.mean.reshape(-1, 1)], 1)
+    found: dict[bytes, FoundGroup] = {}
+    seen: set[bytes] = set()
+    for view in _views(points):
+        for classes in _patterns(view, shape):
+            if classes.tobytes() in seen:
+                continue
+            seen.add(classes.tobytes())
+            _add(found, find_group(classes, points.numpy(), named=False), shape)
+    return sorted(found.values(), key=lambda g: -g.order)
+
+
+def subgroups(group: FoundGroup, prior: Prior) -> list[FoundGroup]:
+    """Proper subgroups, largest first: those that the elements with the smallest errors generate."""
+    shape = (prior.mean.shape[0], prior.mean.shape[1])
+    points = torch.cat([prior.U, prior.mean.reshape(-1, 1)], 1).T.reshape(-1, *shape)
+    scale = prior.power.sqrt().clamp_min(0.05 * float(prior.power.mean().sqrt()))
+    elements = _elements(group)
+    errors = [float(((points - moved(points, g)) / scale).square().sum()) for g in elements]
+    order = np.argsort(errors, kind="stable")
+    sorted_errors = np.array(errors)[order].clip(1e-12 * max(errors) + 1e-300)
+    gaps = np.log(sorted_errors[1:] / sorted_errors[:-1])
+    found: dict[bytes, FoundGroup] = {}
+    full = _key(group.generators, shape)
+    for cut in np.argsort(-gaps, kind="stable")[: 2 * _SUBGROUPS]:
+        chosen = [elements[i] for i in order[: cut + 1]]
+        smaller = _largest(chosen, prior, shape)
+        if smaller is not None and _key(smaller.generators, shape) != full:
+            _add(found, smaller, shape)
+    return sorted(found.values(), key=lambda g: -g.order)[:_SUBGROUPS]
+
+
+def _largest(generators: Sequence[Element], prior: Prior, shape: tuple[int, int]) -> FoundGroup | None:
+    """The largest group with the orbits that elements generate."""
+    classes = _classes(orbits(generators, shape)).reshape(shape)
+    return find_group(classes, prior.U.numpy(), named=False)
+
+
+def named(group: FoundGroup, prior: Prior) -> FoundGroup:
+    """The group with its name and its exact order."""
+    shape = (prior.mean.shape[0], prior.mean.shape[1])
+    found = find_group(_classes(orbits(group.generators, shape)).reshape(shape), prior.U.numpy())
+    return group if found is None else found
+
+
+def _classes(found: Orbits) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+    labels = np.where(found.signs.numpy() == 0, 0, found.labels.numpy() + 1)
+    return np.asarray(labels * np.where(found.signs.numpy() < 0, -1, 1), dtype=np.int64)
+
+
+def _key(generators: Sequence[Element], shape: tuple[int, int]) -> bytes:
+    """Groups with the same orbits leave the same weights as they are: no data tell them apart."""
+    return _classes(orbits(generators, shape)).tobytes()
+
+
+def _add(found: dict[bytes, FoundGroup], group: FoundGroup | None, shape: tuple[int, int]) -> None:
+    if group is not None:
+        found.setdefault(_key(group.generators, shape), group)
+
+
+def _views(points: Tensor) -> Iterator[np.ndarray[tuple[int, ...], np.dtype[np.float64]]]:
+    left, values, _ = torch.linalg.svd(points, full_matrices=False)
+    kept = values > 1e-9 * float(values[0])
+    for power in POWERS:
+        yield (left[:, kept] * values[kept] ** power).numpy()
+
+
+def _patterns(
+    points: np.ndarray[tuple[int, ...], np.dtype[np.float64]], shape: tuple[int, int]
+) -> Iterator[np.ndarray[tuple[int, ...], np.dtype[np.int64]]]:
+    """Patterns ``[m, n]`` of the widest gaps between rows: 0 zero, equal numbers tied, opposite ones up to sign."""
+    distances = distances_up_to_sign(points)
+    tree = linkage(squareform(distances, checks=False), "single")
+    heights = np.maximum(tree[:, 2], 1e-9 * float(np.abs(points).max()) + 1e-300)
+    gaps = np.log(heights[1:] / heights[:-1])
+    for last in np.argsort(-gaps, kind="stable")[:CUTS]:
+        if gaps[last] <= math.log(1.05):
+            return
+        joined = fcluster(tree, (tree[last, 2] + tree[last + 1, 2]) / 2, "distance")
+        labels = np.where(joined[1:] == joined[0], 0, joined[1:]).astype(np.int64)
+        names, signs = canonical(points, labels)
+        yield (names * signs).reshape(shape)
+
+
+def _elements(group: FoundGroup) -> list[SignedPermutation]:
+    """Elements of the group other than the identity: all of a small one, products of generators of a large one."""
+    made = [
+        SignedPermutation(g.outputs, g.inputs, g.output_signs, g.input_signs) for g in group.generators
+    ]
+    known = {_canonical_sign(g): g for g in made}
+    frontier = list(known.values())
+    while frontier and len(known) < _DRAWN:
+        fresh = []
+        for g in frontier:
+            for h in made:
+                product = _canonical_sign(_product(g, h))
+                if product not in known:
+                    known[product] = product
+                    fresh.append(product)
+            if len(known) >= _DRAWN:
+                break
+        frontier = fresh
+    identity = SignedPermutation(tuple(range(len(made[0].outputs))), tuple(range(len(made[0].inputs))))
+    return [g for g in known if g != identity]
+
+
+def _product(g: SignedPermutation, h: SignedPermutation) -> SignedPermutation:
+    """First h, then g."""
+    outputs = tuple(g.outputs[i] for i in h.outputs)
+    inputs = tuple(g.inputs[j] for j in h.inputs)
+    output_signs = tuple(s * g.output_signs[i] for i, s in zip(h.outputs, h.output_signs, strict=True))
+    input_signs = tuple(s * g.input_signs[j] for j, s in zip(h.inputs, h.input_signs, strict=True))
+    return SignedPermutation(outputs, inputs, output_signs, input_signs)
+
+
+def _canonical_sign(g: SignedPermutation) -> SignedPermutation:
+    """Of an element and its product with -1 the one that keeps the first output's sign."""
+    if g.output_signs[0] > 0:
+        return g
+    return SignedPermutation(
+        g.outputs, g.inputs, tuple(-s for s in g.output_signs), tuple(-s for s in g.input_signs)
+    )

@@ -1,0 +1,107 @@
+"""The verdict as a ladder: the largest group that fresh tasks certify, and larger ones that hold only nearly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from metasym.certification.candidates import candidates, named, subgroups
+from metasym.certification.certificate import TOLERANCE, Certificate, certify
+from metasym.evidence.prior import Prior
+from metasym.evidence.statistics import TaskStatistics
+from metasym.inspection.reports import FoundGroup, GroupElement
+
+NEARLY = 0.5
+"""Larger groups are told if their defect is at most this: beyond it there is nothing near about them."""
+_SCREENED = 16
+"""Candidates that are held against tasks that they were found on, before any is held against fresh ones."""
+_ASKED = 4
+"""Candidates that fresh tasks are asked about: each has its chance of being wrong."""
+_ABOVE = 3
+"""Larger groups that hold only nearly, in the end."""
+_TASKS = 150
+"""Tasks that candidates are screened on."""
+
+
+@dataclass(frozen=True)
+class Rung:
+    """A group and what fresh tasks say about it."""
+
+    group: FoundGroup
+    certificate: Certificate
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """Groups that were held against fresh tasks, largest first."""
+
+    rungs: tuple[Rung, ...]
+    certified: Rung | None
+    """The largest that is not refuted and whose defect is at most the tolerance."""
+    tolerance: float
+
+
+def climb(
+    prior: Prior,
+    learned: TaskStatistics,
+    fresh: TaskStatistics,
+    *,
+    tolerance: float = TOLERANCE,
+    with_mean: bool = True,
+) -> Ladder:
+    """The groups that the prior of the tasks ``learned`` suggests, held against the tasks ``fresh``.
+
+    A group that the tasks refute is replaced by its largest subgroups. Without the mean the groups are those of the
+    tasks' deviations from the mean map.
+    """
+    power = prior.power
+    if not with_mean:
+        learned, fresh = learned.minus(prior.mean), fresh.minus(prior.mean)
+        power = power - prior.mean.square()
+    some = learned[slice(0, _TASKS)]
+    search = _Search(candidates(prior, with_mean=with_mean), prior)
+    nearly: list[FoundGroup] = []
+    rungs: list[Rung] = []
+    certified: Rung | None = None
+    for _ in range(_SCREENED):
+        group = search.next()
+        if group is None or len(rungs) == _ASKED:
+            break
+        screened = certify(some, group.generators, power=power, noise=prior.noise, one_by_one=False)
+        if screened.refuted:
+            if screened.defect <= NEARLY:
+                nearly.append(group)
+            search.below(group)
+            continue
+        rung = Rung(group, certify(fresh, group.generators, power=power, noise=prior.noise))
+        rungs.append(rung)
+        if rung.certificate.within(tolerance):
+            certified = rung
+            break
+        search.below(group)
+    for group in nearly[-_ABOVE:]:
+        rungs.append(Rung(group, certify(fresh, group.generators, power=power, noise=prior.noise)))
+    told: list[Rung] = []
+    for rung in rungs:
+        if rung is certified or rung.certificate.defect <= NEARLY:
+            told.append(Rung(named(rung.group, prior), rung.certificate))
+            certified = told[-1] if rung is certified else certified
+    return Ladder(tuple(sorted(told, key=lambda r: -r.group.order)), certified, tolerance)
+
+
+class _Search:
+    """Groups to be looked at, the largest first, none twice."""
+
+    def __init__(self, waiting: list[FoundGroup], prior: Prior) -> None:
+        self.waiting, self.prior = waiting, prior
+        self.seen: set[tuple[GroupElement, ...]] = set()
+
+    def next(self) -> FoundGroup | None:
+        while self.waiting:
+            group = self.waiting.pop(0)
+            if group.generators not in self.seen:
+                self.seen.add(group.generators)
+                return group
+        return None
+
+    def below(self, group: FoundGroup) -> None:
+        self.waiting = sorted([*self.waiting, *subgroups(group, self.prior)], key=lambda g: -g.order)
