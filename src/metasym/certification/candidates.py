@@ -1,8 +1,8 @@
 """Groups that a learned prior may have, from the largest on: guesses, to be held against tasks.
 
-The rows of U are cut into classes at the widest gaps, as in ``inspection.pattern``, in several views of U: as it is, where
-strong directions count most; with all directions alike, where weak ones count too; and between. Every cut's pattern has a
-largest group. Where the data refute that, the elements of it that U keeps best generate its subgroups.
+The rows of U are cut into classes at the widest gaps, as in ``inspection.pattern``, in several views of U: as it is,
+where strong directions count most; with all directions alike, where weak ones count too; and between. Every cut's
+pattern has a largest group. Where the data refute that, the elements of it that U keeps best generate its subgroups.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SUBGROUPS = 6
 
 
 def candidates(prior: Prior, *, with_mean: bool = True) -> list[FoundGroup]:
-    """Groups of the weights' distribution, largest first; without the mean, those of the tasks' deviations from it."""
+    """Groups of the tasks' weights, largest first; without the mean, those of their deviations from it."""
     shape = (prior.mean.shape[0], prior.mean.shape[1])
     points = prior.U
     if with_mean:
@@ -44,7 +44,9 @@ def candidates(prior: Prior, *, with_mean: bool = True) -> list[FoundGroup]:
             if classes.tobytes() in seen:
                 continue
             seen.add(classes.tobytes())
-            _add(found, find_group(classes, points.numpy(), named=False), shape)
+            group = find_group(classes, points.numpy(), named=False)
+            if group is not None:  # signs of parts that no weight connects may flip in any map: no symmetry
+                _add(found, _largest(group.generators, prior, shape), shape)
     return sorted(found.values(), key=lambda g: -g.order)
 
 
@@ -122,9 +124,7 @@ def _patterns(
 
 def _elements(group: FoundGroup) -> list[SignedPermutation]:
     """Elements of the group other than the identity: all of a small one, products of generators of a large one."""
-    made = [
-        SignedPermutation(g.outputs, g.inputs, g.output_signs, g.input_signs) for g in group.generators
-    ]
+    made = [SignedPermutation(g.outputs, g.inputs, g.output_signs, g.input_signs) for g in group.generators]
     known = {_canonical_sign(g): g for g in made}
     frontier = list(known.values())
     while frontier and len(known) < _DRAWN:

@@ -91,7 +91,9 @@ def certify(
             _relative(forbidden(tasks, orbits([g], shape), ones, variance, g).limit(), total)
             for g in generators
         ]
-    elif one_by_one:  # one generator alone leaves more weights free than the whole group: 1 - g at most doubles
+    elif (
+        one_by_one
+    ):  # one generator alone leaves more weights free than the whole group: 1 - g at most doubles
         pairs = [_relative(whole, total / 4)]
     # Over all elements of the group |w - g w|^2 is on average twice the square of what the group forbids.
     pairs.append(_relative(whole, total / 2))

@@ -13,7 +13,7 @@ from metasym.types import MetasymError
 
 if TYPE_CHECKING:
     from metasym.experiments.finished_runs import OpenedRun
-    from metasym.inspection import GroupErrors, LayerReport, SymmetryReport
+    from metasym.inspection import GroupElement, GroupErrors, LayerReport, SymmetryReport
 
 PROJECTED = "projected.safetensors"
 _BAR = 40
@@ -89,8 +89,21 @@ def _of_run(options: argparse.Namespace) -> tuple[SymmetryReport, dict[str, Any]
         shape = opened.input_shape if options.group else None
         large = any(p.numel() > _LARGE for p in model.parameters())
     with threads(None if large else 1):
-        report = inspect(model, options.group, inputs=shape)
+        report = _certified(opened, inspect(model, options.group, inputs=shape), asked=bool(options.group))
         return _project(options.run, opened, options.group, shape) if options.project else (report, None)
+
+
+def _certified(opened: OpenedRun, read: SymmetryReport, *, asked: bool) -> SymmetryReport:
+    """The report with its certificate where the run has one; errors of a group that was asked about are added."""
+    import dataclasses
+
+    if opened.report is None:
+        return read
+    layers = [
+        dataclasses.replace(stored, errors=layer.errors) if asked else stored
+        for stored, layer in zip(opened.report, read, strict=True)
+    ]
+    return dataclasses.replace(read, layers=tuple(layers))
 
 
 def _project(
@@ -148,9 +161,10 @@ def show(report: SymmetryReport) -> None:
         lines.append(f"  singular values of U: {values}{', ...' if len(layer.singular_values) > 16 else ''}")
         lines += [f"  note: {note}" for note in layer.notes]
         if layer.group is not None:
-            lines += [f"  generator: {_generator(g)}" for g in layer.group.generators[:4]]
+            lines += [f"  generator: {_generator(g, layer)}" for g in layer.group.generators[:4]]
             if len(layer.group.generators) > 4:
                 lines.append(f"  ... and {len(layer.group.generators) - 4} more generators (--json has all)")
+        lines += _ladder(layer)
         if layer.errors is not None:
             lines += _errors(layer.errors)
         out.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
@@ -177,7 +191,25 @@ def _row(layer: LayerReport) -> list[str]:
     ]
 
 
-def _generator(g: Any) -> str:
+def _ladder(layer: LayerReport) -> list[str]:
+    """Every group that fresh tasks were asked about, a line each."""
+    lines = []
+    for rung in layer.ladder:
+        order = "" if rung.name.startswith("a group of order") else f" (order {rung.order})"
+        at_most = "any defect possible" if rung.defect_upper is None else f"at most {rung.defect_upper:.3g}"
+        by_class = (
+            "" if rung.class_defect_upper is None else f", by class at most {rung.class_defect_upper:.3g}"
+        )
+        said = "certified" if rung.certified else "refuted" if rung.refuted else "not certified"
+        lines.append(f"  {said}: {rung.name}{order}, defect {rung.defect:.3g}, {at_most} at 95 %{by_class}")
+    return lines
+
+
+def _generator(g: GroupElement, layer: LayerReport) -> str:
+    from metasym.inspection.words import element_words
+
+    if layer.input_names or layer.output_names:
+        return element_words(g, layer.input_names, layer.output_names)
     if g.transform:
         return f"{g.transform}, output channels to {list(g.outputs)}"
 

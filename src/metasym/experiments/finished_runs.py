@@ -14,6 +14,7 @@ from metasym.experiments.paper.config import experiment_from
 from metasym.experiments.paper.experiment_run import load_run
 from metasym.experiments.paper.scoring import test_score
 from metasym.experiments.result_files import CONFIG
+from metasym.inspection import SymmetryReport
 from metasym.learners import Learner
 from metasym.storage.described import Count, described
 from metasym.storage.json_files import read_json
@@ -31,6 +32,8 @@ class OpenedRun:
     """The score of the learner, as it is now, on the run's test tasks, with the same episodes every time."""
     input_shape: tuple[int, ...]
     """Of one example."""
+    report: SymmetryReport | None = None
+    """The report with its certificate, where fresh tasks were asked when the run was made."""
 
 
 class PlainConfig(TypedDict, total=False):
@@ -93,7 +96,9 @@ def _open_experiment(path: Path) -> OpenedRun:
 
 def _open_learned(path: Path) -> OpenedRun:
     run = load_learned(path)
-    return OpenedRun(str(run.config["experiment"]), run.learner, run.score, run.choices.layout.input_shape)
+    shape = run.choices.layout.input_shape
+    certified = run.report if run.choices.solver == "evidence" else None
+    return OpenedRun(str(run.config["experiment"]), run.learner, run.score, shape, certified)
 
 
 OPENERS: dict[str, Opener] = {"run": _open_experiment, "learn": _open_learned}

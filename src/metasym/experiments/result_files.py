@@ -57,6 +57,7 @@ class ResultFile(TypedDict, total=False):
     median: Score
     support: Count
     by_support: dict[str, _SupportScore]
+    without_symmetry: dict[str, _SupportScore]
     penalty: Score
     target_mean_square: Score
     mean_prediction: Score

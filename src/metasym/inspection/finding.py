@@ -10,9 +10,7 @@ from metasym.inspection.pattern import Array, Labels
 from metasym.inspection.reports import FoundGroup, GroupElement
 
 
-def find_group(
-    classes: Labels, U: Array, *, joint: bool = False, named: bool = True
-) -> FoundGroup | None:
+def find_group(classes: Labels, U: Array, *, joint: bool = False, named: bool = True) -> FoundGroup | None:
     """The largest group with the pattern ``classes [m, n]``, acting on outputs and inputs that are not dead.
 
     ``joint``: the last column is the bias, an input that is always 1. No permutation moves it and no sign flips it.

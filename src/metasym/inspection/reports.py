@@ -74,6 +74,8 @@ class FoundGroup:
     """Whether some element flips signs."""
     error: float
     """The largest ``|U - g U| / |U|`` of a generator g: 0 is exact, 1.4 unrelated."""
+    defect_upper: float | None = None
+    """At 95 %, what ``|W - g W| / |W|`` is at most, from tasks that took no part in learning; None: not certified."""
 
     @property
     def approximate(self) -> bool:
@@ -84,6 +86,26 @@ class FoundGroup:
     def transitive(self) -> bool:
         """Whether the group takes every output to every other, and every input."""
         return self.transitive_outputs and self.transitive_inputs
+
+
+@dataclass(frozen=True)
+class LadderRung:
+    """A group that was held against tasks that took no part in learning; defects as root mean squares over tasks."""
+
+    name: str
+    order: int
+    defect: float
+    """The largest ``|W - g W| / |W|`` of a generator g, noise taken off."""
+    defect_upper: float | None
+    """What it is at most, at 95 %; None where the tasks allow any."""
+    class_defect: float
+    """The same with every class of tied weights counted by its own size, so that weak ones count as much."""
+    class_defect_upper: float | None
+    refuted: bool
+    """Whether the tasks rule the symmetry out."""
+    certified: bool
+    """Whether it is the group that is named: not refuted, both defects at most the tolerance."""
+    generators: tuple[GroupElement, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -159,6 +181,11 @@ class LayerReport:
     """Only where a group was asked about."""
     verdict: str
     notes: tuple[str, ...] = ()
+    ladder: tuple[LadderRung, ...] = ()
+    """Groups that were held against fresh tasks, largest first; empty where none could be."""
+    input_names: tuple[str, ...] = ()
+    """What the user calls the inputs; empty where nobody said."""
+    output_names: tuple[str, ...] = ()
 
     @property
     def residual(self) -> float | None:

@@ -257,7 +257,7 @@ def test_a_linear_network_of_ones_own_is_solved_exactly(tmp_path, capsys, monkey
         (["--kernel-size", "5"], "expected --kernel-size only for conv1d and conv2d, found --model fc"),
         (["--symmetry", "kronecker", "--filter-size", "3"], "expected --filter-size only for a dense U"),
         (["--filter-size", "17"], "expected --filter-size of at most 16, the weights of the layer, found 17"),
-        (["--inner-lr", "0.2"], "only where tasks adapt by --solver sgd, found --inner-lr 0.2 and ridge"),
+        (["--inner-lr", "0.2"], "only where tasks adapt by --solver sgd, found --inner-lr 0.2 and evidence"),
         (["--outer-steps", "0"], "expected --outer-steps >= 1, found 0"),
         (["--symmetry", "none"], "invalid choice: 'none'"),
         (["--find-steps", "5", "--symmetry", "kronecker"], "expected a dense U"),

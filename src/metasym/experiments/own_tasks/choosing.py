@@ -11,9 +11,12 @@ from torch import nn
 
 from metasym.adaptation.functional import ModelPredictor, parameters_of
 from metasym.adaptation.linear_solve import check_linear
+from metasym.certification.certificate import TOLERANCE
 from metasym.diagnosis.findings import CAUTION, Diagnosis, Finding
+from metasym.experiments.own_tasks.by_evidence import by_evidence
+from metasym.experiments.own_tasks.choices_in_words import adaptation_words, network_words, steps_words
 from metasym.experiments.own_tasks.effort import affordable_steps, validated_often
-from metasym.experiments.own_tasks.large_layers import MOST_DIRECTIONS, fits, is_large
+from metasym.experiments.own_tasks.large_layers import MOST_DIRECTIONS, fits
 from metasym.experiments.own_tasks.networks import filter_entries, plain_network, stored_dense
 from metasym.experiments.own_tasks.options import MODELS, Choices, Options, Reason
 from metasym.experiments.own_tasks.standardising import layout_of, needs_bias, standard_words
@@ -73,6 +76,7 @@ def choose(file: TaskFile, options: Options, diagnosis: Diagnosis) -> tuple[Choi
         stride=shapes.stride,
         layout=layout_of(file, options, diagnosis, shapes.model, (shapes.inputs, shapes.outputs), bias),
         left_out=() if options.outliers == "keep" else diagnosis.outliers,
+        tolerance=TOLERANCE if options.tolerance is None else options.tolerance,
     )
     model = plain_network(choices)
     _check_network(file, choices, model)
@@ -168,10 +172,12 @@ def reasons(file: TaskFile, choices: Choices, model: nn.Module) -> list[Reason]:
         for _, entries in layers
     )
     outliers = f"; {len(choices.left_out)} outliers never train" if choices.left_out else ""
-    exact = choices.solver == "ridge"
+    exact, evidence = choices.solver == "ridge", choices.solver == "evidence"
     adapting, finding = ("--penalty", "--find-steps, ") if exact else ("--inner-steps, --inner-lr", "")
+    if evidence:
+        adapting, sizes = "--penalty", "as many as the evidence of the validation tasks asks for"
     found = [
-        Reason("network", _network_words(choices), "--model"),
+        Reason("network", network_words(choices), "--model"),
         Reason("bias", "yes" if choices.bias else "none", "--bias, --no-bias"),
         Reason("symmetry matrix U", kinds, "--symmetry"),
         Reason("filter entries", sizes, "--filter-size"),
@@ -182,48 +188,20 @@ def reasons(file: TaskFile, choices: Choices, model: nn.Module) -> list[Reason]:
             "--validation, --test" + (", --outliers keep" if outliers else ""),
         ),
         Reason("support examples", f"{choices.support} of {file.examples}", "--support"),
-        Reason("in training", f"{choices.train_support} of {file.examples}", "--train-support"),
+        Reason(
+            "in training",
+            "all, of every task" if evidence else f"{choices.train_support} of {file.examples}",
+            "--train-support",
+        ),
         Reason("scale", standard_words(choices.layout), "--scale"),
-        Reason("adaptation", _adaptation_words(choices), f"--solver, {adapting}"),
-        Reason("outer steps", _steps_words(choices), f"{finding}--outer-steps, --patience"),
+        Reason("adaptation", adaptation_words(choices), f"--solver, {adapting}"),
+        Reason("outer steps", steps_words(choices), f"{finding}--outer-steps, --patience"),
         Reason("seed", str(choices.seed), "--seed"),
     ]
+    if evidence:
+        named = Reason("a symmetry is named", f"up to a defect of {choices.tolerance:.2%}", "--tolerance")
+        found.insert(len(found) - 1, named)
     return found if ":" not in choices.model else [r for r in found if r.what != "bias"]
-
-
-def _network_words(choices: Choices) -> str:
-    shape = "x".join(map(str, choices.layout.input_shape))
-    outputs = "x".join(map(str, choices.layout.output_shape))
-    words = {
-        "fc": "fc: one fully connected layer",
-        "mlp": f"mlp: {choices.hidden} hidden units",
-        "conv1d": f"conv1d: kernels of {choices.kernel_size}",
-        "conv2d": f"conv2d: kernels of {choices.kernel_size} x {choices.kernel_size}",
-    }.get(choices.model, choices.model)
-    if choices.model.startswith("conv"):
-        words += (
-            ", one layer" if choices.single_layer else f", two layers of {choices.hidden} channels, pooled"
-        )
-        words += f", stride {choices.stride}" if choices.stride > 1 else ""
-    return f"{words}, {shape} -> {outputs}"
-
-
-def _adaptation_words(choices: Choices) -> str:
-    if choices.solver == "sgd":
-        return f"{choices.inner_steps} steps of SGD, step sizes learned from {choices.inner_lr:g}"
-    if choices.penalty is None:
-        return "exact (ridge), penalty chosen on the validation tasks"
-    return f"exact (ridge), penalty {choices.penalty:g}"
-
-
-def _steps_words(choices: Choices) -> str:
-    if is_large(choices):
-        return f"none: U is read off the tasks' own weights; at most {choices.outer_steps} for the baseline"
-    first = f"{choices.find_steps} to find the filter's size, then " if choices.find_steps else ""
-    return (
-        f"{first}at most {choices.outer_steps}, until {choices.patience} validations "
-        f"(one in {choices.validate_every} steps) in a row are no better"
-    )
 
 
 class _Shapes:
@@ -313,6 +291,9 @@ def _train_support(file: TaskFile, support: int) -> int:
 
 def _solver(file: TaskFile, options: Options, choices: Choices, model: nn.Module) -> Choices:
     """Exact adaptation where the network is linear in what adapts and small; its two stages of training."""
+    if by_evidence(file, options, choices):
+        steps, patience = options.outer_steps or 125, options.patience or 4  # of the baseline
+        return dataclasses.replace(choices, solver="evidence", outer_steps=steps, patience=patience)
     linear = not file.classes and options.solver != "sgd" and _is_linear(file, choices, model)
     if options.solver == "ridge" and not linear:
         raise MetasymError(

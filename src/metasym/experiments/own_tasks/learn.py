@@ -15,19 +15,20 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
 
 import metasym
 from metasym.diagnosis.findings import Diagnosis
 from metasym.diagnosis.look import look
 from metasym.experiments.inner_lrs import inner_lrs
 from metasym.experiments.machine import commit, enough_threads, one_line, threads
+from metasym.experiments.own_tasks.by_evidence import learn_by_evidence
 from metasym.experiments.own_tasks.choosing import choose, parts, unread_layers
 from metasym.experiments.own_tasks.config_file import COMMAND, check_same, config_of, read_config
 from metasym.experiments.own_tasks.effort import say_effort
 from metasym.experiments.own_tasks.large_layers import is_large, learned_from_weights, with_allowed
-from metasym.experiments.own_tasks.missing_directions import completed, missing
+from metasym.experiments.own_tasks.missing_directions import missing
 from metasym.experiments.own_tasks.networks import load_function, plain_network, symmetric_network
+from metasym.experiments.own_tasks.opening import SYMMETRY, AnyLearned, open_learned
 from metasym.experiments.own_tasks.options import Choices, Options, Reason
 from metasym.experiments.own_tasks.predicting_the_mean import predicting_the_mean
 from metasym.experiments.own_tasks.training_stages import (
@@ -45,21 +46,20 @@ from metasym.experiments.result_files import CONFIG, RESULT, read_result
 from metasym.inspection import SymmetryReport, inspect, save_symmetry
 from metasym.learners.gradient import GradientLearner
 from metasym.storage.atomic import make_folder
-from metasym.storage.json_files import read_json, write_json
+from metasym.storage.json_files import write_json
 from metasym.storage.system import peak_memory
 from metasym.symmetry.reparam import symmetries
 from metasym.tasks.reading import read_tasks
 from metasym.tasks.sampling import sample
 from metasym.tasks.stored import StoredTasks
 from metasym.tasks.task_file import Reading, TaskFile
-from metasym.training.checkpoint import CURRENT, load, save
+from metasym.training.checkpoint import CURRENT, save
 from metasym.training.distributed import pick_device
 from metasym.training.progress import ProgressChoice
 from metasym.types import MetasymError
 
 BASELINE = "maml"
 """The folder, in a run's, of the baseline."""
-SYMMETRY = "symmetry.safetensors"
 Explain = Callable[[TaskFile, Diagnosis, list[Reason]], None]
 _SHOTS = (1, 2, 5, 10, 20)
 _DIVERGED = 10.0
@@ -197,6 +197,8 @@ def _msr(run: _Run) -> dict[str, Any]:
     if found is not None:
         return found
     began = time.perf_counter()
+    if run.choices.solver == "evidence":
+        return _by_evidence(run, began)
     choices, loss = run.choices, loss_of(run.file.classes)
     if is_large(choices):
         return _from_weights(run, began)
@@ -250,6 +252,22 @@ def _from_weights(run: _Run, began: float) -> dict[str, Any]:
     return _write(run, run.folder, {**result, **more}, began)
 
 
+def _by_evidence(run: _Run, began: float) -> dict[str, Any]:
+    """The tasks' prior, the group that the test tasks certify, and the scores with it and without."""
+    tasks, names = (run.train, run.validation, run.test), (run.file.input_names, run.file.output_names)
+    found = learn_by_evidence(run.choices, tasks, run.diagnosis, names, run.note)
+    save(found.learner, run.folder / CURRENT)
+    save_symmetry(found.learner.model, run.folder / SYMMETRY, found.report)
+    result = _score(run, found.learner, "msr", found.rounds, None, late=False)
+    if found.without is not None:
+        result["without_symmetry"] = _score(run, found.without, "msr", found.rounds, None, late=False)[
+            "by_support"
+        ]
+    sizes = {name: list(s.filter_shape) for name, s in symmetries(found.learner.model).items()}
+    more = {"filter_sizes": sizes, "completed": None, "symmetry": found.report.to_json()}
+    return _write(run, run.folder, {**result, **more}, began)
+
+
 def _maml(run: _Run) -> dict[str, Any]:
     """The baseline: the same network, plain, trained on what is scored."""
     folder = run.folder / BASELINE
@@ -274,7 +292,7 @@ def _baseline(choices: Choices) -> Choices:
 
 
 def _score(
-    run: _Run, learner: GradientLearner, method: str, steps: int, rate: float | None, *, late: bool
+    run: _Run, learner: AnyLearned, method: str, steps: int, rate: float | None, *, late: bool
 ) -> dict[str, Any]:
     """The test score, and that from other numbers of support examples, as ``result.json`` has them."""
     choices, unit = run.choices, run.choices.layout.y_scale**2 if run.metric == "mse" else 1.0
@@ -302,7 +320,7 @@ def _score(
         "diverged": found.diverged,
         "support": choices.support,
         "by_support": dict(sorted(by_support.items(), key=lambda item: int(item[0]))),
-        "penalty": penalty if learner.solver != "sgd" else None,
+        "penalty": penalty if isinstance(learner, GradientLearner) and learner.solver != "sgd" else None,
         "outer_steps": steps,
         "outer_steps_per_second": rate,
         "out_of_time": late,
@@ -352,39 +370,6 @@ def command(file: TaskFile, options: Options) -> str:
         else:
             parts += [f"--{flag}", str(value)]
     return shlex.join(parts)
-
-
-def open_learned(
-    folder: str | os.PathLike[str], function: Callable[[], nn.Module] | None = None
-) -> tuple[dict[str, Any], Choices, GradientLearner]:
-    """The config of a finished run (MSR's folder, or the baseline's in it), its choices, its learner as trained."""
-    path = Path(folder)
-    if read_json(path / CONFIG, "the config of a run").get("command") != COMMAND:
-        raise MetasymError(f"{path}: expected a run of metasym learn, found another")
-    config = read_config(path / CONFIG)
-    if not (path / RESULT).exists():
-        raise MetasymError(
-            f"{path}: expected a finished run with {RESULT}, found none: metasym learn --resume goes on with it"
-        )
-    choices, result = Choices.from_dict(config["choices"], str(path / CONFIG)), read_result(path / RESULT)
-    if function is None and ":" in choices.model:  # not imported by itself: a run's files execute no code
-        raise MetasymError(
-            f"{path}: expected the function that makes the network, ms.load_learned(..., model={choices.model}), "
-            f"found none; metasym inspect {path / SYMMETRY} needs none"
-        )
-    loss = loss_of(config["data"]["classes"])
-    penalty = result["penalty"] if result.get("penalty") is not None else 0.0
-    if config["method"] == "msr":
-        sizes = {name: math.prod(shape) for name, shape in result["filter_sizes"].items()}
-        found = load(path / CURRENT, msr(choices, symmetric_network(choices, sizes, function), loss, penalty))
-        given = result.get("completed")
-        return (
-            config,
-            choices,
-            found if given is None else completed(choices, found, float(given["strength"])),
-        )
-    learner = maml(choices, plain_network(choices, function), loss, penalty)
-    return config, choices, load(path / CURRENT, learner)
 
 
 __all__ = ["Learned", "command", "learn", "load_function", "open_learned"]

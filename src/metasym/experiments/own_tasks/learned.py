@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,11 @@ import torch
 from torch import Tensor, nn
 
 from metasym.experiments.own_tasks.choosing import split
-from metasym.experiments.own_tasks.learn import open_learned
+from metasym.experiments.own_tasks.opening import AnyLearned, open_learned
 from metasym.experiments.own_tasks.options import Choices, Options
 from metasym.experiments.own_tasks.training_stages import score
-from metasym.learners.gradient import GradientLearner
+from metasym.experiments.result_files import RESULT, read_result
+from metasym.inspection import SymmetryReport
 from metasym.tasks.reading import read_tasks
 from metasym.tasks.stored import Layout, StoredTasks
 from metasym.tasks.task_file import Reading
@@ -58,10 +60,12 @@ class Deployed(nn.Module):
 class LearnedRun:
     """What ``metasym learn`` left in a folder."""
 
-    learner: GradientLearner
+    learner: AnyLearned
     """The meta-learned learner; it sees examples shaped and scaled by ``choices.layout``."""
     choices: Choices
     config: dict[str, Any]
+    report: SymmetryReport | None = None
+    """What was found, with the certificate and the names; None for the baseline."""
 
     @property
     def model(self) -> nn.Module:
@@ -148,7 +152,10 @@ def load_learned(folder: str | os.PathLike[str], model: Callable[[], nn.Module] 
     ``model`` is the function that makes the network, for a run with a network of the user's own.
     """
     config, choices, learner = open_learned(folder, model)
-    return LearnedRun(learner, choices, config)
+    path = Path(folder) / RESULT
+    stored = read_result(path).get("symmetry")
+    report = None if stored is None else SymmetryReport.from_json(stored, f"{path}: symmetry")
+    return LearnedRun(learner, choices, config, report)
 
 
 def _tensor(value: Any) -> Tensor:

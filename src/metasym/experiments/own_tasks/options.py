@@ -41,7 +41,7 @@ class Options:
     train_support: int | None = _option(None, "support examples of an episode in training", least=1)
     validation: float | None = _option(None, "part of the tasks that decides when to stop", least=0)
     test: float | None = _option(None, "part of the tasks that the scores are of", least=0)
-    solver: str | None = _option(None, "how a network adapts to a task", choices=("ridge", "sgd"))
+    solver: str | None = _option(None, "how a network adapts to a task", choices=("evidence", "ridge", "sgd"))
     penalty: float | None = _option(None, "penalty of ridge", least=0)
     inner_steps: int | None = _option(None, "steps of sgd", least=1)
     inner_lr: float | None = _option(None, "where the step sizes of sgd start", least=0)
@@ -53,6 +53,9 @@ class Options:
     scale: str | None = _option(None, "none leaves x and y as they are", choices=("none",))
     outliers: str | None = _option(
         None, "keep trains also on tasks that are far larger than all others", choices=("keep",)
+    )
+    tolerance: float | None = _option(
+        None, "defect |W - gW| / |W| up to which a symmetry is named (default 0.2)", least=0
     )
     baseline: bool = _option(True, "also train MAML on the plain network, to compare with")
     max_minutes: float | None = _option(
@@ -116,6 +119,8 @@ class Choices:
     """Of the two layers of a conv network: large images are read more coarsely."""
     left_out: tuple[int, ...] = ()
     """Tasks that neither train nor validate because they are unlike all others."""
+    tolerance: float = 0.2
+    """The largest defect of a symmetry that is named, where one can be certified."""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain types, for ``config.json``."""

@@ -16,6 +16,7 @@ from torch import nn
 from torch.optim.lr_scheduler import LambdaLR
 
 from metasym.experiments.own_tasks.options import Choices
+from metasym.learners.base import Learner
 from metasym.learners.gradient import MAML, MSR, GradientLearner
 from metasym.symmetry.pruning import NuclearAdam, compress
 from metasym.symmetry.reparam import symmetries
@@ -192,9 +193,11 @@ def fit(choices: Choices, learner: GradientLearner, stage: Stage, metric: str) -
 
 
 def choose_penalty(
-    choices: Choices, learner: GradientLearner, validation: StoredTasks, *, among: Sequence[float] = PENALTIES
+    choices: Choices, learner: Learner, validation: StoredTasks, *, among: Sequence[float] = PENALTIES
 ) -> float:
     """Set the learner's penalty to the one that is best on the validation tasks, and return it."""
+    if not isinstance(learner, GradientLearner):
+        return 0.0
     if learner.solver == "sgd":
         return learner.penalty
     if choices.penalty is not None:
@@ -209,9 +212,9 @@ def choose_penalty(
     return best
 
 
-def score(choices: Choices, learner: GradientLearner, tasks: StoredTasks, metric: str) -> Score:
+def score(choices: Choices, learner: Learner, tasks: StoredTasks, metric: str) -> Score:
     """The score on the tasks, always with the same episodes; a squared error in the data's own units."""
-    if learner.solver == "cg":
+    if isinstance(learner, GradientLearner) and learner.solver == "cg":
         learner.test_inner_steps = iterations(tasks.support)
     seed = int(mix(choices.seed, _VALIDATION))
     return evaluate(learner, tasks, metric="accuracy" if metric == "accuracy" else "loss", seed=seed)

@@ -1,0 +1,67 @@
+"""Tasks that do not belong to the family: so few that they spoil the prior of all others, and so unlike them.
+
+A task of another kind takes directions of its own and looks well explained by the prior that it has spoiled. Held
+against a prior that other tasks have made it does not.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from metasym.evidence.fitting import Fitted, fit_prior
+from metasym.evidence.prior import Prior
+from metasym.evidence.statistics import TaskStatistics
+
+MOST = 0.1
+"""If more than this part of the tasks is unlike the others, there is no family to be unlike."""
+_LEAST = 30
+"""Tasks below which nothing can be called an outlier."""
+_FAR, _TIMES = 15.0, 3.0
+"""An outlier's squared residuals are above the median by so many typical deviations of their logarithm, and so many
+times as large ..."""
+_SHARE = 1e-8
+"""... and more of its outputs' squares than rounding explains."""
+_OWNED = 0.2
+"""A task whose filter is this long, in units of what a task with a direction of its own would have, is suspicious."""
+
+
+def unlike(prior: Prior, tasks: TaskStatistics) -> Tensor:
+    """Which tasks have weights that the prior cannot make, ``[T]``; none where there are many.
+
+    Judged by what is left of their outputs, not by how large their filters are: tasks may differ a lot in size.
+    """
+    none = torch.zeros(len(tasks), dtype=torch.bool)
+    if len(tasks) < _LEAST:
+        return none
+    left = prior.posterior(tasks).misfit.sum(1)
+    size = (tasks.counts * tasks.outputs).clamp_min(1)
+    ratio = (left / size / prior.noise).clamp_min(1e-300).log()
+    middle = ratio.median()
+    spread = float((ratio - middle).abs().median())
+    squares = tasks.targets.square().sum((1, 2)) + tasks.residual.sum(1)
+    found = (ratio - middle > max(_FAR * spread, math.log(_TIMES))) & (left > _SHARE * squares)
+    return found if float(found.double().mean()) <= MOST else none
+
+
+def robust_prior(tasks: TaskStatistics, validation: TaskStatistics) -> Fitted:
+    """The prior of the tasks without outliers: :func:`fit_prior` twice where some task seems to be one."""
+    found = fit_prior(tasks, validation)
+    if len(tasks) < _LEAST or not _suspicious(found.prior, tasks):
+        return found
+    halves = torch.arange(len(tasks)) % 2 == 0
+    out = torch.zeros(len(tasks), dtype=torch.bool)
+    for half in (halves, ~halves):
+        out[~half] = unlike(fit_prior(tasks[half], validation).prior, tasks[~half])
+    if not bool(out.any()):
+        return found
+    kept = fit_prior(tasks[~out], validation[~unlike(found.prior, validation)])
+    return Fitted(kept.prior, kept.rounds, kept.evidence, (~out).double())
+
+
+def _suspicious(prior: Prior, tasks: TaskStatistics) -> bool:
+    """Whether some task seems to have a direction of its own."""
+    lengths = prior.posterior(tasks).mean.square().sum(1)
+    return bool((lengths - lengths.median() > _OWNED * len(tasks)).any())
