@@ -2,8 +2,9 @@
 
     python -m studies.discover --problems o5 o5-turned --seeds 100-109 --out results/discover
 
-Each run is one JSON file; a run that is there is not made again. ``--table`` counts them: *right* (named as it is), *part*
-(a smaller symmetry that the function has too), *refused* (nothing claimed), *wrong* (anything that it does not have).
+Each run is one JSON file; a run that is there is not made again. ``--table`` counts them: *right* (named as it is),
+*part* (a smaller symmetry that the function has too), *refused* (nothing claimed), *wrong* (anything
+else).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 import metasym as ms
 from metasym.discovery.fields import angle, orthonormal
@@ -131,6 +133,83 @@ PROBLEMS: dict[str, Callable[[int], Truth]] = {
 }
 
 
+POINTS = 8
+
+
+def convolutions(
+    kind: str, tasks: int = 200, examples: int = 40
+) -> Callable[[int], tuple[Array, Array, str]]:
+    """Convolution, tanh, convolution on 8 points, filters of each task's own; with the name of the group."""
+
+    def circular(weights: Array) -> Array:
+        found = np.zeros((POINTS, POINTS))
+        for i in range(POINTS):
+            for d, weight in enumerate(weights):
+                found[i, (i + d - 1) % POINTS] = weight
+        return found
+
+    def make(seed: int) -> tuple[Array, Array, str]:
+        draw = np.random.default_rng([seed, 8])
+        x = draw.normal(size=(tasks, examples, POINTS))
+        y = np.empty_like(x)
+        gain = 1 + {"gain": 0.2, "gain-5": 0.05}.get(kind, 0.0) * draw.normal(size=POINTS)
+        bend = (0.3 if kind == "bend" else 0.0) * draw.normal(size=POINTS)
+        near = circular(np.ones(3))
+        for t in range(tasks):
+            if kind == "dense":
+                a, b = draw.normal(size=(2, POINTS, POINTS)) / 2
+            elif kind == "unshared":
+                a, b = near * draw.normal(size=(2, POINTS, POINTS))
+            elif kind == "D_8":
+                a, b = (circular(draw.normal(size=2)[[1, 0, 1]]) for _ in range(2))
+            else:
+                a, b = (circular(draw.normal(size=3)) for _ in range(2))
+            y[t] = np.tanh(x[t] @ a.T) @ b.T * gain + bend * (x[t] ** 2 - 1)
+        return x, y, kind if kind in ("Z_8", "D_8") else ""
+
+    return make
+
+
+FAMILIES = {
+    f"points-{kind}": convolutions(kind)
+    for kind in ("Z_8", "D_8", "unshared", "dense", "gain", "gain-5", "bend")
+}
+
+
+def run_family(name: str, seed: int, folder: Path) -> dict[str, Any]:
+    """One run on a family, or what it found when it was made."""
+    path = folder / f"{name}-{seed}.json"
+    if path.exists():
+        return dict(json.loads(path.read_text()))
+    x, y, truth = FAMILIES[name](seed)
+    began = time.perf_counter()
+    found = ms.discover(x, y, seed=seed)
+    claimed = [one["name"] for one in found.symmetries]
+    best = found.symmetric or found.plain
+    result = {
+        "problem": name,
+        "seed": seed,
+        "verdict": "refused" if not claimed else "right" if claimed == [truth] else "wrong",
+        "claimed": claimed,
+        "violation_upper": [one["violation_upper"] for one in found.symmetries],
+        "refused": [one["reason"] for one in found.refused],
+        "test_mse": best.error,
+        "test_relative": best.relative,
+        "plain_relative": found.plain.relative,
+        "symmetric_relative": None if found.symmetric is None else found.symmetric.relative,
+        "seconds": time.perf_counter() - began,
+        "command": f"python -m studies.discover --problems {name} --seeds {seed}",
+        "commit": _commit(),
+    }
+    write_json(path, result)
+    return result
+
+
+def _commit() -> str:
+    found = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+    return found.stdout.strip()
+
+
 def judged(truth: Truth, found: ms.Discovered) -> tuple[str, float | None]:
     """right, part, refused or wrong; and the angle of what is claimed to what is true, in degrees."""
     claims = [one for one in found.symmetries if one["kind"] == "continuous"]
@@ -154,12 +233,9 @@ def run(name: str, seed: int, folder: Path) -> dict[str, Any]:
     began = time.perf_counter()
     found = ms.discover(truth.x, truth.y, seed=seed, finite=False)
     seconds = time.perf_counter() - began
-    import torch
-
     with torch.no_grad():
         error = float(np.mean((found.model(torch.tensor(truth.x_test)).numpy() - truth.y_test) ** 2))
     verdict, degrees = judged(truth, found)
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout
     result = {
         "problem": name,
         "seed": seed,
@@ -174,7 +250,7 @@ def run(name: str, seed: int, folder: Path) -> dict[str, Any]:
         "symmetric_relative": None if found.symmetric is None else found.symmetric.relative,
         "seconds": seconds,
         "command": f"python -m studies.discover --problems {name} --seeds {seed}",
-        "commit": commit.strip(),
+        "commit": _commit(),
     }
     write_json(path, result)
     return result
@@ -205,7 +281,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--problems", nargs="*", default=list(PROBLEMS), choices=list(PROBLEMS))
+    parser.add_argument(
+        "--problems", nargs="*", default=[*PROBLEMS, *FAMILIES], choices=[*PROBLEMS, *FAMILIES]
+    )
     parser.add_argument("--seeds", default="100-109", help="such as 100-109")
     parser.add_argument("--out", type=Path, default=Path("results/discover"))
     parser.add_argument("--table", action="store_true", help="count what is there")
@@ -216,7 +294,7 @@ def main() -> None:
     first, _, last = options.seeds.partition("-")
     for seed in range(int(first), int(last or first) + 1):
         for name in options.problems:
-            one = run(name, seed, options.out)
+            one = (run_family if name in FAMILIES else run)(name, seed, options.out)
             print(name, seed, one["verdict"], one["claimed"], f"{one['seconds']:.0f} s", flush=True)
 
 

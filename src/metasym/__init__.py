@@ -1,8 +1,10 @@
 """metasym: learn the symmetries that a family of tasks shares, and build them into a network."""
 
 from metasym import groups, models, nn, tasks, testing
-from metasym.experiments.discovering.discover import Discovered, discover
+from metasym.discovery.shared_parameters import SharedParameters, shared_parameters
+from metasym.experiments.discovering.discover import Discovered
 from metasym.experiments.discovering.discover_run import load_discovered
+from metasym.experiments.discovering.door import discover
 from metasym.experiments.own_tasks.learned import load_learned
 from metasym.inspection import SymmetryReport, inspect, load_symmetry, project, save_symmetry
 from metasym.learners import ANIL, MAML, MSR, MTSR, EvidenceMSR, Learner, MSRJoint, ProtoNet
@@ -48,6 +50,7 @@ __all__ = [
     "ProtoNet",
     "Record",
     "Score",
+    "SharedParameters",
     "Split",
     "Symmetry",
     "SymmetryReport",
@@ -70,6 +73,7 @@ __all__ = [
     "reparameterize",
     "save",
     "save_symmetry",
+    "shared_parameters",
     "split",
     "structure_plan",
     "structured",

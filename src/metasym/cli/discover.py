@@ -14,8 +14,10 @@ FILE holds one data set:
                    whole numbers y [examples] are labels
   .csv .parquet    a table, one row an example: --outputs names the columns of y; --inputs those of x (default: all
                    others); --labels says that y holds classes
-What is looked for: g with f(g x) = f(x), rotations, Lorentz-like and other linear groups, translations, scalings, and
-their sums. A fifth of the examples takes no part: what is claimed is certified on them. Nothing is claimed in doubt.
+or a family of tasks: an .npz with x [tasks, examples, ...] and y [tasks, examples, ...].
+What is looked for: in one data set continuous g with f(g x) = f(x): rotations, so(p, q) and other linear groups,
+translations, scalings, and their sums; in a family finite groups of signed permutations with f(g x) = g' f(x)
+in every task. A part of the examples (of the tasks) takes no part: what is claimed is certified on it.
 """
 
 
@@ -40,6 +42,12 @@ def add(commands: Commands) -> None:
         action=argparse.BooleanOptionalAction,
         default=None,
         help="y holds labels, whatever its type",
+    )
+    parser.add_argument(
+        "--tasks",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="the arrays are [tasks, examples, ...] (default: where both have the same two sizes in front)",
     )
     parser.add_argument(
         "--no-continuous", dest="continuous", action="store_false", help="look for finite symmetries only"
@@ -73,7 +81,13 @@ def _discover(options: argparse.Namespace) -> None:
         raise MetasymError(f"expected --threads >= 1, found {options.threads}")
     wishes = {name: getattr(options, name) for name in ("seed", "test", "tolerance", "continuous", "finite")}
     chosen = DiscoverOptions(**{name: value for name, value in wishes.items() if value is not None})
-    data = read_dataset(options.file, inputs=options.inputs, outputs=options.outputs, labels=options.labels)
+    data = read_dataset(
+        options.file,
+        inputs=options.inputs,
+        outputs=options.outputs,
+        labels=options.labels,
+        tasks=options.tasks,
+    )
     found = discover_file(
         data,
         options.file,
@@ -104,7 +118,8 @@ def _summary(folder: Path, found: dict[str, Any]) -> None:
         line(f"  not claimed, {one['what']}: {one['reason']}")
     metric = found["plain"]["metric"]
     words = "Accuracy" if metric == "accuracy" else "Mean squared error"
-    table = Table(title=f"{words} on {found['held_out']} examples that took no part", title_justify="left")
+    what = "tasks" if found.get("family") else "examples"
+    table = Table(title=f"{words} on {found['held_out']} {what} that took no part", title_justify="left")
     table.add_column("model")
     table.add_column(metric, justify="right")
     table.add_column("unexplained variance", justify="right")
@@ -119,4 +134,8 @@ def _summary(folder: Path, found: dict[str, Any]) -> None:
     line(f"More: metasym report {folder}")
     line("Use it from Python:")
     line("    import metasym as ms")
-    line(f"    model = ms.load_discovered({str(folder)!r})   # an ordinary nn.Module: model(x) predicts y")
+    line(f"    model = ms.load_discovered({str(folder)!r})")
+    if found.get("family"):
+        line("    network = model.adapt(x, y)   # one new task's examples: an ordinary nn.Module")
+    else:
+        line("    prediction = model(x)         # an ordinary nn.Module")

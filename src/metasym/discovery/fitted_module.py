@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from sklearn.gaussian_process.kernels import RBF, Exponentiation, Sum
 from torch import Tensor, nn
 
 from metasym.discovery.gaussian_processes import Array, OnColumns, Posterior
-from metasym.discovery.prepared import Prepared
+from metasym.discovery.prepared import Scaling
 from metasym.discovery.symmetric_fit import Features, definite, products
 
 State = dict[str, Any]
@@ -122,7 +123,18 @@ def module_of(state: State) -> nn.Module:
     return (Averaged(state) if "inner" in state else FittedFunction(state)).eval()
 
 
-def state_of(prepared: Prepared, features: Features | None, fit: Posterior, shape: tuple[int, ...]) -> State:
+def averaged_state(inner: State, elements: Sequence[tuple[Any, ...]]) -> State:
+    """What defines a function averaged over a group: elements have images and signs of inputs, then of outputs."""
+    rows: dict[str, list[Array]] = {"sources": [], "signs": [], "targets": [], "target_signs": []}
+    for inputs, signs, outputs, output_signs in elements:
+        source, sign = np.empty_like(inputs), np.empty_like(signs)
+        source[inputs], sign[inputs] = np.arange(len(inputs)), signs
+        for name, value in zip(rows, (source, sign, outputs, output_signs), strict=True):
+            rows[name].append(value)
+    return {"inner": inner, **{name: torch.tensor(np.array(value)) for name, value in rows.items()}}
+
+
+def state_of(prepared: Scaling, features: Features | None, fit: Posterior, shape: tuple[int, ...]) -> State:
     """What defines the module of a fit."""
     kernel, widths = [], []
     for part in _parts(fit.kernel):

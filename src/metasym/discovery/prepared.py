@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -13,6 +14,19 @@ from metasym.tasks.dataset import DataSet
 TEST = 0.2
 MOST_FITTED = 1500
 """Training examples that models are fitted to: their cost grows with the cube."""
+
+
+class Scaling(Protocol):
+    """How a fitted function's inputs and outputs relate to the data's."""
+
+    @property
+    def place(self) -> Coordinates: ...  # noqa: D102
+    @property
+    def inputs(self) -> tuple[int, ...]: ...  # noqa: D102
+    @property
+    def offset(self) -> Array: ...  # noqa: D102
+    @property
+    def unit(self) -> float: ...  # noqa: D102
 
 
 @dataclass(frozen=True, eq=False)

@@ -94,8 +94,12 @@ def read_dataset(
     inputs: str | None = None,
     outputs: str | None = None,
     labels: bool | None = None,
-) -> DataSet:
-    """One data set in a file: ``x`` and ``y`` of an ``.npz``, or columns of a ``.csv``, ``.tsv`` or ``.parquet``."""
+    tasks: bool | None = None,
+) -> DataSet | Family:
+    """One data set in a file: ``x`` and ``y`` of an ``.npz``, or columns of a ``.csv``, ``.tsv`` or ``.parquet``.
+
+    A family where the arrays of an ``.npz`` have ``[tasks, examples]`` in front, unless ``tasks`` says otherwise.
+    """
     file = Path(path)
     if file.suffix.lower() in SUFFIXES:
         x, y, names, outs = read_columns(file, inputs, outputs, labels=bool(labels))
@@ -107,7 +111,46 @@ def read_dataset(
                 f"expected {flag} only for a table ({', '.join(SUFFIXES)}), found it with {file.name}"
             )
     arrays = read_arrays(file)
+    if is_family(arrays["x"], arrays["y"]) if tasks is None else tasks:
+        return family(arrays["x"], arrays["y"], where=str(file))
     return dataset(arrays["x"], arrays["y"], where=str(file), labels=labels)
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """Functions of a family: ``x [tasks, examples, n]`` and ``y [tasks, examples, m]``, float64."""
+
+    x: Array
+    y: Array
+
+    def describe(self) -> dict[str, Any]:
+        """Plain types, for ``config.json``."""
+        return {
+            "family": True,
+            "x": {"shape": list(self.x.shape), "crc32": zlib.crc32(self.x.tobytes())},
+            "y": {"shape": list(self.y.shape), "crc32": zlib.crc32(self.y.tobytes())},
+        }
+
+
+def is_family(x: npt.NDArray[Any], y: npt.NDArray[Any]) -> bool:
+    """Whether arrays look like tasks: ``[tasks, examples, ...]`` in front of both."""
+    return x.ndim >= 3 and y.ndim >= 3 and x.shape[:2] == y.shape[:2]
+
+
+def family(x: Any, y: Any, *, where: str = "discover") -> Family:
+    """Checked tasks of a family: inputs and outputs of an example are flattened."""
+    inputs, targets = _numbers(x, "x", where), _numbers(y, "y", where)
+    if not is_family(inputs, targets) or 0 in inputs.shape or 0 in targets.shape:
+        raise MetasymError(
+            f"{where}: expected a family x [tasks, examples, ...] and y [tasks, examples, ...], found "
+            f"x {list(inputs.shape)} and y {list(targets.shape)}"
+        )
+    if not targets.std() > 0 or not inputs.std() > 0:
+        raise MetasymError(f"{where}: expected x and y that vary, found constants")
+    front = inputs.shape[:2]
+    return Family(
+        inputs.reshape(*front, -1).astype(np.float64), targets.reshape(*front, -1).astype(np.float64)
+    )
 
 
 def read_arrays(file: Path) -> dict[str, npt.NDArray[Any]]:

@@ -15,7 +15,7 @@ from metasym.discovery.fitted_module import State, module_of, state_of
 from metasym.discovery.gaussian_processes import Array, Hyper, Posterior, posterior
 from metasym.discovery.prepared import TEST, Prepared, prepare
 from metasym.discovery.symmetric_fit import SymmetricFit, symmetric_fit
-from metasym.tasks.dataset import DataSet, dataset
+from metasym.tasks.dataset import DataSet
 from metasym.types import MetasymError
 
 Note = Callable[[str], None]
@@ -77,10 +77,12 @@ class Discovered:
     examples: int
     held_out: int
     notes: list[str] = field(default_factory=list)
+    family: bool = False
+    """Whether these are tasks of a family: ``examples`` and ``held_out`` count tasks then."""
 
     @property
     def model(self) -> nn.Module:
-        """An ordinary module: with the symmetry where that has the higher evidence, fitted to all examples."""
+        """Of one function: with the symmetry where that has the higher evidence, fitted to all examples."""
         return module_of(self.state)
 
     @property
@@ -91,39 +93,18 @@ class Discovered:
         return "; ".join(_words(found) for found in self.symmetries)
 
 
-def discover(
-    x: Any,
-    y: Any,
-    *,
-    seed: int = 0,
-    test: float = TEST,
-    tolerance: float = TOLERANCE,
-    continuous: bool = True,
-    finite: bool = True,
-    labels: bool | None = None,
-    note: Note = lambda _: None,
-) -> Discovered:
-    """Symmetries ``f(g x) = f(x)`` of the function behind ``x [examples, ...]`` and ``y [examples, ...]``.
-
-    Whole numbers ``y [examples]`` are labels. A part ``test`` of the examples takes no part in the search: symmetries
-    are certified on it, and it is what the errors are of. A symmetry is named where the data allow no violation of
-    more than ``tolerance`` of the variance that the moved inputs carry. ``note`` is told what is being done.
-    """
-    options = DiscoverOptions(seed, test, tolerance, continuous, finite)
-    return discover_in(dataset(x, y, labels=labels), options, note=note)
-
-
 Memory = Callable[[str, Callable[[], dict[str, Any]]], dict[str, Any]]
 
 
-def _forget(_: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+def forget(_: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """No memory: every stage is computed."""
     return compute()
 
 
 def discover_in(
-    data: DataSet, options: DiscoverOptions, *, note: Note = lambda _: None, memory: Memory = _forget
+    data: DataSet, options: DiscoverOptions, *, note: Note = lambda _: None, memory: Memory = forget
 ) -> Discovered:
-    """As :func:`discover`; ``memory(stage, compute)`` may give what a stage found when it ran before."""
+    """Look for symmetries in one data set; ``memory(stage, compute)`` may give what a stage found before."""
     prepared = prepare(data, options.seed, options.test)
     notes = list(prepared.notes)
     generator = np.random.default_rng([options.seed, 2])

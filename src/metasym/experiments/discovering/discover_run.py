@@ -21,6 +21,7 @@ from torch import nn
 import metasym
 from metasym.discovery.fitted_module import module_of
 from metasym.experiments.discovering.discover import Discovered, DiscoverOptions, Note, discover_in
+from metasym.experiments.discovering.discover_family import FamilyModel, discover_family_in
 from metasym.experiments.machine import commit, threads
 from metasym.experiments.result_files import CONFIG, RESULT
 from metasym.storage.atomic import make_folder, read_bytes, write_atomically
@@ -29,7 +30,7 @@ from metasym.storage.json_files import read_json, write_json
 from metasym.storage.locks import FolderLock
 from metasym.storage.serialization import CheckpointError, pack, unpack
 from metasym.storage.system import peak_memory
-from metasym.tasks.dataset import DataSet
+from metasym.tasks.dataset import DataSet, Family
 from metasym.types import MetasymError
 
 COMMAND = "discover"
@@ -71,7 +72,7 @@ class DiscoverResult(TypedDict):
 
 
 def discover_file(
-    data: DataSet,
+    data: DataSet | Family,
     path: Path,
     out: str | os.PathLike[str],
     options: DiscoverOptions,
@@ -105,7 +106,11 @@ def discover_file(
                 old.unlink()
         began = time.perf_counter()
         with threads(threads_used):
-            found = discover_in(data, options, note=note, memory=_memory(folder / STAGES, note))
+            memory = _memory(folder / STAGES, note)
+            if isinstance(data, Family):
+                found = discover_family_in(data.x, data.y, options, note=note, memory=memory)
+            else:
+                found = discover_in(data, options, note=note, memory=memory)
         write_atomically(folder / MODEL, pack(found.state), what="a model")
         write_json(folder / RESULT, _result(found, path, options, wanted, began))
         return read_discovered(folder)
@@ -118,11 +123,16 @@ def read_discovered(folder: Path) -> dict[str, Any]:
     return read_json(folder / RESULT, "a result of metasym discover", DiscoverResult)
 
 
-def load_discovered(folder: str | os.PathLike[str]) -> nn.Module:
-    """The model that ``metasym discover`` left in ``folder``: an ordinary module, ``x [points, ...]`` to y."""
+def load_discovered(folder: str | os.PathLike[str]) -> nn.Module | FamilyModel:
+    """The model that ``metasym discover`` left in ``folder``: an ordinary module, ``x [points, ...]`` to y.
+
+    Of a family of tasks, a model whose ``adapt(x, y)`` gives such a module for a new task.
+    """
     path = Path(folder) / MODEL
     state = unpack(read_bytes(path), str(path))
     try:
+        if state.get("family"):
+            return FamilyModel(state)
         return module_of(state)
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise CheckpointError(f"{path}: expected a model of metasym discover, found {error!r}") from None
@@ -173,6 +183,7 @@ def _result(
         "symmetric": symmetric,
         "examples": found.examples,
         "held_out": found.held_out,
+        "family": found.family,
         "notes": found.notes,
         "seconds": time.perf_counter() - began,
         "peak_memory_mb": peak_memory(),

@@ -1,0 +1,365 @@
+"""Finite symmetries that the functions of a family of tasks share: ``f_t(g x) = g' f_t(x)`` for every task t.
+
+The best linear map of each task is equivariant wherever the task is, whatever else the task does, so that entries
+that a symmetry ties are tied in all maps. Those ties give the group; functions fitted without it then judge it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.stats
+
+from metasym.certification.beta import Beta, beta
+from metasym.certification.elements import SignedPermutation, orbits
+from metasym.discovery.fields import Array
+from metasym.discovery.gaussian_processes import Hyper, choose, posterior, squares
+from metasym.inspection.automorphisms import Automorphisms, automorphisms
+from metasym.inspection.identification import identify
+
+CERTIFIED = 0.35
+"""The part of the tasks that takes no part in the search."""
+TIED = 6.0
+"""Mean squares of entries, or of differences, in units of their noise, that may be none: 1 but for chance
+and for what a linear map leaves, which depends on x."""
+DEAD = 3.0
+"""Entries below this are zero; between both it is unclear."""
+GAP = 3.0
+"""How many times larger the smallest difference that is none must be than the largest that is."""
+MOST_ELEMENTS = 256
+MOST_ENTRIES = 1500
+SHARED = 0.002
+"""The largest violation that all tasks share, as a part of their linear maps' power, with which one is named."""
+VIOLATION = 0.01
+"""The largest violation along what fitted functions add, as a part of the variance."""
+
+Labels = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Shared:
+    """How far entries that should be tied differ in all tasks alike, such as by a gain that depends on the place."""
+
+    value: float
+    """The mean squared relative difference, noise taken off, weighted by the entries' power."""
+    upper: float
+    refutes: bool
+
+
+@dataclass(frozen=True, eq=False)
+class FamilyClaim:
+    """A finite group that all tasks of a family keep."""
+
+    name: str
+    order: int
+    generators: tuple[SignedPermutation, ...]
+    beta: Beta
+    shared: Shared
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain types, for ``result.json``."""
+        return {
+            "kind": "finite",
+            "name": self.name,
+            "order": self.order,
+            "inputs": sorted({i for g in self.generators for i, p in enumerate(g.inputs) if i != p}),
+            "generators": [
+                {
+                    "inputs": list(g.inputs),
+                    "input_signs": list(g.input_signs),
+                    "outputs": list(g.outputs),
+                    "output_signs": list(g.output_signs),
+                }
+                for g in self.generators
+            ],
+            "violation_upper": max(self.beta.violation_upper, self.shared.upper),
+            "beta": self.beta.value,
+            "beta_ci": [self.beta.low, self.beta.high],
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class TaskModel:
+    """How a function is fitted to one task: a kernel, its noise, and units for x and y that all tasks share."""
+
+    hyper: Hyper
+    centre: Array
+    scale: float
+    unit: float
+
+    def scaled(self, x: Array, y: Array) -> tuple[Array, Array]:
+        """Examples in these units."""
+        return (x - self.centre) / self.scale, y / self.unit
+
+
+def task_model(x: Array, y: Array, seed: int) -> TaskModel:
+    """The kernel of the median of some tasks ``x [tasks, examples, n]``, ``y [tasks, examples, m]``."""
+    n = x.shape[2]
+    model = TaskModel(Hyper(None, 0.0, 0.0), x.mean((0, 1)), float(x.std()), float(y.std()))
+    scaled_x, scaled_y = model.scaled(x[:8], y[:8])
+    draw = np.random.default_rng([seed, 13])
+    start = squares(n, 0.5, n**0.5, 0.5 / n**2)
+    chosen = [choose(a, b - b.mean(0), [start], 0.05, draw) for a, b in zip(scaled_x, scaled_y, strict=True)]
+    middle = sorted(chosen, key=lambda h: h.noise)[len(chosen) // 2]
+    return TaskModel(middle, model.centre, model.scale, model.unit)
+
+
+def split_tasks_of(tasks: int, seed: int) -> tuple[Labels, Labels]:
+    """Which tasks are searched, and which judge what was found."""
+    order = np.random.default_rng([seed, 11]).permutation(tasks)
+    held = max(4, round(CERTIFIED * tasks))
+    return order[held:], order[:held]
+
+
+def family_symmetry(
+    x: Array, y: Array, model: TaskModel, seed: int, note: Callable[[str], None] = lambda _: None
+) -> tuple[FamilyClaim | None, str]:
+    """The group of ``x [tasks, examples, n]``, ``y [tasks, examples, m]``, or None; and the reason in words."""
+    tasks, examples, n = x.shape
+    m = y.shape[2]
+    if examples < n + 4:
+        return None, f"expected at least {n + 4} examples a task for {n} inputs, found {examples}"
+    if m * n > MOST_ENTRIES:
+        return None, f"expected at most {MOST_ENTRIES} entries of a linear map, found {m} x {n}"
+    find, fresh = split_tasks_of(tasks, seed)
+    classes, reason = tied_entries(x[find], y[find])
+    if classes is None:
+        return None, reason
+    group = automorphisms(classes)
+    if group.trivial:
+        return None, "the ties between entries of the tasks' linear maps are kept by no permutation"
+    name, size = identify(group)
+    generators = _generators(group)
+    note(f"ties between entries are kept by {name}, of order {size}; certifying")
+    shared = shared_violation(x[fresh], y[fresh], generators, np.random.default_rng([seed, 14]))
+    judged = judge_functions(x[fresh], y[fresh], group_elements(generators, seed), model, seed)
+    found = judged.beta
+    if shared.refutes or shared.upper > SHARED:
+        return None, (
+            f"{name} cannot be told from a near symmetry: entries of fresh tasks' linear maps differ, in all tasks "
+            f"alike, by {shared.value:.2g} of their power, at most {shared.upper:.2g} (named up to {SHARED:g})"
+        )
+    interval = f"beta {found.value:.2g} ({found.low:.2g} to {found.high:.2g})"
+    if found.refutes:
+        return None, f"{name} is refuted by functions fitted to fresh tasks: {interval}"
+    if found.violation_upper > VIOLATION:
+        return None, (
+            f"{name} cannot be told from a near symmetry: {interval} allows a violation of "
+            f"{found.violation_upper:.2g} of the variance (named up to {VIOLATION:g})"
+        )
+    return FamilyClaim(name, size, generators, found, shared), f"{name} is kept"
+
+
+def shared_violation(
+    x: Array, y: Array, generators: tuple[SignedPermutation, ...], draw: np.random.Generator
+) -> Shared:
+    """Compare each entry of the tasks' linear maps with the mean of those it is tied to, over all tasks.
+
+    Two maps of each task, from halves of its examples, have independent noise: their products are free of it. What
+    differs from task to task is left to beta; this sees a difference that stays, however small.
+    """
+    tasks, examples, n = x.shape
+    m = y.shape[2]
+    order = draw.permutation(examples)
+    halves = (order[: examples // 2], order[examples // 2 :])
+    if min(map(len, halves)) < n + 3:
+        halves = (order, order)
+    maps = [_linear_maps(x[:, half], y[:, half])[0].reshape(tasks, m * n) for half in halves]
+    size = np.sqrt((maps[0] ** 2).sum(1) + (maps[1] ** 2).sum(1))
+    tied = orbits(generators, (m, n))
+    labels, signs = tied.labels.numpy(), tied.signs.numpy().astype(float)
+    first, second = ((one / size[:, None]) * signs for one in maps)
+    count = np.bincount(labels)
+    means = [_class_means(one, labels, count) for one in (first, second)]
+    power = (means[0] * means[1]).mean(0)  # of each class
+    differences = (
+        0.5 * (first * means[1][:, labels] + second * means[0][:, labels]) - (means[0] * means[1])[:, labels]
+    )
+    counted = (count[labels] > 1) & (power[labels] > 0.02 * power.max()) & (signs != 0)
+    if not counted.any():
+        return Shared(0.0, np.inf, False)
+    scale = power[labels][counted]
+    value = differences[:, counted].mean(0) / scale
+    error = differences[:, counted].std(0, ddof=1) / scale / tasks**0.5
+    weight = scale / scale.sum()
+    mean = float((weight * (value**2 - error**2)).sum())
+    deviation = float(
+        np.sqrt((weight**2 * (2 * error**4 + 4 * np.maximum(value**2 - error**2, 0) * error**2)).sum())
+    )
+    chance = scipy.stats.chi2.sf(float(((value / error) ** 2).sum()), int(counted.sum()))
+    return Shared(mean, max(0.0, mean) + 2.33 * deviation, bool(chance < 1e-4))
+
+
+def _class_means(maps: Array, labels: Labels, count: Labels) -> Array:
+    """``[tasks, classes]``: the mean of each class of entries."""
+    total = np.zeros((len(maps), len(count)))
+    np.add.at(total.T, labels, maps.T)
+    return np.asarray(total / count)
+
+
+def tied_entries(x: Array, y: Array) -> tuple[Labels | None, str]:
+    """Which entries of the tasks' linear maps are tied in all tasks: ``[m, n]`` labels, opposite ones negative."""
+    maps, noise = _linear_maps(x, y)
+    tasks, m, n = maps.shape
+    flat, level = maps.reshape(tasks, m * n), noise.reshape(tasks, m * n)
+    strength = (flat**2 / level).mean(0)
+    if ((strength > DEAD) & (strength < TIED)).any():
+        return None, "it is unclear which entries of the tasks' linear maps are zero"
+    zero = strength <= DEAD
+    equal, opposite = np.empty((m * n, m * n)), np.empty((m * n, m * n))
+    for i in range(m * n):  # every task counts alike: differences in units of its own noise
+        both = level[:, i : i + 1] + level
+        equal[i] = ((flat[:, i : i + 1] - flat) ** 2 / both).mean(0)
+        opposite[i] = ((flat[:, i : i + 1] + flat) ** 2 / both).mean(0)
+    near = np.minimum(equal, opposite)
+    pairs = near[np.triu_indices(m * n, 1)][~(zero[:, None] | zero[None, :])[np.triu_indices(m * n, 1)]]
+    if not len(pairs):
+        return None, "the tasks have no linear part to read"
+    cut = _cut(pairs)
+    if cut is None:
+        return None, "no gap separates entries that are tied in all tasks from others"
+    close = (near < cut) & ~zero[:, None] & ~zero[None, :]
+    labels = np.zeros(m * n, dtype=np.int64)
+    number = 0
+    for i in range(m * n):
+        if zero[i] or labels[i]:
+            continue
+        members = np.flatnonzero(close[i] | (np.arange(m * n) == i))
+        if any(labels[j] for j in members) or not _clique(close, members):
+            return None, "ties between entries of the tasks' linear maps do not form classes"
+        number += 1
+        for j in members:
+            labels[j] = number if j == i or equal[i, j] <= opposite[i, j] else -number
+    return labels.reshape(m, n), ""
+
+
+def _clique(close: npt.NDArray[np.bool_], members: Labels) -> bool:
+    inside = close[np.ix_(members, members)] | np.eye(len(members), dtype=bool)
+    return bool(inside.all()) and int(close[members].sum()) == int(close[np.ix_(members, members)].sum())
+
+
+def _cut(pairs: Array) -> float | None:
+    """Between differences that are noise and those that are not: in the middle of the largest gap near 1."""
+    ordered = np.sort(pairs)
+    if ordered[0] > TIED or ordered[-1] < TIED:
+        return None
+    last = int((ordered < TIED).sum())
+    ratios = ordered[1 : last + 1] / np.maximum(ordered[:last], 1.0)
+    best = int(np.argmax(ratios))
+    if ratios[best] < GAP:
+        return None
+    return float(np.sqrt(ordered[best] * ordered[best + 1]))
+
+
+def _linear_maps(x: Array, y: Array) -> tuple[Array, Array]:
+    """Least squares of every task ``[tasks, m, n]``, and the variance of every entry, of the same shape."""
+    centred, targets = x - x.mean(1, keepdims=True), y - y.mean(1, keepdims=True)
+    moment = np.einsum("tei,tej->tij", centred, centred)
+    inverse = np.linalg.pinv(moment)
+    maps = np.einsum("tij,tej,tem->tmi", inverse, centred, targets)
+    left = targets - np.einsum("tmi,tei->tem", maps, centred)
+    free = x.shape[1] - x.shape[2] - 1
+    variance = (left**2).sum(1)[:, :, None] / free * np.einsum("tii->ti", inverse)[:, None, :]
+    return maps, np.maximum(variance, 1e-9 * float((maps**2).mean()))
+
+
+def _generators(group: Automorphisms) -> tuple[SignedPermutation, ...]:
+    found = []
+    for g in group.generators:
+        images, signs = list(g), [1] * (group.outputs + group.inputs)
+        if group.signed:
+            signs = [-1 if g[2 * p] & 1 else 1 for p in range(len(g) // 2)]
+            images = [g[2 * p] // 2 for p in range(len(g) // 2)]
+        m = group.outputs
+        found.append(
+            SignedPermutation(
+                tuple(images[:m]), tuple(i - m for i in images[m:]), tuple(signs[:m]), tuple(signs[m:])
+            )
+        )
+    return tuple(found)
+
+
+Element = tuple[Labels, Labels, Labels, Labels]
+"""Images and signs of inputs, then of outputs."""
+
+
+def group_elements(generators: tuple[SignedPermutation, ...], seed: int) -> list[Element]:
+    """All elements of the group, or random ones where it is large; the identity first."""
+    draw = np.random.default_rng([seed, 12])
+    first: list[Element] = [
+        (np.array(g.inputs), np.array(g.input_signs), np.array(g.outputs), np.array(g.output_signs))
+        for g in generators
+    ]
+    n, m = len(first[0][0]), len(first[0][2])
+    one: Element = (np.arange(n), np.ones(n, dtype=int), np.arange(m), np.ones(m, dtype=int))
+    found, seen, place = [one], {_key(one)}, 0
+    while place < len(found) and len(found) < MOST_ELEMENTS:
+        for g in first:
+            product = _times(found[place], g)
+            if _key(product) not in seen:
+                seen.add(_key(product))
+                found.append(product)
+        place += 1
+    if place == len(found):
+        return found
+    for _ in range(MOST_ELEMENTS):  # a random walk over a group that is too large to be written out
+        walked = found[int(draw.integers(len(found)))]
+        for _ in range(20):
+            walked = _times(walked, first[int(draw.integers(len(first)))])
+        found.append(walked)
+    return [one, *found[-MOST_ELEMENTS:]]
+
+
+def _key(g: Element) -> bytes:
+    return b"".join(np.asarray(part, dtype=np.int64).tobytes() for part in g)
+
+
+def _times(a: Element, b: Element) -> Element:
+    """First b, then a."""
+    return a[0][b[0]], a[1][b[0]] * b[1], a[2][b[2]], a[3][b[2]] * b[3]
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """Functions fitted to some examples of each fresh task, judged on its others."""
+
+    beta: Beta
+    plain: Array
+    """``[tasks]``: the mean squared error of the functions, in units of y."""
+    averaged: Array
+    """``[tasks]``: that of their averages over the group."""
+    variance: float
+
+
+def judge_functions(
+    x: Array, y: Array, elements: list[Element], model: TaskModel, seed: int, folds: int = 4
+) -> Judged:
+    """Beta over fresh tasks, and what averaging over the group does to the error."""
+    tasks, examples, _ = x.shape
+    x, y = model.scaled(x, y)
+    draw = np.random.default_rng([seed, 15])
+    left, breaking = np.zeros_like(y), np.zeros_like(y)
+    for t in range(tasks):
+        for part in np.array_split(draw.permutation(examples), folds):
+            kept = np.setdiff1d(np.arange(examples), part)
+            fit = posterior(model.hyper, x[t, kept], y[t, kept])
+            plain = fit(x[t, part])
+            average = np.zeros_like(plain)
+            for inputs, signs, outputs, output_signs in elements:
+                moved = np.empty_like(x[t, part])
+                moved[:, inputs] = x[t, part] * signs
+                average += fit(moved)[:, outputs] * output_signs / len(elements)
+            left[t, part], breaking[t, part] = y[t, part] - average, plain - average
+    variance = float(((y - y.mean(1, keepdims=True)) ** 2).sum(2).mean())
+    found = beta(left.reshape(tasks, -1), breaking.reshape(tasks, -1), variance * examples)
+    square = model.unit**2
+    return Judged(
+        found,
+        ((left - breaking) ** 2).mean((1, 2)) * square,
+        (left**2).mean((1, 2)) * square,
+        variance / y.shape[2] * square,
+    )

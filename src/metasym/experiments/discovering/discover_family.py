@@ -1,0 +1,140 @@
+"""Symmetries that the functions of a family of tasks share, from beginning to end, and a model for new tasks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from metasym.certification.elements import SignedPermutation
+from metasym.discovery.coordinates import Coordinates
+from metasym.discovery.fields import Array
+from metasym.discovery.fitted_module import State, averaged_state, module_of, state_of
+from metasym.discovery.gaussian_processes import Hyper, posterior, squares
+from metasym.discovery.shared_group import (
+    Element,
+    Judged,
+    TaskModel,
+    family_symmetry,
+    group_elements,
+    judge_functions,
+    split_tasks_of,
+    task_model,
+)
+from metasym.experiments.discovering.discover import Discovered, DiscoverOptions, Memory, Note, Scores
+from metasym.types import MetasymError
+
+LEAST_TASKS = 12
+
+
+@dataclass(frozen=True, eq=False)
+class FamilyModel:
+    """Fits new tasks of a family, with its symmetry built in: ``adapt(x, y)`` gives an ordinary module."""
+
+    state: State
+
+    def adapt(self, x: Any, y: Any) -> nn.Module:
+        """A module for the task with examples ``x [examples, n]`` and ``y [examples, m]``."""
+        inputs, targets = (np.asarray(torch.as_tensor(value).double().cpu()) for value in (x, y))
+        centre = self.state["centre"].numpy()
+        if (
+            inputs.ndim != 2
+            or inputs.shape[1] != len(centre)
+            or targets.ndim != 2
+            or len(inputs) != len(targets)
+        ):
+            raise MetasymError(
+                f"expected x [examples, {len(centre)}] and y [examples, outputs] of one task, "
+                f"found {list(inputs.shape)} and {list(targets.shape)}"
+            )
+        scale, unit = float(self.state["scale"]), float(self.state["unit"])
+        n = len(centre)
+        hyper = Hyper(squares(n, *self.state["kernel"]), float(self.state["noise"]), 0.0)
+        hyper.kernel.k2.kernel.k2.kernel.sigma_0 = float(self.state["sigma_0"])
+        fit = posterior(hyper, (inputs - centre) / scale, targets / unit)
+        place = Coordinates(centre, np.full(n, scale))
+        outputs = targets.shape[1]
+        scaling = _Scaling(place, tuple(range(n)), np.zeros(outputs), unit)
+        inner = state_of(scaling, None, fit, (outputs,))
+        elements = [tuple(part.numpy() for part in row) for row in self.state["elements"]]
+        return module_of(averaged_state(inner, elements) if elements else inner)
+
+
+@dataclass(frozen=True, eq=False)
+class _Scaling:
+    place: Coordinates
+    inputs: tuple[int, ...]
+    offset: Array
+    unit: float
+
+
+def discover_family_in(
+    x: Array, y: Array, options: DiscoverOptions, *, note: Note = lambda _: None, memory: Memory
+) -> Discovered:
+    """Finite symmetries that all tasks of ``x [tasks, examples, n]`` and ``y [tasks, examples, m]`` have."""
+    if len(x) < LEAST_TASKS:
+        raise MetasymError(f"expected at least {LEAST_TASKS} tasks of a family, found {len(x)}")
+    note(f"fitting functions to {len(x)} tasks of {x.shape[1]} examples")
+    model = task_model(x, y, options.seed)
+
+    def look() -> dict[str, Any]:
+        claim, reason = family_symmetry(x, y, model, options.seed, note)
+        return {"claim": None if claim is None else claim.as_dict(), "reason": reason}
+
+    found = memory("family", look)
+    note(f"family: {found['reason']}")
+    claim = found["claim"]
+    elements: list[Element] = [] if claim is None else group_elements(_generators(claim), options.seed)
+    fresh = split_tasks_of(len(x), options.seed)[1]
+    one = (np.arange(x.shape[2]), np.ones(x.shape[2], int), np.arange(y.shape[2]), np.ones(y.shape[2], int))
+    judged = judge_functions(x[fresh], y[fresh], elements or [one], model, options.seed)
+    notes = ["continuous symmetries are looked for in single functions, not yet in families"]
+    return Discovered(
+        symmetries=[] if claim is None else [claim],
+        refused=[]
+        if claim is not None
+        else [{"kind": "finite", "what": "family", "reason": found["reason"]}],
+        plain=_scores(judged.plain, judged),
+        symmetric=None if claim is None else _scores(judged.averaged, judged),
+        state=_state(model, elements),
+        metric="mse",
+        examples=len(x),
+        held_out=len(fresh),
+        notes=notes,
+        family=True,
+    )
+
+
+def _scores(errors: Array, judged: Judged) -> Scores:
+    reach = 1.96 * float(errors.std(ddof=1)) / len(errors) ** 0.5
+    return Scores(float(errors.mean()), reach, float(errors.mean()) / judged.variance)
+
+
+def _generators(claim: dict[str, Any]) -> tuple[SignedPermutation, ...]:
+    return tuple(
+        SignedPermutation(
+            tuple(g["outputs"]), tuple(g["inputs"]), tuple(g["output_signs"]), tuple(g["input_signs"])
+        )
+        for g in claim["generators"]
+    )
+
+
+def _state(model: TaskModel, elements: list[Element]) -> State:
+    smooth, quadratic = model.hyper.kernel.k1.kernel, model.hyper.kernel.k2.kernel
+    return {
+        "family": True,
+        "kernel": [
+            float(smooth.k1.constant_value),
+            float(smooth.k2.length_scale),
+            float(quadratic.k1.constant_value),
+        ],
+        "sigma_0": float(quadratic.k2.kernel.sigma_0),
+        "noise": model.hyper.noise,
+        "centre": torch.tensor(model.centre),
+        "scale": model.scale,
+        "unit": model.unit,
+        "elements": [[torch.tensor(np.asarray(part)) for part in element] for element in elements],
+    }
