@@ -69,7 +69,12 @@ def find_torus(sharing: Sharing, symmetries: Sequence[Pair] = ()) -> Torus | Non
     if m != n or n < 2:
         return None
     columns = _matchings(sharing)
-    ways = (_from_permutations(columns), _from_cycles(sharing, columns), _from_group(symmetries, n))
+    ways = (
+        _as_they_stand(sharing),
+        _from_permutations(columns),
+        _from_cycles(sharing, columns),
+        _from_group(symmetries, n),
+    )
     for torus in itertools.chain(*ways):
         if depends_on_differences(sharing, torus):
             return torus
@@ -80,6 +85,19 @@ def depends_on_differences(sharing: Sharing, torus: Torus) -> bool:
     """Whether the classes of (i, j) and (i + s, j + s) are equal, up to sign, for every shift s."""
     classes = sharing.absolute[np.ix_(torus.outputs, torus.inputs)]
     return bool(np.array_equal(classes, classes[0][differences(torus.dims)]))
+
+
+def _as_they_stand(sharing: Sharing) -> Iterator[Torus]:
+    """Grids of the inputs and outputs in their own order: no gathers would be needed."""
+    n, classes = sharing.shape[0], sharing.absolute
+    every = np.arange(n)
+    for width in [n, *(d for d in range(2, n // 2 + 1) if n % d == 0)]:
+        # One step along each axis, of the whole first row, before all pairs are compared.
+        x, y = np.divmod(every, width)
+        along = x * width + (y + 1) % width
+        across = (x + 1) % (n // width) * width + y
+        if all(np.array_equal(classes[step[0]][step], classes[0]) for step in (along, across)):
+            yield Torus((n,) if width == n else (n // width, width), every, every)
 
 
 def _matchings(sharing: Sharing) -> Index:
