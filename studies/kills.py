@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import importlib
 import io
 import json
 import os
@@ -36,21 +37,14 @@ Command = Callable[[Path, Path], list[str]]
 
 def learn(inputs: Path, out: Path) -> list[str]:
     """Two stages, the symmetry, the baseline."""
-    few = ["--find-steps", "40", "--outer-steps", "40", "--tasks-per-step", "8", "--progress", "silent"]
+    few = ["--find-steps", "12", "--outer-steps", "12", "--tasks-per-step", "8", "--progress", "silent"]
     return ["learn", str(inputs / "tasks.npz"), "--out", str(out), "--resume", *few]
 
 
 def best(_inputs: Path, out: Path) -> list[str]:
     """A recipe with a first stage that prunes."""
-    few = ["--recipe", "best", "--find-steps", "20", "--outer-steps", "30", "--train-tasks", "40"]
-    few += [
-        "--test-tasks",
-        "20",
-        "--tasks-per-step",
-        "8",
-        "--checkpoint-every",
-        "5",
-    ]
+    few = ["--recipe", "best", "--find-steps", "10", "--outer-steps", "12", "--train-tasks", "20"]
+    few += ["--test-tasks", "8", "--tasks-per-step", "4", "--checkpoint-every", "3", "--filter-size", "8"]
     name = "translation/rank1/small/msr-fc"
     return ["run", name, "--out", str(out), "--resume", *few, "--progress", "silent"]
 
@@ -63,7 +57,7 @@ def reproduce(_inputs: Path, out: Path) -> list[str]:
         "table1",
         "--quick",
         "--only",
-        "translation/rank1/small/m*-fc",
+        "translation/rank1/small/maml-[fl]c",
         *places,
         "--progress",
         "silent",
@@ -108,6 +102,8 @@ def started(arguments: list[str], log: Path) -> int:
     if process:
         return process
     status = 1
+    # Half a second of images in place of a minute's: the command wants Omniglot's number of characters.
+    importlib.import_module("metasym.tasks.images.omniglot").CHARACTERS = 40  # type: ignore[attr-defined]
     try:
         with log.open("w") as file:
             os.dup2(file.fileno(), 1)

@@ -77,3 +77,41 @@ def test_what_is_no_pair_is_said_in_one_line(wrong):
     with pytest.raises(ms.MetasymError, match="^expected ") as caught:
         as_batch(wrong)
     assert "\n" not in str(caught.value)
+
+
+class Recurrent(nn.Module):
+    """The last output of a recurrent layer."""
+
+    def __init__(self, layer: nn.Module, width: int) -> None:
+        super().__init__()
+        self.layer, self.out = layer, nn.Linear(width, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.out(self.layer(x)[0][:, -1])
+
+
+@pytest.mark.parametrize(
+    ("layer", "width"),
+    [
+        (lambda: nn.LSTM(8, 4, batch_first=True), 4),
+        (lambda: nn.LSTM(8, 4, num_layers=2, bidirectional=True, batch_first=True, bias=False), 8),
+        (lambda: nn.LSTM(8, 4, proj_size=3, batch_first=True), 3),
+        (lambda: nn.GRU(8, 4, num_layers=2, batch_first=True), 4),
+        (lambda: nn.GRU(8, 4, bidirectional=True, batch_first=True, bias=False), 8),
+        (lambda: nn.RNN(8, 4, batch_first=True), 4),
+        (lambda: nn.RNN(8, 4, nonlinearity="relu", batch_first=True), 4),
+    ],
+)
+def test_recurrent_layers_are_mapped_over_tasks_as_torch_computes_them_one_by_one(generator, layer, width):
+    torch.manual_seed(0)
+    model, found = Recurrent(layer(), width).double(), episodes(generator)
+    found = ms.Episode(
+        *(ms.Batch(b.x.double(), b.y.double()) for b in (found.support, found.query)), found.ids
+    )
+    assert ms.MAML(model, inner_steps=2).map == "vmap"
+    gradients = []
+    for mode in ("vmap", "loop"):
+        losses, gradient = ms.MAML(model, inner_steps=2, map=mode).outer_gradient(found)
+        gradients.append({**gradient, "losses": losses.query})
+    for name, value in gradients[0].items():
+        torch.testing.assert_close(value, gradients[1][name], rtol=1e-9, atol=1e-12)

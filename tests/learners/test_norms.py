@@ -100,9 +100,9 @@ def test_the_default_has_right_gradients(name: str) -> None:
 
 @pytest.mark.parametrize("name", MODULES)
 def test_the_trap_is_real(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If this fails, torch has repaired its derivatives, and ``ExactNorms`` can go."""
+    """If this fails, torch has repaired its derivatives, and ``MappableLayers`` can go."""
     right = gradient(maml(name, "vmap"))
-    monkeypatch.setattr(functional, "ExactNorms", contextlib.nullcontext)
+    monkeypatch.setattr(functional, "MappableLayers", contextlib.nullcontext)
     wrong = gradient(maml(name, "vmap"))
     assert torch.linalg.vector_norm(wrong - right) > 1e-4 * torch.linalg.vector_norm(right)
 
@@ -123,5 +123,5 @@ def test_the_value_is_torchs_own(name: str) -> None:
     layer = MODULES[name]().double()
     x = torch.randn(2, 4, 3, 3, generator=g, dtype=torch.float64)
     expected = layer(x)
-    with functional.ExactNorms():
+    with functional.MappableLayers():
         torch.testing.assert_close(layer(x), expected)

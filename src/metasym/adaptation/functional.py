@@ -15,6 +15,7 @@ from torch.nn.modules.batchnorm import _NormBase
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
+from metasym.adaptation.recurrent import WRITTEN_OUT
 from metasym.types import Batch, Episode, Loss, MetasymError, OuterLoss, Params
 
 D = TypeVar("D")
@@ -239,7 +240,7 @@ def map_tasks(task: Callable[[D], T], data: D, *, mode: str) -> T:
 def _mapped(task: Callable[[D], T], data: D, mode: str) -> T:
     if mode == "vmap":
         try:
-            with ExactNorms():
+            with MappableLayers():
                 return vmap(task, randomness="different")(data)
         except torch.OutOfMemoryError:
             raise
@@ -261,8 +262,10 @@ def stack_results(results: Sequence[T]) -> T:
     return pytree.tree_unflatten(stacked, flat[0][1])  # type: ignore[no-any-return]
 
 
-class ExactNorms(TorchFunctionMode):
-    """Takes the scale and shift of batch, instance and layer norms out of torch's own kernels.
+class MappableLayers(TorchFunctionMode):
+    """Layers in operations that vmap maps rightly: recurrent ones written out, norms without scale and shift.
+
+    The scale and shift of batch, instance and layer norms are taken out of torch's own kernels.
 
     Inside them vmap returns second derivatives that are off by per cents when the scale is adapted
     (torch 2.13: the gradient by the scale takes the batch's mean and deviation as constants). The loss is
@@ -280,7 +283,7 @@ class ExactNorms(TorchFunctionMode):
         """Called by torch in place of every function of its own."""
         names = _NORMS.get(func)
         if names is None:
-            return func(*args, **(kwargs or {}))
+            return WRITTEN_OUT.get(func, func)(*args, **(kwargs or {}))
         given = {**dict(zip(names, args, strict=False)), **(kwargs or {})}
         if given.get("weight") is None:
             return func(*args, **(kwargs or {}))
@@ -313,8 +316,7 @@ _NORMS: dict[Callable[..., Any], tuple[str, ...]] = {
 def choose_map(model: nn.Module, wanted: str = "auto") -> str:
     """``"vmap"`` or ``"loop"``: a fixed rule on the model, so that equal seeds give equal bits.
 
-    A loop where convolutions are so wide that it is faster, and for recurrent layers, which vmap cannot
-    map; vmap otherwise.
+    A loop where convolutions are so wide that it is faster; vmap otherwise.
     """
     if wanted not in ("auto", "vmap", "loop"):
         raise MetasymError(f"expected map to be 'auto', 'vmap' or 'loop', found {wanted!r}")
@@ -325,8 +327,7 @@ def choose_map(model: nn.Module, wanted: str = "auto") -> str:
         and max(module.in_channels, module.out_channels) >= LOOP_FROM_CHANNELS
         for module in model.modules()
     )
-    recurrent = any(isinstance(module, nn.RNNBase) for module in model.modules())
-    return "loop" if wide or recurrent else "vmap"
+    return "loop" if wide else "vmap"
 
 
 def check_no_running_statistics(model: nn.Module) -> None:
