@@ -16,6 +16,7 @@ from metasym.structured.pricing import (
     PASS,
     SLIDE,
     TAP,
+    PLANES,
     TRANSFORM,
     Candidate,
     Work,
@@ -131,6 +132,7 @@ def _by_transforms(
 
     length = math.prod(dims) * (2 if negacyclic else 1)
     one_way = TRANSFORM * length * sum(math.log2(d) * smoothness(d) for d in dims)
+    one_way *= 1 if len(dims) == 1 else PLANES
     work = Work(
         (10 if negacyclic else 7) if len(dims) == 1 else 10,
         one_way + PASS * length,

@@ -20,6 +20,8 @@ GATHER, PASS = 6e-4, 2.5e-4
 """Of an entry gathered, and of one that an elementwise operation or a sum passes over."""
 TRANSFORM = 1.5e-4
 """Of an entry in a Fourier transform, for each factor of two of its length."""
+PLANES = 2.0
+"""How much more a transform along several short axes costs than one along a long one."""
 SLIDE, TAP = 4e-3, 3e-4
 """Of an output of torch's convolution with one channel, and of each of its taps."""
 BUILD = 1.5e-3
