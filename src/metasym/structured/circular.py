@@ -14,9 +14,9 @@ from metasym.structured.compiled_layer import StructuredLayer
 from metasym.structured.pricing import (
     CALL,
     PASS,
+    PLANES,
     SLIDE,
     TAP,
-    PLANES,
     TRANSFORM,
     Candidate,
     Work,
