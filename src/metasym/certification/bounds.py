@@ -59,8 +59,8 @@ class Forbidden:
     """The standard deviation of their mean if e is 0, the noise's own uncertainty included."""
     visible: float
     """The smallest eigenvalue of the mean of S^2: 0 where some direction is never seen."""
-    typical: float = 1.0
-    """The mean of its eigenvalues."""
+    unbiased: float | None = None
+    """An estimate of ``E |e|^2`` itself, where all directions of every task are seen; else the limits' own."""
 
     def limit(self) -> Limit:
         """The limits of ``E |e|^2``."""
@@ -75,7 +75,9 @@ class Forbidden:
         lower = mean - float(stdtrit(max(1, count - 1), SURE)) * error
         if self.visible <= 0:
             return Limit(max(mean, 0.0), lower, math.inf)
-        return Limit(max(mean, 0.0) / self.typical, lower, upper / self.visible)
+        upper /= self.visible
+        likely = mean / self.visible if self.unbiased is None else self.unbiased
+        return Limit(min(max(likely, 0.0), upper), lower, upper)
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,18 +177,20 @@ def _projected(
     if typical == 0:
         return Forbidden(torch.zeros(len(tasks), dtype=torch.float64), 0.0, 0.0)
     best: Forbidden | None = None
+    unbiased: float | None = None
     for part_of in _LAMBDAS:
         shrink = torch.where(eigen > 0, 1 / (eigen + part_of * typical), 0.0)
         seen = eigen * shrink
         together = (turns * seen[:, None, :]).permute(1, 0, 2).reshape(eigen.shape[1], -1)
-        parts = torch.linalg.eigvalsh(together @ together.T / len(eigen))
-        visible, mean_part = float(parts[0]), max(float(parts.mean()), 1e-300)
+        visible = float(torch.linalg.eigvalsh(together @ together.T / len(eigen))[0])
         visible = visible if visible > 1e-6 else 0.0
         added = eigen * shrink.square()
         spread = math.sqrt(2 * float(added.square().sum())) / len(eigen)
         spread = math.hypot(spread, noise.error * float(added.sum(1).mean()))
         squares = (shrink * turned).square().sum(1) - added.sum(1)
-        found = Forbidden(squares, spread, visible, mean_part)
+        if part_of == _LAMBDAS[0] and visible > 0.99:
+            unbiased = float(squares.mean())
+        found = Forbidden(squares, spread, visible, unbiased)
         if best is None or _promise(found) < _promise(best):
             best = found
     assert best is not None

@@ -33,7 +33,7 @@ class OpenedRun:
     input_shape: tuple[int, ...]
     """Of one example."""
     report: SymmetryReport | None = None
-    """The report with its certificate, where fresh tasks were asked when the run was made."""
+    """The report of the run itself, with its certificate where fresh tasks were asked."""
 
 
 class PlainConfig(TypedDict, total=False):
@@ -97,8 +97,7 @@ def _open_experiment(path: Path) -> OpenedRun:
 def _open_learned(path: Path) -> OpenedRun:
     run = load_learned(path)
     shape = run.choices.layout.input_shape
-    certified = run.report if run.choices.solver == "evidence" else None
-    return OpenedRun(str(run.config["experiment"]), run.learner, run.score, shape, certified)
+    return OpenedRun(str(run.config["experiment"]), run.learner, run.score, shape, run.report)
 
 
 OPENERS: dict[str, Opener] = {"run": _open_experiment, "learn": _open_learned}

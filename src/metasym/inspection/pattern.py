@@ -34,7 +34,9 @@ EVIDENCE = 6.0
 RESIDUAL = 0.5
 """A clear pattern leaves at most this part of U unexplained, or of its dominant directions ..."""
 UNEXPLAINED = 0.8
-"""... if these make up enough of U that not more than this is unexplained in all."""
+"""... if these make up enough of U that not more than this is unexplained in all, or are explained nearly whole:"""
+NEARLY_WHOLE = 0.1
+"""spare directions that were never trained may then be as many as they are."""
 WITHIN = 0.45
 """A clear class is at most this wide, relative to the typical length of a row not zero; less in few dimensions."""
 _CUTS = 24
@@ -237,7 +239,7 @@ def _described(
         and cut.evidence >= EVIDENCE
         and cut.within <= cut.widest
         and inside <= RESIDUAL
-        and residual <= UNEXPLAINED
+        and (residual <= UNEXPLAINED or inside <= NEARLY_WHOLE)
         and len(sizes) > 1
     )
     signed = (labels * signs).reshape(shape)

@@ -28,6 +28,9 @@ MARGIN = 1.5
 """... and only where every filter is this many times farther from all others than from its image."""
 ALONE = 0.1
 """The error up to which a transform of a single filter is accepted."""
+PIXELS = 0.05
+"""The error up to which a quarter or half turn, exact on pixels, needs no angles beside it that fit worse: isotropic
+kernels fit them all alike."""
 ROTATIONS = (2, 3, 4, 6, 8, 12, 16)
 """Orders of the rotations that are tried."""
 Array = npt.NDArray[np.float64]
@@ -128,7 +131,8 @@ def _assigned(
     outputs = tuple(int(p) for p in images)
     margin = _margin(squares, images, (flat**2).sum(1), total)
     works = error <= allowed and margin >= MARGIN and power(outputs, transform.order) == power(outputs, 0)
-    works = works and _is_sharp(blocks, outputs, inputs, transform)
+    exact = transform.angle is not None and transform.angle % 90 == 0 and error <= PIXELS
+    works = works and (exact or _is_sharp(blocks, outputs, inputs, transform))
     return SpatialTransform(transform.name, outputs, inputs, error, margin, works)
 
 

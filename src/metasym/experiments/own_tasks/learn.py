@@ -42,6 +42,7 @@ from metasym.experiments.own_tasks.training_stages import (
     msr,
     score,
 )
+from metasym.experiments.own_tasks.uncertified import uncertified
 from metasym.experiments.result_files import CONFIG, RESULT, read_result
 from metasym.inspection import SymmetryReport, inspect, save_symmetry
 from metasym.learners.gradient import GradientLearner
@@ -217,7 +218,7 @@ def _msr(run: _Run) -> dict[str, Any]:
     sizes = {name: list(s.filter_shape) for name, s in symmetries(learner.model).items()}  # the checkpoint's
     learner, given = missing(choices, learner, run.validation, run.square)
     result = _score(run, learner, "msr", choices.find_steps + steps, rate, late=late)
-    report = inspect(learner.model)
+    report = uncertified(inspect(learner.model), run.choices, run.file.classes)
     save_symmetry(learner.model, run.folder / SYMMETRY, report)
     found = {
         **result,
@@ -234,7 +235,7 @@ def _from_weights(run: _Run, began: float) -> dict[str, Any]:
     learner = learned_from_weights(run.choices, run.train)
     sizes = {name: list(s.filter_shape) for name, s in symmetries(learner.model).items()}
     run.note(f"{sizes[''][0]} directions; what they share is read")
-    report = inspect(learner.model)
+    report = uncertified(inspect(learner.model), run.choices, run.file.classes)
     whole = with_allowed(run.choices, learner, report)
     if whole is not None:
         errors = []

@@ -1,0 +1,87 @@
+"""What fresh tasks say about a symmetry, beside the weights they were made of."""
+
+import math
+
+import pytest
+import torch
+
+from metasym.certification import SignedPermutation, certify
+from metasym.certification.elements import moved
+from metasym.evidence import TaskStatistics
+from tests.evidence.families import examples, generic, shifted
+
+N = 5
+TURN = SignedPermutation(tuple((i + 1) % N for i in range(N)), tuple((i + 1) % N for i in range(N)))
+
+
+def defect(maps):
+    return float((maps - moved(maps, TURN)).norm() / maps.norm())
+
+
+@pytest.mark.parametrize("count", [N + 3, 2 * N, 3])
+def test_a_symmetry_that_is_there_is_bounded_to_rounding_without_noise(count):
+    """Also from three examples of five inputs."""
+    found = certify(TaskStatistics.of(*examples(shifted(40, N), count)), [TURN])
+    assert not found.refuted
+    assert found.bound < 1e-5
+    assert found.within(0.2)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.1])
+@pytest.mark.parametrize("broken", [0.05, 1.0])
+def test_a_symmetry_that_is_broken_is_measured_and_refuted(broken, noise):
+    maps = shifted(200, N) + broken * generic(200, N)
+    found = certify(TaskStatistics.of(*examples(maps, 4 * N, noise)), [TURN])
+    assert found.refuted
+    assert found.defect == pytest.approx(defect(maps), rel=0.25)
+    assert found.defect_upper >= defect(maps)
+
+
+def test_the_upper_limit_holds_as_often_as_it_says():
+    """A small defect under much noise: one limit in twenty may be below it, so that of 60 at most 7 are."""
+    failures = 0
+    for seed in range(60):
+        maps = shifted(30, 3, seed) + 0.1 * generic(30, 3, seed)
+        g = SignedPermutation((1, 2, 0), (1, 2, 0))
+        true = float((maps - moved(maps, g)).norm() / maps.norm())
+        found = certify(TaskStatistics.of(*examples(maps, 8, 0.3, seed)), [g])
+        failures += found.defect_upper < true
+    assert failures <= 7
+
+
+@pytest.mark.parametrize("kind", ["equal", "constant"])
+def test_directions_that_no_input_shows_may_hold_any_defect(kind):
+    """Circulant maps: the symmetry is there, but from such inputs nobody can know."""
+    g = torch.Generator().manual_seed(0)
+    x = torch.randn(60, 4 * N, N, generator=g, dtype=torch.float64)
+    x[..., 1] = x[..., 0] if kind == "equal" else 1.0
+    if kind == "constant":
+        x[..., 2] = 1.0
+    y = x @ shifted(60, N).mT
+    found = certify(TaskStatistics.of(x, y), [TURN])
+    assert not found.refuted
+    assert found.bound > 1e3
+    assert not found.within(0.2)
+
+
+def test_hardly_varying_inputs_leave_much_room_under_noise():
+    g = torch.Generator().manual_seed(0)
+    x = 30 * torch.randn(60, 20, 1, generator=g, dtype=torch.float64)
+    x = x + torch.randn(60, 20, N, generator=g, dtype=torch.float64)
+    y = x @ shifted(60, N).mT
+    y = y + 0.3 * y.std() * torch.randn(y.shape, generator=g, dtype=torch.float64)
+    assert certify(TaskStatistics.of(x, y), [TURN]).bound > 0.5
+
+
+def test_weak_weights_count_as_strong_ones_do():
+    """A defect among weights a hundred times weaker than others is small in all, and large in its class."""
+    maps = shifted(60, N) * torch.eye(N, dtype=torch.float64) + 0.01 * generic(60, N)
+    found = certify(TaskStatistics.of(*examples(maps, 4 * N)), [TURN])
+    assert found.defect < 0.1
+    assert found.class_defect > 0.2
+    assert found.refuted
+
+
+def test_no_tasks_no_certificate():
+    empty = TaskStatistics.of(*examples(shifted(3, N), 8))[slice(0, 0)]
+    assert math.isinf(certify(empty, [TURN], power=torch.ones(N, N)).bound)
