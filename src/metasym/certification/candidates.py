@@ -16,8 +16,11 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 from torch import Tensor
 
+from metasym.certification.certificate import class_scale
 from metasym.certification.elements import Element, Orbits, SignedPermutation, moved, orbits
+from metasym.certification.single_elements import SURVIVES, contradictions
 from metasym.evidence.prior import Prior
+from metasym.evidence.statistics import TaskStatistics
 from metasym.inspection.finding import find_group
 from metasym.inspection.pattern import canonical, distances_up_to_sign
 from metasym.inspection.reports import FoundGroup
@@ -50,23 +53,34 @@ def candidates(prior: Prior, *, with_mean: bool = True) -> list[FoundGroup]:
     return sorted(found.values(), key=lambda g: -g.order)
 
 
-def subgroups(group: FoundGroup, prior: Prior) -> list[FoundGroup]:
-    """Proper subgroups, largest first: those that the elements with the smallest errors generate."""
+def subgroups(group: FoundGroup, prior: Prior, tasks: TaskStatistics) -> list[FoundGroup]:
+    """Proper subgroups, largest first.
+
+    First the one that those elements generate which the ``tasks`` do not contradict one by one; then those that the
+    elements with the smallest errors generate, cut at the widest gaps.
+    """
     shape = (prior.mean.shape[0], prior.mean.shape[1])
-    points = torch.cat([prior.U, prior.mean.reshape(-1, 1)], 1).T.reshape(-1, *shape)
-    scale = prior.power.sqrt().clamp_min(0.05 * float(prior.power.mean().sqrt()))
+    scale = class_scale(prior.power.reshape(-1), orbits(group.generators, shape))
     elements = _elements(group)
-    errors = [float(((points - moved(points, g)) / scale).square().sum()) for g in elements]
-    order = np.argsort(errors, kind="stable")
-    sorted_errors = np.array(errors)[order].clip(1e-12 * max(errors) + 1e-300)
-    gaps = np.log(sorted_errors[1:] / sorted_errors[:-1])
     found: dict[bytes, FoundGroup] = {}
     full = _key(group.generators, shape)
-    for cut in np.argsort(-gaps, kind="stable")[: 2 * _SUBGROUPS]:
-        chosen = [elements[i] for i in order[: cut + 1]]
-        smaller = _largest(chosen, prior, shape)
+
+    def add(chosen: Sequence[Element]) -> None:
+        smaller = _largest(chosen, prior, shape) if chosen else None
         if smaller is not None and _key(smaller.generators, shape) != full:
             _add(found, smaller, shape)
+
+    tested = contradictions(tasks, elements, scale)
+    if tested is not None:
+        add([g for g, far in zip(elements, tested.tolist(), strict=True) if far < SURVIVES])
+    points = torch.cat([prior.U, prior.mean.reshape(-1, 1)], 1).T.reshape(-1, *shape)
+    units = scale.reshape(shape)
+    errors = np.array([float(((points - moved(points, g)) / units).square().sum()) for g in elements])
+    order = np.argsort(errors, kind="stable")
+    ranked = errors[order].clip(1e-12 * errors.max() + 1e-300)
+    gaps = np.log(ranked[1:] / ranked[:-1])
+    for cut in np.argsort(-gaps, kind="stable")[: 2 * _SUBGROUPS if tested is None else _SUBGROUPS]:
+        add([elements[i] for i in order[: cut + 1]])
     return sorted(found.values(), key=lambda g: -g.order)[:_SUBGROUPS]
 
 

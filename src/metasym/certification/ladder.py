@@ -12,7 +12,7 @@ from metasym.inspection.reports import FoundGroup, GroupElement
 
 NEARLY = 0.5
 """Larger groups are told if their defect is at most this: beyond it there is nothing near about them."""
-_SCREENED = 16
+_SCREENED = 64
 """Candidates that are held against tasks that they were found on, before any is held against fresh ones."""
 _ASKED = 4
 """Candidates that fresh tasks are asked about: each has its chance of being wrong."""
@@ -20,6 +20,8 @@ _ABOVE = 3
 """Larger groups that hold only nearly, in the end."""
 _TASKS = 150
 """Tasks that candidates are screened on."""
+_LOOKED_AT = 1000
+"""Tasks that single elements of a refuted group are held against."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ def climb(
         learned, fresh = learned.minus(prior.mean), fresh.minus(prior.mean)
         power = power - prior.mean.square()
     some = learned[slice(0, _TASKS)]
-    search = _Search(candidates(prior, with_mean=with_mean), prior)
+    search = _Search(candidates(prior, with_mean=with_mean), prior, learned[slice(0, _LOOKED_AT)])
     nearly: list[FoundGroup] = []
     rungs: list[Rung] = []
     certified: Rung | None = None
@@ -66,7 +68,7 @@ def climb(
         group = search.next()
         if group is None or len(rungs) == _ASKED:
             break
-        screened = certify(some, group.generators, power=power, noise=prior.noise, one_by_one=False)
+        screened = certify(some, group.generators, power=power, noise=prior.noise, quick=True)
         if screened.refuted:
             if screened.defect <= NEARLY:
                 nearly.append(group)
@@ -91,8 +93,8 @@ def climb(
 class _Search:
     """Groups to be looked at, the largest first, none twice."""
 
-    def __init__(self, waiting: list[FoundGroup], prior: Prior) -> None:
-        self.waiting, self.prior = waiting, prior
+    def __init__(self, waiting: list[FoundGroup], prior: Prior, tasks: TaskStatistics) -> None:
+        self.waiting, self.prior, self.tasks = waiting, prior, tasks
         self.seen: set[tuple[GroupElement, ...]] = set()
 
     def next(self) -> FoundGroup | None:
@@ -104,4 +106,6 @@ class _Search:
         return None
 
     def below(self, group: FoundGroup) -> None:
-        self.waiting = sorted([*self.waiting, *subgroups(group, self.prior)], key=lambda g: -g.order)
+        self.waiting = sorted(
+            [*self.waiting, *subgroups(group, self.prior, self.tasks)], key=lambda g: -g.order
+        )

@@ -26,6 +26,10 @@ _HELD_OUT = 6
 """Without validation tasks one task in so many is held out to tell the number of directions."""
 
 
+_COLLAPSED = 4.0
+"""A prior that sees more noise than this many times the noise inside tasks has not seen what tasks differ in."""
+
+
 @dataclass(frozen=True, eq=False)
 class Fitted:
     """A prior and how it was found."""
@@ -77,7 +81,29 @@ def fit_prior(
         fit.begin(directions)
     fit.tasks, fit.weights = tasks, torch.ones(len(tasks), dtype=torch.float64)
     fit.finish()
-    return Fitted(fit.prior.rotated(), fit.rounds, fit.value, fit.weights)
+    prior = fit.prior.rotated()
+    if directions is None:
+        prior = _unless_collapsed(prior, tasks)
+    return Fitted(prior, fit.rounds, fit.value, fit.weights)
+
+
+def _unless_collapsed(prior: Prior, tasks: TaskStatistics) -> Prior:
+    """The prior; but the tasks' own weights where it takes what tasks differ in for noise.
+
+    Fewer tasks than there are directions do not show where the next task lies: held-out tasks then ask for hardly any
+    direction and much noise. How much noise there is, each task tells by itself where it has examples to spare.
+    """
+    ample = tasks[tasks.counts >= tasks.inputs + 2]
+    if len(ample) < max(2, 0.9 * len(tasks)):
+        return prior
+    spare = int((ample.counts - ample.inputs).sum())
+    noise = max(float(ample.residual.sum()) / (ample.outputs * spare), LEAST_NOISE * tasks.mean_square)
+    if prior.noise <= _COLLAPSED * noise:
+        return prior
+    own, _ = least_squares(ample)
+    mean = own.mean(0)
+    U = (own - mean).flatten(1).T / math.sqrt(len(own) - 1)
+    return Prior(mean, U, noise).truncated(min(len(own) - 1, U.shape[0]))
 
 
 class _Fit:
@@ -142,7 +168,7 @@ class _Fit:
             return tried[k][1]
 
         def good(k: int) -> bool:
-            best = max(tried.values(), key=lambda item: float(item[1].mean()))[1]
+            best = max(tried.values(), key=lambda item: float(_trimmed(item[1]).mean()))[1]
             return not _worse(at(k), best)
 
         at(full.directions)
@@ -170,9 +196,15 @@ def _guesses(U: Tensor) -> list[int]:
     return [int(i) + 1 for i in drops.argsort(descending=True)[:2] if float(drops[i]) > math.log(2)]
 
 
+def _trimmed(values: Tensor) -> Tensor:
+    """Without a twentieth at each end: a few tasks of another kind would drown what all others say."""
+    cut = math.ceil(len(values) / 20) if len(values) >= 10 else 0
+    return values.sort().values[cut : len(values) - cut]
+
+
 def _worse(evidence: Tensor, best: Tensor) -> bool:
     """Whether tasks are less likely: on average over tasks, by more than its standard error and a tenth of a nat."""
-    gap = best - evidence
+    gap = _trimmed(best - evidence)
     error = float(gap.std()) / math.sqrt(len(gap)) if len(gap) > 1 else 0.0
     return float(gap.mean()) > max(error, 0.1)
 
