@@ -14,6 +14,9 @@ import numpy.typing as npt
 import scipy.stats
 
 Array = npt.NDArray[np.float64]
+NEGLIGIBLE = 1e-6
+"""Violations below this part of the variance are rounding and where models are fitted, not data."""
+_FAR = 0.05
 
 
 @dataclass(frozen=True)
@@ -28,11 +31,8 @@ class Beta:
     violation_upper: float
     """The largest ``E|violation|^2 / var y`` along a that the data still allow: ``high * moved``, or 0."""
     examples: int
-
-    @property
-    def refutes(self) -> bool:
-        """Whether the part that breaks the symmetry is real beyond chance."""
-        return self.low > 0
+    refutes: bool
+    """Whether the part that breaks the symmetry is real beyond chance, and not by a few examples alone."""
 
 
 def beta(left: Array, breaking: Array, variance: float, *, level: float = 0.99) -> Beta:
@@ -44,9 +44,21 @@ def beta(left: Array, breaking: Array, variance: float, *, level: float = 0.99) 
     count, size = len(products), float(sizes.mean())
     moved = size / variance
     if count < 3 or moved < 1e-14:
-        return Beta(0.0, 0.0, 0.0, moved, moved, count)
+        return Beta(0.0, 0.0, 0.0, moved, moved, count, False)
+    value, reach = _ratio(products, sizes, level)
+    low, high = value - reach, value + reach
+    refutes = False
+    if low > 0 and high * moved > NEGLIGIBLE:
+        # Models err most far from their data; what is real shows without those examples too.
+        usual = sizes <= np.quantile(sizes, 1 - _FAR)
+        others, reach = _ratio(products[usual], sizes[usual], level)
+        refutes = others - reach > 0
+    return Beta(value, low, high, moved, max(0.0, high) * moved, count, refutes)
+
+
+def _ratio(products: Array, sizes: Array, level: float) -> tuple[float, float]:
+    """A ratio of means, and half of its interval."""
+    count, size = len(products), float(sizes.mean())
     value = float(products.mean()) / size
     deviation = float(np.std(products - value * sizes, ddof=1)) / size / count**0.5
-    reach = float(scipy.stats.t.ppf(0.5 + level / 2, count - 1)) * deviation
-    low, high = value - reach, value + reach
-    return Beta(value, low, high, moved, max(0.0, high) * moved, count)
+    return value, float(scipy.stats.t.ppf(0.5 + level / 2, count - 1)) * deviation

@@ -145,7 +145,7 @@ def judge(
         return None, candidate.reason
     found, violation = certificate(candidate, prepared.train, prepared.held_out)
     name = name_of_fields(candidate.fields)
-    if found.refutes and found.violation_upper > tolerance:
+    if found.refutes:
         return (
             None,
             f"{name} is refuted on held-out data: beta {found.value:.2g} ({found.low:.2g} to {found.high:.2g})",

@@ -23,9 +23,13 @@ _NOISES = np.logspace(-8, 0, 17)
 
 def hidden(fit: SymmetricFit, x: Array, y: Array) -> float:
     """The largest variance, as a part of that of ``y``, that functions without the symmetry may have."""
+    return hidden_beside(fit.hyper.kernel(fit.inputs(x[:MOST])), x, y)
+
+
+def hidden_beside(symmetric: Array, x: Array, y: Array) -> float:
+    """The same for any kernel matrix of symmetric functions, of the first ``MOST`` examples."""
     x, y = x[:MOST], y[:MOST] - y[:MOST].mean(0)
     n = x.shape[1]
-    symmetric = fit.hyper.kernel(fit.inputs(x))
     others = [RBF(n**0.5)(x), RBF(2 * n**0.5)(x), DotProduct(1.0)(x) ** 2]
     variance = float(np.mean(y**2))
     worst = 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,11 +10,14 @@ from typing import Any
 import numpy as np
 from torch import nn
 
+from metasym.certification.elements import SignedPermutation
 from metasym.discovery.claims import TOLERANCE, Claim, judge
 from metasym.discovery.continuous import MOST_ROTATED, Candidate, ambients, plain_fit, search
-from metasym.discovery.fitted_module import State, module_of, state_of
+from metasym.discovery.finite import finite_symmetry
+from metasym.discovery.fitted_module import State, averaged_state, module_of, state_of
 from metasym.discovery.gaussian_processes import Array, Hyper, Posterior, posterior
 from metasym.discovery.prepared import TEST, Prepared, prepare
+from metasym.discovery.shared_group import Element, group_elements
 from metasym.discovery.symmetric_fit import SymmetricFit, symmetric_fit
 from metasym.tasks.dataset import DataSet
 from metasym.types import MetasymError
@@ -123,7 +127,37 @@ def discover_in(
             notes.append(
                 f"rotations were not looked for: expected at most {MOST_ROTATED} inputs, found {len(prepared.inputs)}"
             )
-    return _finish(data, prepared, plain, model, symmetries, refused, notes)
+    elements: list[Element] = []
+    if options.finite and not symmetries:
+        note("looking for finite symmetries")
+
+        def look() -> dict[str, Any]:
+            claim, reason = finite_symmetry(prepared, data.x_shape, plain, options.seed, options.tolerance)
+            return {"claim": None if claim is None else claim.as_dict(), "reason": reason}
+
+        one = memory("finite", look)
+        note(f"finite: {one['reason']}")
+        if one["claim"] is None:
+            refused.append({"kind": "finite", "what": "signed permutations", "reason": one["reason"]})
+        else:
+            symmetries.append(one["claim"])
+            elements = _elements(one["claim"], math.prod(_shape(data)), options.seed)
+    elif options.finite:
+        notes.append("finite symmetries beside a continuous one are not looked for")
+    return _finish(data, prepared, plain, model, elements, symmetries, refused, notes)
+
+
+def _shape(data: DataSet) -> tuple[int, ...]:
+    return (data.classes,) if data.classes else data.y_shape
+
+
+def _elements(claim: dict[str, Any], outputs: int, seed: int) -> list[Element]:
+    """All elements of a finite group that is claimed, on the inputs of the data."""
+    generators = tuple(
+        SignedPermutation(tuple(range(outputs)), tuple(g["inputs"]), (), tuple(g["input_signs"]))
+        for g in claim["generators"]
+    )
+    return group_elements(generators, seed)
 
 
 def _continuous(
@@ -169,6 +203,7 @@ def _finish(
     prepared: Prepared,
     plain: Hyper,
     model: SymmetricFit | None,
+    elements: list[Element],
     symmetries: list[dict[str, Any]],
     refused: list[dict[str, str]],
     notes: list[str],
@@ -181,6 +216,7 @@ def _finish(
     every = np.concatenate([x, x_new]), np.concatenate([y, y_new])
     symmetric_scores = None
     final: Posterior
+    shape = _shape(data)
     if model is None:
         final = posterior(plain, *every)
     else:
@@ -190,19 +226,36 @@ def _finish(
         if plain.evidence > model.hyper.evidence:
             notes.append("the plain model has the higher evidence and is the one to use")
             model, final = None, posterior(plain, *every)
-    shape = (data.classes,) if data.classes else data.y_shape
     features = None if model is None else model.features
+    state = state_of(prepared, features, final, shape)
+    if elements:
+        state = averaged_state(state, elements)
+        held_out = _averaged_scores(posterior(plain, x, y), elements, prepared)
+        symmetric_scores = _scores(held_out, y_new, prepared, metric)
     return Discovered(
         symmetries=symmetries,
         refused=refused,
         plain=plain_scores,
         symmetric=symmetric_scores,
-        state=state_of(prepared, features, final, shape),
+        state=state,
         metric=metric,
         examples=len(data.x),
         held_out=len(x_new),
         notes=notes,
     )
+
+
+def _averaged_scores(fit: Posterior, elements: list[Element], prepared: Prepared) -> Array:
+    """Predictions on held-out examples, averaged over the group."""
+    used = list(prepared.inputs)
+    place = {i: k for k, i in enumerate(used)}
+    x = prepared.held_out[0]
+    total = np.zeros_like(prepared.held_out[1])
+    for images, signs, _, _ in elements:
+        moved = np.empty_like(x)
+        moved[:, [place[int(images[i])] for i in used]] = x * signs[used]
+        total += fit(moved)
+    return np.asarray(total / len(elements))
 
 
 def _scores(found: Array, y: Array, prepared: Prepared, metric: str) -> Scores:
