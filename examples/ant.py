@@ -65,15 +65,15 @@ np.savez(
     input_names=[f"torque {joint}" for joint in joints],
     output_names=[f"acceleration {joint}" for joint in joints],
 )
-few = ["--find-steps", "20", "--outer-steps", "20"] if quick else []
-main(["learn", "ant.npz", "--out", "ant", "--progress", "silent", *few])
+main(["learn", "ant.npz", "--out", "ant", "--progress", "silent"])
 
 # %%
 # ## The robot with its symmetries
 #
-# Each generator of the group that was found, drawn on the robot as seen from above: an arrow leads from a leg to the
-# leg that takes its place. A minus says that a joint turns the other way afterwards. Together they make all the ways
-# in which the legs may be exchanged: quarter turns and reflections, as a square has them.
+# Each generator of the group that was found, drawn on the robot as seen from above: an arrow leads from a joint to the
+# joint that takes its place, orange for hips and blue for ankles; a minus says that the joint turns the other way
+# afterwards. They hold the eight moves of a square, quarter turns and reflections. And there are more than these: at
+# rest, the hips of opposite legs may be exchanged without their ankles, which nobody had thought of.
 run = ms.load_learned("ant")
 group = ms.inspect(run.model)[0].group
 mujoco.mj_resetData(model, data)
@@ -84,18 +84,26 @@ feet = [
 
 
 def draw_robot(axes, element, title):
-    """The robot from above, with an arrow from each leg to where it goes."""
+    """The robot from above, with an arrow from each joint to where it goes."""
+    places = [part * foot for foot in feet for part in (0.5, 1.0)]  # hip and ankle of each leg
     for leg, foot in enumerate(feet):
-        axes.plot([0, foot[0]], [0, foot[1]], color="0.75", linewidth=9, solid_capstyle="round", zorder=1)
-        axes.annotate(f"leg {leg + 1}", 1.35 * foot, ha="center", va="center")
-        to = element.inputs[2 * leg] // 2
-        minus = "−" if element.input_signs[2 * leg] < 0 else ""
-        if to != leg:
-            style = {"arrowstyle": "-|>", "connectionstyle": "arc3,rad=0.25", "color": "C1", "linewidth": 2}
-            axes.annotate("", feet[to] * 1.02, foot * 1.02, arrowprops=style, zorder=3)
-        axes.text(*(0.62 * foot), minus, color="C3", fontsize=16, ha="center", va="center", zorder=4)
-    axes.add_patch(plt.Circle((0, 0), 0.25, color="0.55", zorder=2))
-    axes.set(xlim=(-1.7, 1.7), ylim=(-1.7, 1.7), aspect="equal", title=title)
+        axes.plot([0, foot[0]], [0, foot[1]], color="0.82", linewidth=9, solid_capstyle="round", zorder=1)
+        axes.annotate(f"leg {leg + 1}", 1.45 * foot, ha="center", va="center")
+    for joint, (to, sign) in enumerate(zip(element.inputs, element.input_signs, strict=True)):
+        colour = "C1" if joint % 2 == 0 else "C0"
+        axes.plot(*places[joint], "o", color=colour, markersize=7, zorder=3)
+        if to != joint:
+            style = {
+                "arrowstyle": "-|>",
+                "connectionstyle": "arc3,rad=0.22",
+                "color": colour,
+                "linewidth": 1.8,
+            }
+            axes.annotate("", places[to], places[joint], arrowprops=style, zorder=4)
+        if sign < 0:
+            axes.annotate("−", 1.2 * places[joint], color="C3", fontsize=15, ha="center", va="center")
+    axes.add_patch(plt.Circle((0, 0), 0.2, color="0.6", zorder=2))
+    axes.set(xlim=(-1.25, 1.25), ylim=(-1.25, 1.25), aspect="equal", title=title)
     axes.axis("off")
 
 

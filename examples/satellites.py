@@ -55,14 +55,13 @@ print(np.array_str(maps[0], precision=3, suppress_small=True))
 # ## Learning
 names = [f"satellite {i + 1}" for i in range(ring)]
 np.savez("ring.npz", x=x, y=y, input_names=names, output_names=names)
-few = ["--find-steps", "20", "--outer-steps", "20"] if quick else []
-main(["learn", "ring.npz", "--out", "ring", "--progress", "silent", *few])
+main(["learn", "ring.npz", "--out", "ring", "--progress", "silent"])
 
 # %%
 # ## One new system from one measurement
 #
-# The learned symmetry leaves four numbers for a system to have: how a satellite answers its own push, its
-# neighbour's, the next one's and that of the one opposite. One measurement of six heights is enough for them.
+# The learned symmetry leaves a few numbers for a system to have: how a satellite answers its own push, its
+# neighbour's, and those of the others. One measurement of six heights is enough for them.
 run = ms.load_learned("ring")
 new = np.stack([heights(1.3, 0.4, 1.2, pushed) for pushed in range(ring)], axis=1)
 pushes = draw.standard_normal((9, ring)).astype(np.float32)
