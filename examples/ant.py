@@ -70,10 +70,10 @@ main(["learn", "ant.npz", "--out", "ant", "--progress", "silent"])
 # %%
 # ## The robot with its symmetries
 #
-# Each generator of the group that was found, drawn on the robot as seen from above: an arrow leads from a joint to the
-# joint that takes its place, orange for hips and blue for ankles; a minus says that the joint turns the other way
+# Each generator of the group that was found, drawn on the robot as seen from above: an arrow leads from a joint to
+# the joint that takes its place, orange for hips and blue for ankles; a minus says that the joint turns the other way
 # afterwards. They hold the eight moves of a square, quarter turns and reflections. And there are more than these: at
-# rest, the hips of opposite legs may be exchanged without their ankles, which nobody had thought of.
+# rest, the hips of opposite legs may be exchanged without their ankles.
 run = ms.load_learned("ant")
 group = ms.inspect(run.model)[0].group
 mujoco.mj_resetData(model, data)

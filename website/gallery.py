@@ -79,7 +79,7 @@ def run(path: Path, pictures: Path | None = None) -> tuple[str, list[Path]]:
 
     example = read(path)
     names: dict[str, Any] = {"__name__": "__main__", "__file__": str(path)}
-    page, drawn, began = [f"# {example.title}\n", example.about, _install(example)], [], time.perf_counter()
+    page, drawn, began = [f"# {example.title}\n", example.about, _install(example)], [], time.process_time()
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         for part in example.parts:
             printed = io.StringIO()
@@ -101,9 +101,9 @@ def run(path: Path, pictures: Path | None = None) -> tuple[str, list[Path]]:
                     alt = figure.get_label() or example.title
                     page.append(f"![{alt}]({file.name})")
             plt.close("all")
-    seconds = time.perf_counter() - began
+    seconds = time.process_time() - began
     page.append(
-        f"*This page was made by running `examples/{path.name}`, which took {seconds:.0f} s on one core.*\n\n"
+        f"*This page was made by running `examples/{path.name}`, which takes {seconds:.0f} s of one core.*\n\n"
         f"<!-- made from {example.digest} -->"
     )
     return "\n\n".join(block for block in page if block) + "\n", drawn

@@ -13,7 +13,7 @@ from website.gallery import EXAMPLES, PAGES, Example, read
 
 from tests.tasks.images.builders import SHARED
 
-NEEDS = {"simulators": ("gymnasium", "mujoco"), "onnx": ("onnx", "onnxruntime", "onnxscript")}
+NEEDS = {"simulators": ("gymnasium", "mujoco", "rebound"), "onnx": ("onnx", "onnxruntime", "onnxscript")}
 """What an example's extras bring; where it is not installed the example is skipped, and the reason names it."""
 
 WITH_OMNIGLOT = {"few_shot_images"}

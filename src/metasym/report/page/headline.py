@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from metasym.certification.telling import percent
 from metasym.experiments.own_tasks.judgement import given_back, judgement
 from metasym.inspection.reports import FoundGroup, LayerReport
 from metasym.report.page.read import Run
@@ -95,6 +96,11 @@ def group_words(group: FoundGroup) -> str:
 def _sure(report: LayerReport) -> str:
     pattern, group = report.pattern, report.group
     assert group is not None
+    if group.defect_upper is not None:
+        return (
+            "It was tested on tasks that took no part in learning: at 95 % certainty they allow a "
+            f"deviation from it of at most {percent(group.defect_upper)}."
+        )
     if group.approximate:
         return (
             f"This holds approximately only (error {number(group.error)}, where 0 is exact and 1.4 unrelated): the "

@@ -1,0 +1,69 @@
+"""Deploying a structured layer by ONNX
+
+A layer has learned that its inputs lie on a ring. It is adapted to a new task, written as ONNX and run by
+onnxruntime, without metasym or torch. Where it pays, the deployed layer computes with the
+pattern instead of the dense matrix.
+
+Extras: onnx
+"""
+
+# %%
+# ## A symmetry that is learned
+#
+# Tasks: circular filters on twelve points, each task another filter.
+import os
+
+import numpy as np
+import onnx
+import onnxruntime
+import torch
+
+import metasym as ms
+from metasym.cli import main
+
+quick = "QUICK" in os.environ
+data = ms.tasks.planted("shifts12", tasks=60)
+np.savez("tasks.npz", x=data.x, y=data.y)
+main(["learn", "tasks.npz", "--out", "ring", "--progress", "silent", "--no-baseline"])
+
+# %%
+# ## Adapt and export
+#
+# A new task has two examples. `metasym export` adapts the model to them, compiles the layer with its structure and
+# writes one file, which it loads again and compares.
+new = ms.tasks.planted("shifts12", tasks=1, seed=1)
+np.savez("task.npz", x=new.x[0, :2], y=new.y[0, :2])
+main(["export", "ring", "--out", "model.onnx", "--support", "task.npz", "--structured"])
+
+# %%
+# ## Run it without metasym
+#
+# The plan above says that a layer of twelve points is fastest as it is: nothing beats one small product of matrices.
+model = onnx.load("model.onnx")
+numbers = {tensor.name: list(tensor.dims) for tensor in model.graph.initializer if tensor.data_type == 1}
+print("operations:", ", ".join(node.op_type for node in model.graph.node))
+print("stored floats:", numbers)
+session = onnxruntime.InferenceSession("model.onnx", providers=["CPUExecutionProvider"])
+predicted = session.run(None, {session.get_inputs()[0].name: new.x[0, 2:].numpy()})[0]
+error = float(np.square(predicted - new.y[0, 2:].numpy()).mean())
+print(f"mean squared error on 18 other examples of the task: {error:.2g}")
+
+# %%
+# ## A larger ring
+#
+# On a thousand points the same pattern pays: five taps instead of a million weights. The structure is given here as
+# whole numbers, equal ones for tied weights and 0 for none; after learning, `ms.structured(model)` reads it off U.
+points = 1024
+offset = (np.arange(points)[:, None] - np.arange(points)[None, :]) % points
+pattern = np.where(offset < 5, offset + 1, 0)
+large = torch.nn.Linear(points, points, bias=False)
+with torch.no_grad():
+    taps = torch.randn(6, generator=torch.Generator().manual_seed(0))
+    large.weight.copy_(torch.where(torch.from_numpy(pattern) > 0, taps[torch.from_numpy(pattern)], 0.0))
+print(ms.structure_plan(large, pattern, onnx=True))
+fast = ms.structured(large, pattern, onnx=True)
+x = torch.randn(32, points, generator=torch.Generator().manual_seed(1))
+with torch.no_grad():
+    difference = float((fast(x) - large(x)).abs().max())
+count = sum(parameter.numel() for parameter in fast.parameters())
+print(f"{count} numbers instead of {large.weight.numel():,}; outputs differ by at most {difference:.1g}")
