@@ -89,7 +89,7 @@ def test_the_rule_is_on_the_sizes() -> None:
     assert choose_map(nn.Conv2d(1, 63, 3)) == "vmap"
     assert choose_map(nn.Conv2d(1, 64, 3)) == "loop"
     assert choose_map(nn.Linear(500, 500)) == "vmap"
-    assert choose_map(nn.Sequential(nn.GRU(2, 2))) == "loop"
+    assert choose_map(nn.Sequential(nn.GRU(2, 2))) == "vmap"
     with pytest.raises(MetasymError, match="'auto', 'vmap' or 'loop', found 'pmap'"):
         choose_map(nn.Linear(1, 1), "pmap")
 
