@@ -177,14 +177,26 @@ def test_cycles():
     assert cycle_notation([*range(1, 200), 0], [1] * 200).endswith(" …")
 
 
+def own_choices(**changes: object) -> dict[str, object]:
+    """The choices of a run of ``metasym learn``, as its config.json has them."""
+    counts = dict.fromkeys(("hidden", "kernel_size", "support", "train_support", "train_tasks"), 2)
+    counts |= dict.fromkeys(("validation_tasks", "test_tasks", "inner_steps", "find_steps", "outer_steps"), 2)
+    counts |= dict.fromkeys(("tasks_per_step", "validate_every", "patience", "seed", "padding"), 2)
+    others = {"single_layer": True, "bias": False, "symmetry": "dense", "filter_size": None, "solver": "ridge"}
+    rates = {"penalty": None, "inner_lr": 0.1, "outer_lr": 0.01}
+    layout = {"input_shape": [5], "output_shape": [5]}
+    return {"model": "fc", **counts, **others, **rates, "layout": layout, **changes}
+
+
 def test_a_run_with_a_network_of_the_users_own_shows_its_stored_report(tmp_path):
     model = planted(groups.dihedral(5))
     report = inspect(model)
     ms.save(ms.MSR(model, loss=F.mse_loss), tmp_path / "checkpoint.safetensors")
     config = {"command": "learn", "experiment": "learn/mine", "method": "msr", "recipe": "learn"}
-    write_json(
-        tmp_path / "config.json", {**config, "choices": {"model": "mine:net", "seed": 5, "outer_steps": 9}}
-    )
+    array = {"shape": [20, 8, 5], "dtype": "float32", "crc32": 0}
+    choices = own_choices(model="mine:net", seed=5, outer_steps=9)
+    data = {"path": "mine.npz", "x": array, "y": array, "classes": 0}
+    write_json(tmp_path / "config.json", {**config, "data": data, "choices": choices})
     result = {
         "mean": 0.5,
         "ci95": 0.1,

@@ -155,7 +155,7 @@ def test_bad_results(tmp_path):
     with pytest.raises(MetasymError, match="expected result files, found none"):
         render("table1", tmp_path)
     (tmp_path / "x.json").write_text(json.dumps({"experiment": MSR}))
-    with pytest.raises(MetasymError, match="with recipe"):
+    with pytest.raises(MetasymError, match="expected a field recipe, found none"):
         render("table1", tmp_path)
     store(tmp_path / "lrs", result(MSR, [0.1, 0.1]))
     with pytest.raises(MetasymError, match="expected results of msr-joint-fc"):

@@ -40,7 +40,7 @@ def write_discovered(folder: Path, out: Path) -> str:
 
 
 def _page(folder: Path, found: dict[str, Any]) -> str:
-    style = files("metasym.report.page").joinpath("page.css").read_text()
+    style = files("metasym.report.page").joinpath("page.css").read_text(encoding="utf-8")
     path = found.get("config", {}).get("data", {}).get("path", folder)
     parts = [
         f"<h1>Symmetries in {escape(Path(str(path)).name)}</h1>",
