@@ -139,7 +139,7 @@ def test_differences_are_paired_and_figures_the_same_every_time(tmp_path):
     with pytest.raises(MetasymError, match="expected measured angles"):
         angles_table([])
     (tmp_path / "x.json").write_text("{}")
-    with pytest.raises(MetasymError, match="expected a file of metasym angles"):
+    with pytest.raises(MetasymError, match="expected a field experiment, found none"):
         read_angles(tmp_path / "x.json")
 
 

@@ -143,9 +143,9 @@ def test_the_start_depends_on_the_seed_and_not_on_the_global_generator():
 
 def test_configurations_survive_json():
     experiment = find("rotation/rot90/msr-conv", "best", image_size=8)
-    assert experiment_from(experiment.as_dict()) == experiment
-    with pytest.raises(MetasymError, match="fields of an experiment"):
-        experiment_from({"name": "x"})
+    assert experiment_from(experiment.as_dict(), "config.json") == experiment
+    with pytest.raises(MetasymError, match="config.json: expected a field"):
+        experiment_from({"name": "x"}, "config.json")
 
 
 def test_best_changes_only_known_fields_of_known_cells():
@@ -186,7 +186,7 @@ def test_best_changes_only_known_fields_of_known_cells():
         (lambda: find("rotation/rot45/msr-conv", solver="magic"), "expected solver to be one of"),
         (lambda: find("rotation/rot45/msr-conv", colour=1), "expected a field of the recipe, found 'colour'"),
         (lambda: find("rotation/rot45/msr-conv", validate_every=5), "validation_fraction"),
-        (lambda: find("rotation/rot45/msr-conv", outer_lr=float("nan")), "expected outer_lr >= 0, found nan"),
+        (lambda: find("rotation/rot45/msr-conv", outer_lr=float("nan")), "expected a finite outer_lr, found nan"),
     ],
 )
 def test_bad_input(call, message):
