@@ -182,7 +182,13 @@ def own_choices(**changes: object) -> dict[str, object]:
     counts = dict.fromkeys(("hidden", "kernel_size", "support", "train_support", "train_tasks"), 2)
     counts |= dict.fromkeys(("validation_tasks", "test_tasks", "inner_steps", "find_steps", "outer_steps"), 2)
     counts |= dict.fromkeys(("tasks_per_step", "validate_every", "patience", "seed", "padding"), 2)
-    others = {"single_layer": True, "bias": False, "symmetry": "dense", "filter_size": None, "solver": "ridge"}
+    others = {
+        "single_layer": True,
+        "bias": False,
+        "symmetry": "dense",
+        "filter_size": None,
+        "solver": "ridge",
+    }
     rates = {"penalty": None, "inner_lr": 0.1, "outer_lr": 0.01}
     layout = {"input_shape": [5], "output_shape": [5]}
     return {"model": "fc", **counts, **others, **rates, "layout": layout, **changes}

@@ -131,7 +131,9 @@ def test_constant_and_repeated_inputs_and_twenty_examples_are_an_answer() -> Non
     draw = np.random.default_rng(6)
     x = draw.normal(size=(20, 2))
     found = ms.discover(np.c_[x, np.ones(20), x[:, 0]], x[:, 0] ** 2)
-    assert all(one["kind"] == "finite" and one["inputs"] == [0] for one in found.symmetries)  # x0 to -x0 holds
+    assert all(
+        one["kind"] == "finite" and one["inputs"] == [0] for one in found.symmetries
+    )  # x0 to -x0 holds
     assert any("constant" in text for text in found.notes)
     assert any("repeat" in text for text in found.notes)
 

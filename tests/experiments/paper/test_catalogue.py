@@ -186,7 +186,10 @@ def test_best_changes_only_known_fields_of_known_cells():
         (lambda: find("rotation/rot45/msr-conv", solver="magic"), "expected solver to be one of"),
         (lambda: find("rotation/rot45/msr-conv", colour=1), "expected a field of the recipe, found 'colour'"),
         (lambda: find("rotation/rot45/msr-conv", validate_every=5), "validation_fraction"),
-        (lambda: find("rotation/rot45/msr-conv", outer_lr=float("nan")), "expected a finite outer_lr, found nan"),
+        (
+            lambda: find("rotation/rot45/msr-conv", outer_lr=float("nan")),
+            "expected a finite outer_lr, found nan",
+        ),
     ],
 )
 def test_bad_input(call, message):
