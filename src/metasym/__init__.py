@@ -1,10 +1,10 @@
 """metasym: learn the symmetries that a family of tasks shares, and build them into a network."""
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from metasym import groups, models, nn, tasks, testing
 from metasym.discovery.shared_parameters import SharedParameters, shared_parameters
-from metasym.experiments.discovering.discover import Discovered
-from metasym.experiments.discovering.discover_run import load_discovered
-from metasym.experiments.discovering.door import discover
 from metasym.experiments.own_tasks.learned import load_learned
 from metasym.inspection import SymmetryReport, inspect, load_symmetry, project, save_symmetry
 from metasym.learners import ANIL, MAML, MSR, MTSR, EvidenceMSR, Learner, MSRJoint, ProtoNet
@@ -22,6 +22,22 @@ from metasym.training.guard import NonFiniteError
 from metasym.training.loop import train
 from metasym.training.settings import Validation
 from metasym.types import Batch, Episode, MetasymError, MetasymWarning, OuterLoss, Record, Score, Tasks
+
+if TYPE_CHECKING:
+    from metasym.experiments.discovering.discover import Discovered
+    from metasym.experiments.discovering.discover_run import load_discovered
+    from metasym.experiments.discovering.door import discover
+
+_ON_FIRST_USE = {"Discovered": "discover", "load_discovered": "discover_run", "discover": "door"}
+"""Names whose modules need scikit-learn, which takes a second to import: by the module that has them."""
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ON_FIRST_USE:
+        module = importlib.import_module(f"metasym.experiments.discovering.{_ON_FIRST_USE[name]}")
+        return getattr(module, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __version__ = "0.1.0"
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import scipy.stats
+from scipy.special import stdtrit
 
 Array = npt.NDArray[np.float64]
 NEGLIGIBLE = 1e-6
@@ -61,4 +61,4 @@ def _ratio(products: Array, sizes: Array, level: float) -> tuple[float, float]:
     count, size = len(products), float(sizes.mean())
     value = float(products.mean()) / size
     deviation = float(np.std(products - value * sizes, ddof=1)) / size / count**0.5
-    return value, float(scipy.stats.t.ppf(0.5 + level / 2, count - 1)) * deviation
+    return value, float(stdtrit(count - 1, 0.5 + level / 2)) * deviation

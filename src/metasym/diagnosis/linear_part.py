@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import f as f_distribution
+from scipy.special import fdtrc
 
 from metasym.diagnosis.findings import CAUTION, NOTE, Finding, percent
 from metasym.diagnosis.samples import Floats, Ints, Samples
@@ -96,7 +96,7 @@ def _there(more: float, extra: int, left: float, dof: int) -> bool:
         return False
     if left <= 0:
         return True
-    return bool(f_distribution.sf((more / extra) / (left / dof), extra, dof) < _SURE)
+    return bool(fdtrc(extra, dof, (more / extra) / (left / dof)) < _SURE)
 
 
 def _bend(samples: Samples, rest: Floats, basis: Floats, free: Ints, variance: float) -> float:

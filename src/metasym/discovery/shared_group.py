@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.stats
+from scipy.special import chdtrc
 
 from metasym.certification.beta import Beta, beta
 from metasym.certification.elements import SignedPermutation, orbits
@@ -190,7 +190,7 @@ def shared_violation(
     deviation = float(
         np.sqrt((weight**2 * (2 * error**4 + 4 * np.maximum(value**2 - error**2, 0) * error**2)).sum())
     )
-    chance = scipy.stats.chi2.sf(float(((value / error) ** 2).sum()), int(counted.sum()))
+    chance = chdtrc(int(counted.sum()), float(((value / error) ** 2).sum()))
     return Shared(mean, max(0.0, mean) + 2.33 * deviation, bool(chance < 1e-4))
 
 
