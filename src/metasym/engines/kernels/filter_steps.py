@@ -18,7 +18,7 @@ _KINDS = {torch.float32: "float", torch.float64: "double"}
 
 
 class Stepped(NamedTuple):
-    """The losses, and the gradient of the query losses' weighted sum by all but A and B, which became theirs."""
+    """The losses and the gradient of the query losses' weighted sum; its part by A and B overwrites A and B."""
 
     losses: Tensor
     """``[3, tasks]``: of the query, and of the support set before and after adapting."""
