@@ -11,13 +11,15 @@ from typing import Any, NoReturn, TypeAlias
 
 from metasym.experiments.paper.catalogue import find
 from metasym.experiments.paper.config import Experiment, Recipe, field_type
-from metasym.experiments.paper.image_cells import BUDGET
+from metasym.experiments.paper.image_cells import BUDGETS
 from metasym.experiments.paper.synthetic_cells import RECIPES
 from metasym.types import MetasymError
 
 Commands: TypeAlias = "argparse._SubParsersAction[Any]"
 
 PROGRESS = ("auto", "plain", "silent")
+
+BUDGET_HELP = f"Table 3 on a CPU, an hour a cell or a day a column: the recipes {', '.join(BUDGETS.values())}"
 
 
 class Parser(argparse.ArgumentParser):
@@ -32,7 +34,7 @@ def add_recipe(parser: argparse.ArgumentParser) -> None:
     """``--recipe`` and one flag for each of a recipe's fields, which override it."""
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--recipe", choices=RECIPES, help="default: paper")
-    which.add_argument("--budget", choices=("cpu",), help=f"Table 3 for a CPU: the recipe {BUDGET}")
+    which.add_argument("--budget", choices=list(BUDGETS), help=BUDGET_HELP)
     group = parser.add_argument_group("fields of the recipe, to override it")
     for field in dataclasses.fields(Recipe):
         flag = f"--{field.name.replace('_', '-')}"
@@ -68,7 +70,7 @@ def changes(options: argparse.Namespace) -> dict[str, Any]:
 
 def chosen(options: argparse.Namespace) -> Experiment:
     """The experiment that the command line names, with its recipe."""
-    recipe = BUDGET if options.budget == "cpu" else options.recipe or "paper"
+    recipe = BUDGETS[options.budget] if options.budget else options.recipe or "paper"
     return find(options.name, recipe, **changes(options))
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from metasym.cli.common import PROGRESS, Commands, add_recipe, chosen, console, say, write_text
+from metasym.cli.common import BUDGET_HELP, PROGRESS, Commands, add_recipe, chosen, console, say, write_text
 from metasym.experiments.paper.catalogue import names, printed
-from metasym.experiments.paper.image_cells import BUDGET
+from metasym.experiments.paper.image_cells import BUDGETS
 from metasym.experiments.paper.synthetic_cells import RECIPES
 from metasym.experiments.paper.whole_tables import TABLES, USUAL_SEEDS
 from metasym.training.distributed import is_main
@@ -55,7 +55,7 @@ def add(commands: Commands) -> None:
     reproduce.add_argument(
         "--recipe", nargs="+", choices=RECIPES, help="one or several; default: paper (sizes: best)"
     )
-    reproduce.add_argument("--budget", choices=("cpu",), help=f"table3 for a CPU: the recipe {BUDGET}")
+    reproduce.add_argument("--budget", choices=list(BUDGETS), help=BUDGET_HELP)
     reproduce.add_argument("--data", help="folder of the images of table3")
     reproduce.add_argument("--only", metavar="PATTERN", help="only experiments whose names match")
     reproduce.add_argument("--markdown", type=Path, metavar="FILE", help="also write the table as Markdown")
@@ -104,7 +104,7 @@ def _reproduce(options: argparse.Namespace) -> None:
     from metasym.experiments.paper.whole_tables import reproduce, run_folder
 
     usual = (0,) if options.quick else USUAL_SEEDS.get(options.table, (0, 1, 2))
-    recipes = [BUDGET] if options.budget and not options.recipe else options.recipe
+    recipes = [BUDGETS[options.budget]] if options.budget and not options.recipe else options.recipe
     if options.budget and options.recipe:
         raise MetasymError("expected either --budget or --recipe, found both")
     selected = {

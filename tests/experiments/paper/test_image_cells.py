@@ -43,24 +43,36 @@ def test_the_papers_recipes():
     assert str(TABLE3["aug-miniimagenet/5way-5shot/maml-d8"]) == "56.8 ± 1.1"
 
 
-def test_the_budget_changes_four_fields_only_and_the_same_for_all_methods():
-    allowed = {"outer_steps", "tasks_per_step", "queries", "test_tasks"}
+SMALLER = {"outer_steps", "tasks_per_step", "queries"}
+
+
+@pytest.mark.parametrize(
+    ("budget", "others"), [("paper-cpu", {"test_tasks"}), ("paper-day", {"schedule", "validate_every"})]
+)
+def test_a_budget_changes_few_fields_only_and_the_same_for_all_methods(budget, others):
     for column in COLUMNS:
         budgets = set()
         for method in METHODS:
-            paper, cheap = (find(f"{column}/{method}", r).recipe for r in ("paper", "paper-cpu"))
+            paper, cheap = (find(f"{column}/{method}", r).recipe for r in ("paper", budget))
             changed = {
                 f.name for f in dataclasses.fields(Recipe) if getattr(paper, f.name) != getattr(cheap, f.name)
             }
-            assert changed == allowed
-            assert all(getattr(cheap, name) < getattr(paper, name) for name in changed)
-            budgets.add(tuple(getattr(cheap, name) for name in sorted(allowed)))
+            assert changed == SMALLER | others
+            assert all(getattr(cheap, name) < getattr(paper, name) for name in SMALLER)
+            budgets.add(tuple(getattr(cheap, name) for name in sorted(changed)))
         assert len(budgets) == 1
+
+
+def test_the_sizes_of_the_budgets():
     omniglot = find("aug-omniglot/20way-5shot/anil", "paper-cpu").recipe
     assert (omniglot.outer_steps, omniglot.tasks_per_step, omniglot.queries) == (1000, 16, 5)
     assert (omniglot.test_tasks, omniglot.test_queries) == (600, 15)
-    with pytest.raises(MetasymError, match="expected an experiment of Table 3 for --budget cpu"):
-        find("rotation/rot45/msr-conv", "paper-cpu")
+    hour, day = (find("aug-miniimagenet/5way-1shot/msr", r).recipe for r in ("paper-cpu", "paper-day"))
+    assert day.outer_steps * day.tasks_per_step == 20 * hour.outer_steps * hour.tasks_per_step
+    assert day.test_tasks == 1000
+    for name in ("cpu", "day"):
+        with pytest.raises(MetasymError, match=f"expected an experiment of Table 3 for --budget {name}"):
+            find("rotation/rot45/msr-conv", f"paper-{name}")
 
 
 KINDS = {"maml": MAML, "maml-big": MAML, "anil": ANIL, "protonet": ProtoNet, "maml-d8": MAML, "msr": MSR}
@@ -142,9 +154,11 @@ def test_what_a_run_costs_is_added_up_over_its_starts(tmp_path):
     assert Spent(tmp_path, afresh=True).so_far()["cpu_seconds"] < 100
 
 
-def test_the_command_of_a_budget_run():
-    experiment = find("aug-omniglot/5way-1shot/msr", "paper-cpu", seed=2, data="/here")
-    assert command(experiment) == "metasym run aug-omniglot/5way-1shot/msr --out DIR --budget cpu --seed 2"
+@pytest.mark.parametrize("budget", ["cpu", "day"])
+def test_the_command_of_a_budget_run(budget):
+    experiment = find("aug-omniglot/5way-1shot/msr", f"paper-{budget}", seed=2, data="/here")
+    expected = f"metasym run aug-omniglot/5way-1shot/msr --out DIR --budget {budget} --seed 2"
+    assert command(experiment) == expected
 
 
 def test_the_command_line(tiny, tmp_path, capsys):

@@ -23,7 +23,7 @@ from metasym.experiments.machine import commit, enough_threads, one_line, thread
 from metasym.experiments.paper.build import AnyProblem, build_learner, build_problem
 from metasym.experiments.paper.catalogue import find
 from metasym.experiments.paper.config import Experiment, Recipe
-from metasym.experiments.paper.image_cells import BUDGET
+from metasym.experiments.paper.image_cells import BUDGETS
 from metasym.experiments.paper.image_problem import ImageProblem
 from metasym.experiments.paper.optimizers import outer_autocast, outer_optimizer, outer_schedule
 from metasym.experiments.paper.scoring import learning_curve, tested
@@ -112,9 +112,8 @@ def command(experiment: Experiment) -> str:
 
 def flags(experiment: Experiment) -> list[str]:
     """The command line's flags for what is not usual about ``experiment``."""
-    parts = {"paper": [], BUDGET: ["--budget", "cpu"]}.get(
-        experiment.recipe_name, ["--recipe", experiment.recipe_name]
-    )
+    budgets = {recipe: ["--budget", budget] for budget, recipe in BUDGETS.items()}
+    parts = {"paper": [], **budgets}.get(experiment.recipe_name, ["--recipe", experiment.recipe_name])
     usual = find(experiment.name, experiment.recipe_name).recipe
     for field in fields(Recipe):
         value = getattr(experiment.recipe, field.name)

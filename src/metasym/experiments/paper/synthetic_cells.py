@@ -11,10 +11,10 @@ from metasym.experiments.paper.printed import Printed as Printed
 from metasym.tasks.synthetic import KINDS, OUTPUTS, RANKS, SIZES
 from metasym.types import MetasymError
 
-RECIPES = ("paper", "paper-1e-3", image_cells.BUDGET, "best", "best-exact")
+RECIPES = ("paper", "paper-1e-3", *image_cells.BUDGETS.values(), "best", "best-exact")
 """``paper-1e-3``: the rotation recipe with the outer rate that Table 2 seems to have been made with;
-``paper-cpu``: Table 3 in what a CPU can do in an hour a cell; ``best-exact``: our rotation recipe with an exact
-inner solve (our translation recipe has one already)."""
+``paper-cpu`` and ``paper-day``: Table 3 in what a CPU can do in an hour a cell, in a day a column; ``best-exact``:
+our rotation recipe with an exact inner solve (our translation recipe has one already)."""
 
 TRANSLATION_METHODS = {  # method, network, symmetry
     "maml-fc": ("maml", "fc", "none"),
@@ -97,8 +97,8 @@ def check_recipe(name: str, recipe: str) -> None:
 
 def variant(experiment: Experiment, recipe: str) -> Experiment:
     """``experiment`` with one of the paper's own recipes."""
-    if recipe == image_cells.BUDGET:
-        return image_cells.cheaper(experiment)
+    if recipe in image_cells.BUDGETS.values():
+        return image_cells.cheaper(experiment, recipe)
     return experiment if recipe == "paper" else experiment.replace(outer_lr=1e-3)
 
 
