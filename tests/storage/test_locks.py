@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from metasym.storage import locks, system
-from metasym.storage.locks import locked, remove_abandoned, temporary
+from metasym.storage.locks import FolderLock, is_held, locked, remove_abandoned, temporary
+from metasym.types import MetasymError
 
 
 def test_one_at_a_time_and_nothing_left(tmp_path):
@@ -101,3 +102,27 @@ def test_errors_remove_what_was_begun(tmp_path: Path):
     with pytest.raises(ValueError, match="no"), locked(tmp_path / "a"), temporary(tmp_path / "a"):
         raise ValueError("no")
     assert not list(tmp_path.iterdir())
+
+
+def test_whether_a_folder_is_held_can_be_asked_without_disturbing(tmp_path, monkeypatch):
+    folder = tmp_path / "run"
+    assert not is_held(folder)
+    assert not folder.exists()
+    lock = FolderLock(folder)
+    assert is_held(folder)
+    with pytest.raises(MetasymError, match="found one that is training there now"):
+        FolderLock(folder)
+    lock.release()
+    assert not is_held(folder)
+
+    asking = os.open(folder, os.O_RDONLY)  # somebody asks at the very moment when a run begins
+    system.lock(asking, wait=False)
+    pauses = []
+
+    def pause(seconds):
+        pauses.append(seconds)
+        os.close(asking)
+
+    monkeypatch.setattr(locks.time, "sleep", pause)
+    FolderLock(folder).release()
+    assert len(pauses) == 1

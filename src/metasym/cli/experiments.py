@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
+from typing import Any
 
 from metasym.cli.common import BUDGET_HELP, PROGRESS, Commands, add_recipe, chosen, console, say, write_text
 from metasym.experiments.paper.catalogue import names, printed
 from metasym.experiments.paper.image_cells import BUDGETS
 from metasym.experiments.paper.synthetic_cells import RECIPES
 from metasym.experiments.paper.whole_tables import TABLES, USUAL_SEEDS
+from metasym.storage.json_files import finite
 from metasym.training.distributed import is_main
 from metasym.types import MetasymError
 
@@ -59,6 +62,10 @@ def add(commands: Commands) -> None:
     reproduce.add_argument("--data", help="folder of the images of table3")
     reproduce.add_argument("--only", metavar="PATTERN", help="only experiments whose names match")
     reproduce.add_argument("--markdown", type=Path, metavar="FILE", help="also write the table as Markdown")
+    reproduce.add_argument(
+        "--status", action="store_true", help="run nothing: show how far each run is, also while they run"
+    )
+    reproduce.add_argument("--json", action="store_true", help="with --status: as JSON")
     reproduce.add_argument("--progress", choices=PROGRESS, default="auto", help="how to show the steps")
     reproduce.set_defaults(command=_reproduce)
 
@@ -101,8 +108,6 @@ def _run(options: argparse.Namespace) -> None:
 
 
 def _reproduce(options: argparse.Namespace) -> None:
-    from metasym.experiments.paper.whole_tables import reproduce, run_folder
-
     usual = (0,) if options.quick else USUAL_SEEDS.get(options.table, (0, 1, 2))
     recipes = [BUDGETS[options.budget]] if options.budget and not options.recipe else options.recipe
     if options.budget and options.recipe:
@@ -114,6 +119,13 @@ def _reproduce(options: argparse.Namespace) -> None:
         "only": options.only,
         "data": options.data,
     }
+    if options.json and not options.status:
+        raise MetasymError("expected --json together with --status, found it alone")
+    if options.status:
+        _status(options, selected)
+        return
+    from metasym.experiments.paper.whole_tables import reproduce, run_folder
+
     written = reproduce(
         options.table,
         options.out,
@@ -147,6 +159,22 @@ def _reproduce(options: argparse.Namespace) -> None:
 
         for path in curves_figures(folder, folder):
             print(path)
+    if options.markdown is not None:
+        write_text(options.markdown, table.markdown())
+        print(options.markdown)
+
+
+def _status(options: argparse.Namespace, selected: dict[str, Any]) -> None:
+    from metasym.experiments.paper.table_status import table_status
+
+    found = table_status(options.table, options.out, results=options.results, **selected)
+    if options.json:
+        print(json.dumps([finite(cell.as_dict()) for cell in found], indent=1))
+        return
+    from metasym.report.states import states
+
+    table = states(options.table, found)
+    console().print(table.terminal())
     if options.markdown is not None:
         write_text(options.markdown, table.markdown())
         print(options.markdown)

@@ -11,6 +11,7 @@ import contextlib
 import errno
 import os
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, BinaryIO
@@ -18,6 +19,8 @@ from typing import IO, BinaryIO
 from metasym.storage.system import can_lock, lock
 from metasym.types import MetasymError
 
+_PATIENCE, _PAUSE = 10, 0.02
+"""How often a folder's lock is tried for, and the seconds between: :func:`is_held` takes it for a moment."""
 _WITHOUT_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 """What some network file systems answer: there processes may do the same work twice, but spoil nothing."""
 
@@ -37,20 +40,44 @@ class FolderLock:
             raise MetasymError(f"{folder}: expected a folder, found {error.strerror}") from None
         if self._handle is None:
             return
-        try:
-            lock(self._handle, wait=False)
-        except BlockingIOError:
-            os.close(self._handle)
-            raise MetasymError(
-                f"{folder}: expected a folder that no other run writes to, found one that is training there now"
-            ) from None
-        except OSError:  # a file system without locks: nothing is guarded there
-            pass
+        for tries_left in reversed(range(_PATIENCE)):
+            try:
+                lock(self._handle, wait=False)
+            except BlockingIOError:
+                if tries_left:
+                    time.sleep(_PAUSE)
+                    continue
+                os.close(self._handle)
+                raise MetasymError(
+                    f"{folder}: expected a folder that no other run writes to, found one that is training there now"
+                ) from None
+            except OSError:  # a file system without locks: nothing is guarded there
+                pass
+            return
 
     def release(self) -> None:
         """Let others in."""
         if self._handle is not None:
             os.close(self._handle)
+
+
+def is_held(folder: Path) -> bool:
+    """Whether a living process holds the folder with a :class:`FolderLock`; False where there are no locks."""
+    if not can_lock() or not folder.is_dir():
+        return False
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise MetasymError(f"{folder}: expected a folder to look into, found {error.strerror}") from None
+    try:
+        lock(handle, wait=False)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(handle)
+    return False
 
 
 @contextlib.contextmanager

@@ -87,12 +87,12 @@ def reproduce(
     if jobs < 1:
         raise MetasymError(f"expected jobs >= 1, found {jobs}")
     base = Path(out)
-    target = Path(results) if results is not None else base / "results" if quick else Path("results")
+    target = results_folder(base, results, quick=quick)
     make_folder(base)
     folders = {run_folder(base, experiment, quick=quick): experiment for experiment in wanted}
     missing = {}
     for folder, experiment in folders.items():
-        if not (folder / RESULT).exists() and (table == "figures" or _kept(experiment, target) is None):
+        if not (folder / RESULT).exists() and (table == "figures" or kept(experiment, target) is None):
             missing[folder] = experiment
     note(f"{table}: {len(folders)} runs, {len(folders) - len(missing)} of them finished before")
     failed = _run_here(missing, progress, note) if jobs == 1 else _run_beside(missing, jobs, note)
@@ -219,13 +219,20 @@ def _collect(folder: Path, experiment: Experiment, results: Path, table: str) ->
         found["config"]["recipe"]["data"] = None  # a place on this machine
         write_json(path, found)
     elif not path.exists():
-        kept = _kept(experiment, results)
-        assert kept is not None  # reproduce has looked
-        write_json(path, read_result(kept))
+        other = kept(experiment, results)
+        assert other is not None  # reproduce has looked
+        write_json(path, read_result(other))
     return path
 
 
-def _kept(experiment: Experiment, results: Path) -> Path | None:
+def results_folder(base: Path, results: str | os.PathLike[str] | None, *, quick: bool) -> Path:
+    """The folder of the small result files: the one that is given, or the usual one."""
+    if results is not None:
+        return Path(results)
+    return base / "results" if quick else Path("results")
+
+
+def kept(experiment: Experiment, results: Path) -> Path | None:
     """The small file of this very experiment, in the folder of whichever table."""
     for path in sorted(results.glob(f"*/{_small_file(experiment)}")):
         same_run(read_result(path).get("config", {}), experiment, path)

@@ -1,0 +1,158 @@
+"""How far the runs of a table are, while they run: what their files say, without touching a run."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from metasym.experiments import resources
+from metasym.experiments.paper.config import Experiment
+from metasym.experiments.paper.experiment_run import FIND
+from metasym.experiments.paper.stored_runs import same_run
+from metasym.experiments.paper.whole_tables import kept, plan, results_folder, run_folder
+from metasym.experiments.result_files import CONFIG, RESULT, read_result
+from metasym.storage.json_files import read_json
+from metasym.storage.locks import is_held
+from metasym.training.metrics import NAME, StoredRecord, read_records
+
+DONE, RUNNING, TRAINED, STOPPED, WAITING = "done", "running", "trained", "stopped", "waiting"
+"""``trained``: all steps are taken, the test is not written yet. ``stopped``: begun, and nobody works on it."""
+
+
+@dataclass(frozen=True)
+class CellState:
+    """How far one cell of a table is."""
+
+    name: str
+    recipe: str
+    seed: int
+    image_size: int | None
+    """Of the rotation problems; None elsewhere."""
+    state: str
+    step: int
+    """Outer steps taken, those of a first stage included."""
+    steps: int
+    """Outer steps in all."""
+    metric: str
+    validation: float | None
+    """The last score on validation tasks, where the recipe has any."""
+    validated_at: int | None
+    """The step of that score."""
+    test: float | None
+    """The mean over the test tasks, once it is known."""
+    ci95: float | None
+    hours: float | None
+    """Processor time so far, over all starts; what is not noted yet (at most 50 steps) is missing."""
+    hours_left: float | None
+    """Until the last step, at the rate of the run's last start by the clock; None where it has no rate yet."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain types, for JSON."""
+        return dataclasses.asdict(self)
+
+
+def table_status(
+    table: str,
+    out: str | os.PathLike[str],
+    *,
+    results: str | os.PathLike[str] | None = None,
+    quick: bool = False,
+    seeds: Sequence[int] = (0, 1, 2),
+    recipes: Sequence[str] | None = None,
+    only: str | None = None,
+    data: str | None = None,
+) -> list[CellState]:
+    """The state of every cell that ``reproduce`` with the same arguments would run, in its order.
+
+    Nothing is written, and a run that goes on meanwhile is not disturbed. A folder or a small file of another
+    experiment is refused, as ``reproduce`` refuses it.
+    """
+    base = Path(out)
+    # Figures are drawn from the folders of runs: there a small result file does not stand for one.
+    target = None if table == "figures" else results_folder(base, results, quick=quick)
+    return [
+        cell_state(experiment, run_folder(base, experiment, quick=quick), target)
+        for experiment in plan(table, quick=quick, seeds=seeds, recipes=recipes, only=only, data=data)
+    ]
+
+
+def cell_state(experiment: Experiment, folder: Path, results: Path | None) -> CellState:
+    """The state of one cell, from the folder of its run and (if they count) the folder of small result files."""
+    recipe = experiment.recipe
+    steps = recipe.find_steps + recipe.outer_steps
+    known = CellState(
+        name=experiment.name,
+        recipe=experiment.recipe_name,
+        seed=recipe.seed,
+        image_size=recipe.image_size if experiment.problem.startswith("rotation/") else None,
+        state=WAITING,
+        step=0,
+        steps=steps,
+        metric=experiment.metric,
+        validation=None,
+        validated_at=None,
+        test=None,
+        ci95=None,
+        hours=None,
+        hours_left=None,
+    )
+    if (folder / CONFIG).exists():
+        same_run(read_json(folder / CONFIG, "the config of a run"), experiment, folder / CONFIG)
+    if (folder / RESULT).exists():
+        found = read_result(folder / RESULT)
+        same_run(found.get("config", {}), experiment, folder / RESULT)
+        return _done(known, found, recipe.find_steps)
+    small = None if results is None else kept(experiment, results)
+    if small is not None:
+        return _done(known, read_result(small), recipe.find_steps)
+    return _unfinished(known, folder, recipe.find_steps)
+
+
+def _done(known: CellState, found: dict[str, Any], find_steps: int) -> CellState:
+    curve = found.get("curve") or {"step": [], "validation": []}
+    seconds = found.get("cpu_seconds", found.get("seconds"))
+    return dataclasses.replace(
+        known,
+        state=DONE,
+        step=known.steps,
+        validation=curve["validation"][-1] if curve["validation"] else None,
+        validated_at=find_steps + curve["step"][-1] if curve["step"] else None,
+        test=found["mean"],
+        ci95=found["ci95"],
+        hours=None if seconds is None else seconds / 3600,
+        hours_left=0.0,
+    )
+
+
+def _unfinished(known: CellState, folder: Path, find_steps: int) -> CellState:
+    held = is_held(folder) or is_held(folder / FIND)
+    first = _last(read_records(folder / FIND / NAME).records) if find_steps else None
+    records = read_records(folder / NAME).records
+    last = _last(records)
+    if last is None and first is None and not (held or (folder / CONFIG).exists()):
+        return known
+    step = find_steps + last["step"] if last else first["step"] if first else 0
+    newest = last or first
+    rate = newest.get("steps_per_second") if newest else None
+    scored = [r for r in records if r.get("validation") is not None]
+    spent: dict[str, Any] = {}
+    if (folder / resources.NAME).exists():
+        spent = read_json(folder / resources.NAME, "what a run has cost", resources.SpentFile)
+    seconds = spent.get("cpu_seconds")
+    return dataclasses.replace(
+        known,
+        state=RUNNING if held else TRAINED if step >= known.steps else STOPPED,
+        step=step,
+        validation=scored[-1].get("validation") if scored else None,
+        validated_at=find_steps + scored[-1]["step"] if scored else None,
+        hours=None if seconds is None else seconds / 3600,
+        hours_left=(known.steps - step) / rate / 3600 if rate else None,
+    )
+
+
+def _last(records: Sequence[StoredRecord]) -> StoredRecord | None:
+    return records[-1] if records else None

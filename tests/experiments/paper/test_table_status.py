@@ -1,0 +1,162 @@
+"""How far a table is, from files alone: each state of a run, what is read from it, and that nothing is touched."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from metasym.cli import main
+from metasym.experiments.paper import find
+from metasym.experiments.paper.table_status import cell_state, table_status
+from metasym.experiments.paper.whole_tables import reproduce, run_folder
+from metasym.report.states import states
+from metasym.storage.json_files import write_json
+from metasym.storage.locks import FolderLock
+from metasym.types import MetasymError, Record
+
+PROBLEM = "aug-omniglot/5way-1shot"
+ONLY = "translation/rank1/small/maml-conv"
+
+
+def begun(
+    base: Path,
+    name: str,
+    steps: int,
+    *,
+    every: int = 2,
+    recipe: str = "paper-day",
+    stage: str = ".",
+    **changes,
+):
+    """The folder of a run as training leaves it after ``steps`` steps, half a line behind the last record."""
+    experiment = find(name, recipe, **changes)
+    folder = run_folder(base, experiment)
+    write_json(folder / "config.json", experiment.as_dict())
+    records = [
+        Record(
+            step=step,
+            outer_loss=1.0,
+            inner_loss_before=1.0,
+            inner_loss_after=1.0,
+            gradient_norm=1.0,
+            steps_per_second=0.5,
+            validation=0.5 + step / 1000 if step % every == 0 else None,
+        ).as_dict()
+        for step in range(1, steps + 1)
+    ]
+    (folder / stage).mkdir(exist_ok=True)
+    lines = "".join(json.dumps(record) + "\n" for record in records)
+    (folder / stage / "metrics.jsonl").write_text(lines + '{"step": ')
+    return experiment, folder
+
+
+def snapshot(base: Path) -> dict[str, tuple[int, bytes]]:
+    return {
+        str(path): (path.stat().st_mtime_ns, path.read_bytes() if path.is_file() else b"")
+        for path in [base, *base.rglob("*")]
+    }
+
+
+def test_a_run_is_waiting_running_stopped_and_trained(tmp_path):
+    experiment = find(f"{PROBLEM}/msr", "paper-day")
+    folder = run_folder(tmp_path, experiment)
+    waiting = cell_state(experiment, folder, None)
+    assert (waiting.state, waiting.step, waiting.steps, waiting.hours_left) == ("waiting", 0, 4000, None)
+    assert not folder.exists()
+
+    begun(tmp_path, f"{PROBLEM}/msr", 5)
+    lock = FolderLock(folder)
+    before = snapshot(tmp_path)
+    running = cell_state(experiment, folder, None)
+    assert (running.state, running.step) == ("running", 5)
+    assert (running.validation, running.validated_at) == (0.504, 4)
+    assert (running.test, running.hours) == (None, None)
+    assert running.hours_left == pytest.approx(3995 / 0.5 / 3600)
+    assert snapshot(tmp_path) == before
+    lock.release()
+    write_json(folder / "spent.json", {"cpu_seconds": 1800.0, "peak_memory_mb": 100.0, "starts": 2})
+    stopped = cell_state(experiment, folder, None)
+    assert (stopped.state, stopped.hours) == ("stopped", 0.5)
+
+    begun(tmp_path, f"{PROBLEM}/msr", 4000, every=4000)
+    trained = cell_state(experiment, folder, None)
+    assert (trained.state, trained.step, trained.hours_left) == ("trained", 4000, 0.0)
+
+
+def test_a_first_stage_counts(tmp_path):
+    name = "translation/rank1/small/msr-fc"
+    experiment, folder = begun(tmp_path, name, 7, recipe="best", stage="find")
+    found = cell_state(experiment, folder, None)
+    assert (found.step, found.steps) == (7, experiment.recipe.find_steps + experiment.recipe.outer_steps)
+    lock = FolderLock(folder / "find")
+    assert cell_state(experiment, folder, None).state == "running"
+    lock.release()
+    begun(tmp_path, name, 3, recipe="best")
+    found = cell_state(experiment, folder, None)
+    assert (found.state, found.step) == ("stopped", experiment.recipe.find_steps + 3)
+    assert found.validated_at == experiment.recipe.find_steps + 2
+
+
+def test_finished_runs_and_small_files_are_done(tmp_path):
+    options = {"quick": True, "seeds": [0], "only": ONLY}
+    reproduce("table1", tmp_path, **options, progress="silent")
+    result = json.loads((tmp_path / "paper-quick" / ONLY / "seed0" / "result.json").read_text())
+    (done,) = table_status("table1", tmp_path, **options)
+    assert (done.state, done.step, done.steps) == ("done", 50, 50)
+    assert (done.test, done.ci95, done.metric) == (result["mean"], result["ci95"], "mse")
+    assert done.hours == pytest.approx(result["cpu_seconds"] / 3600)
+    (small,) = table_status("table1", tmp_path / "elsewhere", results=tmp_path / "results", **options)
+    assert (small.state, small.test, small.hours) == ("done", done.test, done.hours)
+    assert not (tmp_path / "elsewhere").exists()
+    shown = states("table1", [done]).rows[0]
+    assert shown[3:5] == ("done", "50 / 50")
+    assert shown[6] == f"{result['mean']:.4f} ± {result['ci95']:.4f}"
+
+
+def test_the_table_of_states(tmp_path):
+    experiment, folder = begun(tmp_path, f"{PROBLEM}/msr", 5)
+    waiting = cell_state(find(f"{PROBLEM}/maml", "paper-day"), tmp_path / "none", None)
+    table = states("table3", [waiting, cell_state(experiment, folder, None)])
+    assert table.title == "table3, recipe paper-day"
+    assert table.rows[1] == (
+        PROBLEM, "msr", "0", "stopped", "5 / 4,000", "50.4 % at 4", "-", "95.3 ± 0.3", "-", "2.22",
+    )  # fmt: skip
+    assert table.remarks[0] == "1 waiting, 1 stopped of 2 runs; 0.0 hours spent."
+
+
+def test_the_folder_of_another_run_is_refused(tmp_path):
+    _, folder = begun(tmp_path, f"{PROBLEM}/msr", 5, outer_lr=0.5)
+    with pytest.raises(
+        MetasymError, match="expected an empty folder or a run with outer_lr 0.001, found .* 0.5"
+    ):
+        cell_state(find(f"{PROBLEM}/msr", "paper-day"), folder, None)
+
+
+def test_the_command_line(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    _, folder = begun(tmp_path, f"{PROBLEM}/msr", 6)
+    lock = FolderLock(folder)
+    command = ["reproduce", "table3", "--out", str(tmp_path), "--budget", "day", "--only", f"{PROBLEM}/*"]
+    assert main([*command, "--status", "--json"]) == 0
+    found = {cell["name"].rpartition("/")[2]: cell for cell in json.loads(capsys.readouterr().out)}
+    assert {name: cell["state"] for name, cell in found.items()} == {
+        "maml": "waiting", "maml-big": "waiting", "anil": "waiting", "protonet": "waiting", "maml-d8": "waiting",
+        "msr": "running",
+    }  # fmt: skip
+    assert (found["msr"]["step"], found["msr"]["validation"]) == (6, 0.506)
+    assert main([*command, "--status", "--markdown", "states.md"]) == 0
+    assert "6 / 4,000" in capsys.readouterr().out
+    assert "| msr | 0 | running | 6 / 4,000 | 50.6 % at 6 |" in Path("states.md").read_text()
+    lock.release()
+    assert main([*command, "--json"]) == 2
+    assert (
+        capsys.readouterr().err == "metasym: error: expected --json together with --status, found it alone\n"
+    )
+    (folder / "metrics.jsonl").write_text("[]\n")
+    assert main([*command, "--status"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"metasym: error: {folder}{os.sep}metrics.jsonl, line 1: ")
+    assert error.count("\n") == 1
