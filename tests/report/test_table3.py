@@ -11,7 +11,7 @@ NAME = "aug-omniglot/5way-1shot"
 
 def result(method: str, per_task: list[float], **changes):
     found = {
-        "config": {"recipe": {"image_size": 32, "tasks_per_step": 16}},
+        "config": {"recipe": {"image_size": 32, "tasks_per_step": 16, "test_inner_steps": 3}},
         "experiment": f"{NAME}/{method}",
         "recipe": "paper-cpu",
         "method": "msr",
@@ -39,18 +39,28 @@ def test_ours_beside_the_papers_with_steps_and_cost(tmp_path):
     rows = {row[1]: row for row in table.rows}
     # Student's t with 2 degrees of freedom: 4.303 x 0.02 / sqrt(3) = 0.0497
     assert rows["msr"] == (
-        NAME, "msr", "82.0 ± 5.0", "1,000 x 16", "3", "95.3 ± 0.3", "-13.3", "30", "1500",
+        NAME, "msr", "paper-cpu", "82.0 ± 5.0", "1,000 x 16", "0.50", "3", "3", "95.3 ± 0.3", "-13.3", "1500",
     )  # fmt: skip
-    assert rows["maml"][5:7] == ("87.3 ± 0.5", "-15.3")
+    assert rows["maml"][8:10] == ("87.3 ± 0.5", "-15.3")
     text = table.markdown()
-    assert f"| {NAME} | msr | 82.0 ± 5.0 | 1,000 x 16 |" in text
+    assert f"| {NAME} | msr | paper-cpu | 82.0 ± 5.0 | 1,000 x 16 | 0.50 |" in text
     assert "60,000" in text
 
 
-def test_two_recipes_are_told_apart(tmp_path):
+def test_the_recipes_of_a_cell_stand_beside_each_other(tmp_path):
     write_json(tmp_path / "a.json", result("msr", [0.8, 0.82]))
-    write_json(tmp_path / "b.json", result("msr", [0.9, 0.92], recipe="paper", outer_steps=60000))
-    assert [row[1] for row in render("table3", tmp_path).rows] == ["msr (paper)", "msr (paper-cpu)"]
+    write_json(tmp_path / "b.json", result("msr", [0.9, 0.92], recipe="paper-day", outer_steps=4000))
+    write_json(tmp_path / "c.json", result("maml", [0.9, 0.92], recipe="paper-day", outer_steps=4000))
+    assert [row[1:3] for row in render("table3", tmp_path).rows] == [
+        ("maml", "paper-day"), ("msr", "paper-cpu"), ("msr", "paper-day"),
+    ]  # fmt: skip
+
+
+def test_inner_steps_are_those_of_the_test(tmp_path):
+    write_json(tmp_path / "a.json", result("msr", [0.8, 0.82], recipe="best", inner_steps_chosen=2))
+    write_json(tmp_path / "b.json", result("msr", [0.8, 0.82], recipe="best", inner_steps_chosen=5, seed=1))
+    write_json(tmp_path / "c.json", {**result("protonet", [0.9, 0.92]), "method": "protonet"})
+    assert {row[1]: row[6] for row in render("table3", tmp_path).rows} == {"msr": "2, 5", "protonet": "-"}
 
 
 def test_curves_are_drawn_for_each_recipe_the_same_every_time(tmp_path):

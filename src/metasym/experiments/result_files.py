@@ -50,6 +50,8 @@ class ResultFile(TypedDict, total=False):
     per_task: Required[list[Score]]
     outer_steps: Required[Count]
     inner_lrs: Required[dict[str, Score]]
+    inner_steps_chosen: Count
+    inner_steps_validation: dict[str, Score]
     seed: Required[Seed]
     diverged: Required[Count]
     mean: Score

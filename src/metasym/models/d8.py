@@ -68,12 +68,15 @@ def d8_net(
     *,
     depth: int = 4,
     kernel_size: int = 3,
+    invariants: int | None = None,
     generator: torch.Generator | None = None,
 ) -> ConvNet:
     """The plain conv net of ``depth`` blocks with D_8-equivariant layers of the same number of channels.
 
     The coefficients start so that the weights have the size of the plain layers' (the columns of U are
-    orthonormal, so that step sizes mean the same too).
+    orthonormal, so that step sizes mean the same too). With ``invariants`` the last block has so many fields, each
+    of which is pooled over the group and over all places: as many features, which do not change when the image is
+    turned or reflected.
     """
     inputs, height, width = input_shape
     if channels % ORDER or height != width:
@@ -81,31 +84,45 @@ def d8_net(
             f"expected square images and channels in whole fields of {ORDER}, found {height} x {width} "
             f"and {channels}"
         )
-    fields, size = channels // ORDER, height
+    fields = [channels // ORDER] * (depth - 1) + [channels // ORDER if invariants is None else invariants]
+    size = height
     layers: OrderedDict[str, nn.Module] = OrderedDict()
     for number in range(1, depth + 1):
-        before = inputs if number == 1 else channels
+        before = inputs if number == 1 else ORDER * fields[number - 2]
+        after = ORDER * fields[number - 1]
         layers[f"conv{number}"] = started(
-            nn.Conv2d, before, channels, kernel_size, padding=kernel_size // 2, generator=generator
+            nn.Conv2d, before, after, kernel_size, padding=kernel_size // 2, generator=generator
         )
         layers[f"stack{number}"] = StackFields(ORDER)
-        layers[f"norm{number}"] = TaskBatchNorm2d(fields)
+        layers[f"norm{number}"] = TaskBatchNorm2d(fields[number - 1])
         layers[f"relu{number}"] = nn.ReLU()
         layers[f"unstack{number}"] = UnstackFields(ORDER)
         if number < depth:
             layers[f"pool{number}"] = SymmetricMaxPool2d()
             size = (size + 1) // 2
     layers["group_pool"] = GroupPool()
-    layers["norm_pooled"] = TaskBatchNorm2d(fields)
-    first = FieldSymmetry.of(
-        conv_basis(kernel_size, ROTATIONS, flips=True, in_channels=inputs, fields_out=fields)
-    )
-    basis = conv_basis(kernel_size, ROTATIONS, flips=True, fields_in=fields, fields_out=fields)
-    later = FieldSymmetry.of(basis)
+    if invariants is not None:
+        layers["place_pool"], size = nn.AdaptiveAvgPool2d(1), 1
+    layers["norm_pooled"] = TaskBatchNorm2d(fields[-1])
     features = nn.Sequential(layers)
 
+    known: dict[tuple[int, int], Symmetry] = {}  # layers of equal sizes share one
+
     def frozen(name: str, _: nn.Module) -> Symmetry:
-        return first if name == "conv1" else later
+        number = int(name.removeprefix("conv"))
+        before, after = 0 if number == 1 else fields[number - 2], fields[number - 1]
+        if (before, after) not in known:
+            known[before, after] = FieldSymmetry.of(
+                conv_basis(
+                    kernel_size,
+                    ROTATIONS,
+                    flips=True,
+                    in_channels=1 if before else inputs,
+                    fields_in=before or None,
+                    fields_out=after,
+                )
+            )
+        return known[before, after]
 
     reparameterize(features, frozen)
     for layer in features:
@@ -113,7 +130,7 @@ def d8_net(
             _full_size(layer)
     head = None
     if classes is not None:
-        head = started(nn.Linear, fields * size**2, classes, generator=generator, bias=True)
+        head = started(nn.Linear, fields[-1] * size**2, classes, generator=generator, bias=True)
     return ConvNet(features, None, head)
 
 

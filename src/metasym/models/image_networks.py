@@ -29,7 +29,7 @@ from metasym.types import MetasymError
 SIZES: dict[str, tuple[int, int, int]] = {"omniglot": (1, 28, 28), "miniimagenet": (3, 84, 84)}
 """Channels, height and width of the images of each data set."""
 
-NETWORKS = ("conv4", "conv4-big", "conv4-embedding", "conv4-d8")
+NETWORKS = ("conv4", "conv4-big", "conv4-embedding", "conv4-d8", "conv4-d8-invariant")
 
 _DEPTH = 4
 
@@ -47,8 +47,9 @@ def few_shot_network(
     if network not in NETWORKS:
         raise MetasymError(f"expected network to be one of {', '.join(NETWORKS)}, found {network!r}")
     channels = 64 if data == "omniglot" else 32
-    if network == "conv4-d8":
-        return d8_net(SIZES[data], channels, ways, depth=_DEPTH, generator=generator)
+    if network.startswith("conv4-d8"):
+        invariants = channels if network == "conv4-d8-invariant" else None
+        return d8_net(SIZES[data], channels, ways, depth=_DEPTH, invariants=invariants, generator=generator)
     blocks = [Block(channels)] * _DEPTH
     hidden: int | None = None
     large = data == "miniimagenet" and shots >= 5

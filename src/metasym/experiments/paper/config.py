@@ -53,6 +53,13 @@ class Recipe:
     clip_norm: float | None = _option(None, "bound of the outer gradient's norm", least=0)
     inner_steps: int = _option(3, "steps (cg: iterations) of adaptation in training", least=0, most=_STEPS)
     test_inner_steps: int = _option(9, "steps of adaptation at test", least=0, most=_STEPS)
+    choose_inner_steps: int = _option(
+        0,
+        "steps of adaptation at test: the number from 1 to this one that validation tasks prefer (image problems; "
+        "0: test_inner_steps)",
+        least=0,
+        most=_STEPS,
+    )
     inner_lr: float = _option(0.02, "where inner step sizes start (mtsr: Adam's rate at test)")
     step_sizes: str = _option("layer", "which inner step sizes are learned", MODES)
     solver: str = _option("sgd", "how the inner problem is solved", SOLVERS)
@@ -147,6 +154,8 @@ class Experiment:
 
     def __post_init__(self) -> None:
         self.recipe.check_validation(self.has_classes)
+        if self.recipe.choose_inner_steps and not self.has_classes:
+            raise MetasymError(f"expected choose_inner_steps with image problems only, found {self.name}")
 
     @property
     def has_classes(self) -> bool:

@@ -26,11 +26,17 @@ from metasym.experiments.paper.config import Experiment, Recipe
 from metasym.experiments.paper.image_cells import BUDGETS
 from metasym.experiments.paper.image_problem import ImageProblem
 from metasym.experiments.paper.optimizers import outer_autocast, outer_optimizer, outer_schedule
-from metasym.experiments.paper.scoring import learning_curve, tested
+from metasym.experiments.paper.scoring import (
+    best_inner_steps,
+    inner_steps_by_validation,
+    learning_curve,
+    tested,
+)
 from metasym.experiments.paper.stored_runs import read_experiment, same_run
 from metasym.experiments.resources import Spent
 from metasym.experiments.result_files import CONFIG, RESULT, read_result
 from metasym.learners import Learner
+from metasym.learners.gradient import GradientLearner
 from metasym.storage.atomic import make_folder
 from metasym.storage.json_files import read_json, write_json
 from metasym.symmetry.pruning import NuclearAdam, compress
@@ -101,7 +107,18 @@ def load_run(
     tasks, _ = _training_tasks(experiment, problem)
     learner = build_learner(experiment, problem, len(tasks), _found_model(experiment, problem, tasks, path))
     # Checkpoints written before keep_best was respected hold the best parameters of Table 3's runs too.
-    return experiment, problem, load(path / CURRENT, learner, best=not experiment.has_classes)
+    load(path / CURRENT, learner, best=not experiment.has_classes)
+    if experiment.recipe.choose_inner_steps and (path / RESULT).exists():
+        steps = read_result(path / RESULT).get("inner_steps_chosen")
+        if steps is not None:
+            _test_with(learner, steps)
+    return experiment, problem, learner
+
+
+def _test_with(learner: Learner, steps: int) -> None:
+    """From now on tests take so many inner steps."""
+    assert isinstance(learner, GradientLearner)
+    learner.test_inner_steps = steps
 
 
 def command(experiment: Experiment) -> str:
@@ -192,6 +209,9 @@ def _run(
             spent.write(ranks)
     ranks.on_main(write_config)  # again, for a run whose config was moved away
     trained = time.perf_counter()
+    by_steps = inner_steps_by_validation(experiment, problem, learner)
+    if by_steps:
+        _test_with(learner, best_inner_steps(by_steps))
     score = tested(experiment, problem, learner)
     per_task = score.pop("per_task")
     result = {
@@ -203,6 +223,8 @@ def _run(
         "outer_steps_per_second": rate,
         "skipped_tasks": skipped,
         "inner_lrs": inner_lrs(learner),
+        **({"inner_steps_chosen": best_inner_steps(by_steps)} if by_steps else {}),
+        **({"inner_steps_validation": {str(k): v for k, v in by_steps.items()}} if by_steps else {}),
         "filter_sizes": [s.filter_shape.numel() for s in symmetries(learner.model).values()],
         "seed": recipe.seed,
         "parameters": sum(p.numel() for p in learner.outer_parameters().values()),

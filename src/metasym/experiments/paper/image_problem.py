@@ -14,6 +14,8 @@ from metasym.types import MetasymError, Tasks
 PAPER_TEST_TASKS = 1000
 VALIDATION_TASKS, VALIDATION_QUERIES = 64, 5
 """For the learning curves: always the same tasks, of classes that nothing is trained or tested on."""
+CHOOSING_TASKS = 256
+"""For choices that are made once, when training is over; tasks of the same classes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +27,8 @@ class ImageProblem:
     train: Tasks
     validation: Tasks
     """Of classes that are neither trained nor tested on."""
+    choosing: Tasks
+    """More tasks of those classes, for choices that are made when training is over."""
     test: Tasks
     plain_test: Tasks
     """The test tasks with their query images as they are."""
@@ -71,6 +75,7 @@ def build_image_problem(experiment: Experiment) -> ImageProblem:
         ),
         train=AugmentQuery(tasks(train, recipe.queries, **many), transform),
         validation=AugmentQuery(tasks(validation, VALIDATION_QUERIES, tasks=VALIDATION_TASKS), transform),
+        choosing=AugmentQuery(tasks(validation, VALIDATION_QUERIES, tasks=CHOOSING_TASKS), transform),
         test=AugmentQuery(plain_test, transform),
         plain_test=plain_test,
         input_shape=column.input_shape,

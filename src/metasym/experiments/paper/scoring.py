@@ -11,13 +11,15 @@ import torch
 
 from metasym.experiments.paper.build import AnyProblem
 from metasym.experiments.paper.config import Experiment
+from metasym.experiments.paper.image_problem import ImageProblem
 from metasym.learners import Learner
+from metasym.learners.gradient import GradientLearner
 from metasym.tasks.sampling import mix, sample
 from metasym.training.evaluation import evaluate
 from metasym.training.metrics import NAME, read_records
 from metasym.types import Score, Tasks
 
-_TEST_EPISODES = 13
+_TEST_EPISODES, _CHOOSING_EPISODES = 13, 19
 DIVERGED = 10.0
 """A task whose error is this many times the mean square of the targets has diverged, finite or not."""
 _CHUNKS = {"translation": 256, "rotation": 32, "aug-omniglot": 16, "aug-miniimagenet": 8}
@@ -29,6 +31,10 @@ def test_seed(experiment: Experiment) -> int:
     return int(mix(experiment.data_seed, _TEST_EPISODES))
 
 
+def _chunk(experiment: Experiment) -> int:
+    return _CHUNKS[experiment.problem.partition("/")[0]]
+
+
 def test_score(experiment: Experiment, problem: AnyProblem, learner: Learner) -> Score:
     """The score on all test tasks, always with the same episodes."""
     return evaluate(
@@ -36,8 +42,36 @@ def test_score(experiment: Experiment, problem: AnyProblem, learner: Learner) ->
         problem.test,
         metric="accuracy" if experiment.has_classes else "loss",
         seed=test_seed(experiment),
-        tasks_per_chunk=_CHUNKS[experiment.problem.partition("/")[0]],
+        tasks_per_chunk=_chunk(experiment),
     )
+
+
+def inner_steps_by_validation(
+    experiment: Experiment, problem: AnyProblem, learner: Learner
+) -> dict[int, float]:
+    """The accuracy on validation tasks after 1, 2, ... inner steps, as many as the recipe lets choose from.
+
+    Empty where the recipe fixes the number, or nothing adapts.
+    """
+    most = experiment.recipe.choose_inner_steps
+    if not (most and isinstance(problem, ImageProblem) and isinstance(learner, GradientLearner)):
+        return {}
+    return {
+        steps: evaluate(
+            learner,
+            problem.choosing,
+            inner_steps=steps,
+            metric="accuracy",
+            seed=int(mix(experiment.data_seed, _CHOOSING_EPISODES)),
+            tasks_per_chunk=_chunk(experiment),
+        ).mean
+        for steps in range(1, most + 1)
+    }
+
+
+def best_inner_steps(accuracies: dict[int, float]) -> int:
+    """The number of inner steps with the highest accuracy; of equal ones the smallest."""
+    return max(accuracies, key=lambda steps: (accuracies[steps], -steps))
 
 
 def tested(experiment: Experiment, problem: AnyProblem, learner: Learner) -> dict[str, Any]:
