@@ -67,6 +67,8 @@ class TrainingFile(LearnerFile):
     optimizer: dict[str, Any]
     scheduler: dict[str, Any] | None
     best: BestFile | None
+    average: NotRequired[dict[str, Any] | None]
+    """Of the outer parameters, by their names in the learner; files of before have none."""
     random: list[RandomFile]
     computed_by: NotRequired[dict[str, str]]
     """Which engine and kernels took the steps; files of before do not say."""
@@ -102,11 +104,13 @@ def load(path: str | os.PathLike[str], learner: AnyLearner, *, best: bool = True
     """Put the state stored at ``path`` into ``learner``, in place, and return it. Executes no code.
 
     ``path`` is a file of :func:`save` or a training checkpoint. Of a training checkpoint the parameters
-    that were best in validation are taken where it holds any; ``best=False`` takes the latest.
+    that were best in validation are taken where it holds any; ``best=False`` takes the latest (their average, in a
+    run with ``average=``).
     """
     stored = learner_state(Path(path))
     check_learner(learner, stored, str(path), method_only=True)
-    chosen = stored["best"]["state"] if best and stored.get("best") else stored["learner"]
+    latest = {**stored["learner"], **(stored.get("average") or {})}
+    chosen = stored["best"]["state"] if best and stored.get("best") else latest
     learner.load_state_dict(chosen)
     return learner
 
@@ -122,6 +126,8 @@ def check_learner(
     _check_tensors(learner, stored["learner"], name)
     if stored.get("best") is not None:
         _check_tensors(learner, stored["best"]["state"], f"{name}: best.state")
+    if stored.get("average") is not None:
+        _check_tensors(learner, {**stored["learner"], **stored["average"]}, f"{name}: average")
 
 
 def _check_tensors(learner: Learner, other: Mapping[str, Any], name: str) -> None:

@@ -16,6 +16,7 @@ from torch.optim.lr_scheduler import LRScheduler
 from metasym.learners.base import Learner
 from metasym.storage.locks import FolderLock
 from metasym.tasks.sampling import check_seed
+from metasym.training.averaging import Average
 from metasym.training.checkpoint import Checkpoints, training_state
 from metasym.training.distributed import LostRankError, connect, pick_device
 from metasym.training.evaluation import device_of, resolve_metric
@@ -46,6 +47,7 @@ def train(
     optimizer: Optimizer | OptimizerFactory | None = None,
     scheduler: LRScheduler | SchedulerFactory | None = None,
     clip_norm: float | None = None,
+    average: float | None = None,
     validation: Tasks | Validation | None = None,
     validate_every: int = 0,
     seed: int = 0,
@@ -69,6 +71,8 @@ def train(
     ``lambda p: torch.optim.SGD(p, lr=0.1)``. ``scheduler``, likewise one of that optimizer or a function that
     makes it, is stepped after every step (``ReduceLROnPlateau``: with the outer loss, or at every validation
     with its score). ``clip_norm`` bounds the gradient's norm; Records hold the norm before clipping.
+    ``average``, such as 0.99, keeps an exponential average of the outer parameters with that decay: validation
+    scores it, and it is in the learner when the last Record is yielded.
 
     **Validation.** Every ``validate_every`` steps on the tasks ``validation``, always with the same episodes; the
     parameters with the lowest loss are in the learner when the last Record is yielded. Another metric or goal,
@@ -125,6 +129,7 @@ def train(
         goal = wanted.goal or ("max" if name == "accuracy" else "min")
         count = min(wanted.count or len(wanted.tasks), len(wanted.tasks))
         held_out = HeldOut(wanted.tasks, wanted.every, wanted.metric, name, goal, count)
+    averaged = None if average is None else Average(learner.outer_parameters(), average)
     chosen = make_optimizer(learner, optimizer, outer_lr)
     loop = OuterLoop(
         learner=learner,
@@ -140,6 +145,7 @@ def train(
         device=place,
         autocast=autocast is not None,
         ranks=ranks,
+        average=averaged,
     )
     folder = None if out is None else Path(out)
     return Training(_run(loop, outer_steps, folder, checkpoint_every, resume, progress, tensorboard))

@@ -18,6 +18,7 @@ from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from metasym.learners.base import Learner
 from metasym.tasks.sampling import explained
+from metasym.training.averaging import Average
 from metasym.training.checkpoint import check_equal, check_learner, plain
 from metasym.training.distributed import Ranks
 from metasym.training.episodes import Supply
@@ -130,6 +131,8 @@ class OuterLoop:
     device: torch.device
     autocast: bool
     ranks: Ranks
+    average: Average | None = None
+    """What validation sees and the learner ends with, where it is wanted."""
     step: int = 0
     best: Best | None = None
     computed_by: dict[str, str] = field(default_factory=dict)
@@ -157,6 +160,8 @@ class OuterLoop:
             result = guarded_gradient(self.learner, episodes, ids, self.ranks, step=step, skip=self.skip)
         self._descend(result.gradient, result.norm)
         self.step = step
+        if self.average is not None:
+            self.average.update(step)
         score = self._validate()
         self._schedule(result.outer_loss, score)
         return Record(
@@ -180,9 +185,11 @@ class OuterLoop:
         return next((number for number, count in zip(SIGNALS, raised, strict=True) if count), 0)
 
     def take_best(self) -> None:
-        """Put the parameters that were best in validation into the learner, if there are any."""
+        """Put the parameters that were best in validation into the learner, if there are any; else the average."""
         if self.best is not None:
             self.learner.load_state_dict(self.best.state)
+        elif self.average is not None:
+            self.average.put()
 
     def state(self) -> dict[str, Any]:
         """All that a checkpoint has to hold. Every rank has to call this; rank 0's is complete."""
@@ -194,6 +201,7 @@ class OuterLoop:
             "optimizer": self.optimizer.state_dict(),
             "scheduler": None if self.scheduler is None else self.scheduler.state_dict(),
             "best": None if self.best is None else self.best._asdict(),
+            "average": None if self.average is None else self.average.values,
             "random": self.ranks.gather(random_state(self.device)),
             "computed_by": self.computed_by,
         }
@@ -230,6 +238,8 @@ class OuterLoop:
             with fitting(name, "scheduler"):
                 check_alike(self.scheduler.state_dict(), state["scheduler"], f"{name}: scheduler")
                 self.scheduler.load_state_dict(state["scheduler"])
+        if self.average is not None:
+            self.average.restore(state.get("average"), name)
         best = state["best"] if self.keep_best else None
         self.best = None if best is None else Best(best["value"], best["step"], best["state"])
         self.step = state["step"]
@@ -275,6 +285,7 @@ class OuterLoop:
                 "tasks": held_out.count,
             },
             "autocast": self.autocast,
+            "average": None if self.average is None else self.average.decay,
         }
 
     def _note_engine(self, episodes: Episode) -> None:
@@ -319,21 +330,22 @@ class OuterLoop:
         held_out = self.validation
         if held_out is None or self.step % held_out.every != 0:
             return None
-        with self._precision():
-            score = evaluate(
-                self.learner,
-                held_out.tasks,
-                metric=held_out.metric,
-                seed=validation_seed(self.seed),
-                ids=range(held_out.count),
-            ).mean
-        if not self.keep_best or math.isnan(score):
-            return score
-        if self.best is None or held_out.better(score, self.best.value):
-            state = {
-                k: v.clone() if isinstance(v, Tensor) else v for k, v in self.learner.state_dict().items()
-            }
-            self.best = Best(score, self.step, state)
+        with contextlib.nullcontext() if self.average is None else self.average.inside():
+            with self._precision():
+                score = evaluate(
+                    self.learner,
+                    held_out.tasks,
+                    metric=held_out.metric,
+                    seed=validation_seed(self.seed),
+                    ids=range(held_out.count),
+                ).mean
+            if not self.keep_best or math.isnan(score):
+                return score
+            if self.best is None or held_out.better(score, self.best.value):
+                state = {
+                    k: v.clone() if isinstance(v, Tensor) else v for k, v in self.learner.state_dict().items()
+                }
+                self.best = Best(score, self.step, state)
         return score
 
     def _schedule(self, loss: float, score: float | None) -> None:

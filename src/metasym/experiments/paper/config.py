@@ -50,6 +50,9 @@ class Recipe:
     weight_decay: float = _option(0.0, "weight decay of the outer optimizer", least=0)
     schedule: str = _option("constant", "how the outer learning rate falls, to 0 at the end", SCHEDULES)
     warmup_steps: int = _option(0, "outer steps over which the learning rate rises", least=0, most=_MANY)
+    average: float | None = _option(
+        None, "decay of an average of the outer parameters, which is what is tested (none: the last ones)"
+    )
     clip_norm: float | None = _option(None, "bound of the outer gradient's norm", least=0)
     inner_steps: int = _option(3, "steps (cg: iterations) of adaptation in training", least=0, most=_STEPS)
     test_inner_steps: int = _option(9, "steps of adaptation at test", least=0, most=_STEPS)

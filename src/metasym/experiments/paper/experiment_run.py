@@ -189,6 +189,7 @@ def _run(
         optimizer=outer_optimizer(recipe),
         scheduler=outer_schedule(recipe),
         clip_norm=recipe.clip_norm,
+        average=recipe.average,
         validation=None if held_out is None else _validation(experiment, held_out),
         seed=recipe.seed,
         out=folder,
