@@ -4,8 +4,6 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from metasym import groups, models, nn, tasks, testing
-from metasym.discovery.shared_parameters import SharedParameters, shared_parameters
-from metasym.experiments.own_tasks.learned import load_learned
 from metasym.inspection import SymmetryReport, inspect, load_symmetry, project, save_symmetry
 from metasym.learners import ANIL, MAML, MSR, MTSR, EvidenceMSR, Learner, MSRJoint, ProtoNet
 from metasym.storage.serialization import CheckpointError
@@ -24,18 +22,26 @@ from metasym.training.settings import Validation
 from metasym.types import Batch, Episode, MetasymError, MetasymWarning, OuterLoss, Record, Score, Tasks
 
 if TYPE_CHECKING:
+    from metasym.discovery.shared_parameters import SharedParameters, shared_parameters
     from metasym.experiments.discovering.discover import Discovered
     from metasym.experiments.discovering.discover_run import load_discovered
     from metasym.experiments.discovering.door import discover
+    from metasym.experiments.own_tasks.learned import load_learned
 
-_ON_FIRST_USE = {"Discovered": "discover", "load_discovered": "discover_run", "discover": "door"}
-"""Names whose modules need scikit-learn, which takes a second to import: by the module that has them."""
+_ON_FIRST_USE = {
+    "Discovered": "experiments.discovering.discover",
+    "SharedParameters": "discovery.shared_parameters",
+    "discover": "experiments.discovering.door",
+    "load_discovered": "experiments.discovering.discover_run",
+    "load_learned": "experiments.own_tasks.learned",
+    "shared_parameters": "discovery.shared_parameters",
+}
+"""Names of whole runs, and of discovery, which needs scikit-learn: training a network should not wait for these."""
 
 
 def __getattr__(name: str) -> Any:
     if name in _ON_FIRST_USE:
-        module = importlib.import_module(f"metasym.experiments.discovering.{_ON_FIRST_USE[name]}")
-        return getattr(module, name)
+        return getattr(importlib.import_module(f"metasym.{_ON_FIRST_USE[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
