@@ -1,4 +1,4 @@
-"""Layers that torch lacks: batch norm that is safe per task or of fields, and locally connected layers."""
+"""Layers that torch lacks: batch norm that is safe for each task, stacked fields, locally connected layers."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ class StackFields(nn.Module):
 
 
 class UnstackFields(nn.Module):
-    """The way back: ``[examples, fields, order * height, width] -> [examples, fields * order, height, width]``."""
+    """The inverse of :class:`StackFields`: one channel for each element of the group again."""
 
     def __init__(self, order: int) -> None:
         super().__init__()
         self.order = order
 
     def forward(self, x: Tensor) -> Tensor:
-        """One channel for each element of the group again."""
+        """``[examples, fields, order * height, width] -> [examples, fields * order, height, width]``."""
         return x.reshape(*x.shape[:-3], -1, x.shape[-2] // self.order, x.shape[-1])
 
 

@@ -22,7 +22,7 @@ class MetasymError(ValueError):
 
 
 class MetasymWarning(UserWarning):
-    """Something that works, but probably not as it was meant."""
+    """Something that works, but probably not as it was intended."""
 
 
 class Batch(NamedTuple):
@@ -147,7 +147,7 @@ class Score:
     median: float
     metric: str = "loss"
     diverged: int = 0
-    """How many tasks scored NaN or infinity; they are in ``per_task`` and make ``mean`` say so."""
+    """How many tasks scored NaN or infinity; ``per_task`` holds them, and they show in ``mean``."""
 
     def __str__(self) -> str:
         if len(self.per_task) == 1:

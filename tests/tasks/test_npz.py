@@ -94,8 +94,8 @@ def test_paths_that_are_no_such_file(tmp_path):
         "": "found a folder",
         "missing.npz": "found No such file or directory",
         "single.npy": r"found a single array \(numpy.save\)",
-        "text.npz": "found a file that is none",
-        "empty.npz": "found a file that is none",
+        "text.npz": "found another kind of file",
+        "empty.npz": "found another kind of file",
         "cut.npz": "or a truncated one",
         "damaged.npz": "found a damaged file: Bad CRC-32",
     }.items():

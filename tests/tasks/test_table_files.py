@@ -180,7 +180,7 @@ def test_files_that_are_no_tables(tmp_path):
     (tmp_path / "folder.csv").mkdir()
     for name, message in {
         "empty.csv": "expected a table with a header, found an empty file",
-        "latin.csv": "found byte 0xf6 that is none",
+        "latin.csv": "found byte 0xf6, which is not UTF-8",
         "twice.csv": "each column's name once in the header, found 'u1' twice",
         "folder.csv": "found Is a directory",
         "none.csv": "found No such file or directory",

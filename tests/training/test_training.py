@@ -225,8 +225,8 @@ def test_optimizers_and_schedulers_of_something_else_are_refused():
     own = torch.optim.SGD(made.outer_parameters().values(), lr=0.1)
     foreign = torch.optim.SGD([*made.outer_parameters().values(), *other.parameters()], lr=0.1)
     for options, message in (
-        ({"optimizer": torch.optim.SGD(other.parameters(), lr=0.1)}, "5 tensors that are none of them"),
-        ({"optimizer": foreign}, "5 tensors that are none of them"),
+        ({"optimizer": torch.optim.SGD(other.parameters(), lr=0.1)}, "5 tensors that are not among them"),
+        ({"optimizer": foreign}, "5 tensors that are not among them"),
         ({"scheduler": StepLR(own, 2)}, "a scheduler of the optimizer of this run"),
         ({"optimizer": own, "scheduler": StepLR(foreign, 2)}, "a scheduler of the optimizer of this run"),
         ({"optimizer": torch.optim.LBFGS(made.outer_parameters().values())}, "LBFGS"),

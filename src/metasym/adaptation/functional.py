@@ -31,7 +31,7 @@ class Adapted(NamedTuple):
     inner: Params
     before: Tensor
     after: Callable[[], Tensor]
-    """Evaluated only where it is asked for: it takes one more prediction."""
+    """A function, because it takes one more prediction: call it only where the value is needed."""
 
 
 class Predictor(Protocol):
@@ -42,7 +42,7 @@ class Predictor(Protocol):
         ...
 
     def loss_at(self, data: Batch, loss: Loss, *, evaluations: int) -> Callable[[Params], Tensor]:
-        """The loss on fixed data, to be evaluated several times: what depends on the data alone is done once."""
+        """The loss on fixed data, evaluated several times: what depends on the data alone is computed once."""
         ...
 
     def at(self, x: Tensor, *, evaluations: int) -> Callable[[Params], Tensor]:
@@ -88,7 +88,7 @@ class ModelPredictor:
         return lambda inner: measure(loss, prediction(inner), data.y)
 
     def at(self, x: Tensor, *, evaluations: int) -> Callable[[Params], Tensor]:
-        """The prediction at ``x``; nothing can be done ahead for a model that is not known."""
+        """The prediction at ``x``; nothing can be prepared for a model of unknown structure."""
         return lambda inner: self(inner, x)
 
     def normal_equations(self, inner: Params, data: Batch) -> NormalEquations:
@@ -103,9 +103,9 @@ class ModelPredictor:
         return NormalEquations(J.mT @ J, J.mT @ r, None, rows, r @ r)
 
     def jacobian(self, inner: Params, x: Tensor) -> Tensor:
-        """``[entries of the prediction, entries of inner]``: values at the unit vectors less that at zero.
+        """``[entries of the prediction, entries of inner]``: predictions at the unit vectors minus the one at zero.
 
-        The model is affine in ``inner``, so that no derivative need be taken.
+        The model is affine in ``inner``, so no derivative need be taken.
         """
         entries = sum(p.numel() for p in inner.values())
         like = next(iter(inner.values()))
@@ -156,7 +156,7 @@ _ELEMENTWISE_FUNCTIONS = (F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.huber_loss)
 
 @contextlib.contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
-    """Evaluation mode (no dropout) meanwhile; every part's own mode is put back."""
+    """Evaluation mode (no dropout) inside the block; afterwards every part has its own mode again."""
     modes = [(part, part.training) for part in module.modules()]
     module.eval()
     try:
@@ -167,7 +167,7 @@ def evaluating(module: nn.Module) -> Iterator[None]:
 
 
 def full_precision(like: Tensor) -> torch.autocast:
-    """No autocast meanwhile: for sums that cancel and systems to solve, where bfloat16 leaves no digit."""
+    """No autocast inside the block: in sums that cancel and systems to solve, bfloat16 leaves no correct digit."""
     return torch.autocast(like.device.type, enabled=False)
 
 
@@ -263,14 +263,14 @@ def stack_results(results: Sequence[T]) -> T:
 
 
 class MappableLayers(TorchFunctionMode):
-    """Layers in operations that vmap maps rightly: recurrent ones written out, norms without scale and shift.
+    """Replaces layers that vmap gets wrong or cannot map: recurrent layers and the scale and shift of norms.
 
-    The scale and shift of batch, instance and layer norms are taken out of torch's own kernels.
-
-    Inside them vmap returns second derivatives that are off by per cents when the scale is adapted
-    (torch 2.13: the gradient by the scale takes the batch's mean and deviation as constants). The loss is
-    right, so nothing else would show it. Normalising without a scale is right, and so is the product after
-    it. As a mode it sees every call, of layers, of ``torch.nn.functional`` and of parametrized scales alike.
+    Recurrent layers are written out. The scale and shift of batch, instance and layer norms are applied
+    after torch's own kernels, not inside them: there vmap returns second derivatives that are off by several
+    per cent when the scale is adapted (torch 2.13 takes the batch's mean and deviation as constants in the
+    gradient by the scale). The loss is right, so nothing else would show the fault. Normalising without a
+    scale is right, and so is the product after it. A torch function mode sees every such call: by layers,
+    by ``torch.nn.functional``, and with parametrized scales.
     """
 
     def __torch_function__(
@@ -287,7 +287,7 @@ class MappableLayers(TorchFunctionMode):
         given = {**dict(zip(names, args, strict=False)), **(kwargs or {})}
         if given.get("weight") is None:
             return func(*args, **(kwargs or {}))
-        # Along the channels, the second dimension, but for layer norm, whose scale has the last ones' shape.
+        # The scale runs along the channels, the second dimension; in layer norm it has the last dimensions' shape.
         shape = () if "normalized_shape" in names else (-1, *(1,) * (given["input"].ndim - 2))
         scale, shift = (t if t is None or not shape else t.reshape(shape) for t in map(given.get, _AFFINE))
         result = func(**{**given, "weight": None, "bias": None})

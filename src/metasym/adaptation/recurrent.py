@@ -1,8 +1,8 @@
 """LSTM, GRU and RNN layers written out, time step by time step, in operations that vmap can map over tasks.
 
-Torch computes these layers by kernels of their own, which have no rule of batching: tasks would have to go one
-after the other. Their second derivatives it takes step by step anyway, some dozen small operations a time step, so
-that nearly all of the time goes into starting them. Written out they are the same operations, for all tasks at once.
+Torch computes these layers in kernels that vmap cannot batch, so tasks would have to go one after the other. It
+takes their second derivatives step by step anyway, in some dozen small operations for each time step, and nearly
+all of the time goes into starting these operations. Written out, the same operations serve all tasks at once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 State = tuple[Tensor, ...]
-"""h ``[batch, hidden]``, of an LSTM h ``[batch, projection]`` and c ``[batch, hidden]``."""
+"""h ``[batch, hidden]``; for an LSTM h ``[batch, projection]`` and c ``[batch, hidden]``."""
 Cell = Callable[[Tensor, State, Sequence[Tensor], bool], State]
 """``cell(inputs' part, state, weights, biases) -> state``, with the inputs multiplied by their weights already."""
 
@@ -92,4 +92,4 @@ WRITTEN_OUT: dict[Callable[..., Any], Callable[..., Any]] = {
     torch.rnn_tanh: _layers(_rnn_cell(torch.tanh), torch.rnn_tanh),
     torch.rnn_relu: _layers(_rnn_cell(torch.relu), torch.rnn_relu),
 }
-"""Torch's functions of recurrent layers, and the same written out."""
+"""Torch's functions for recurrent layers, each with its written-out replacement."""

@@ -1,4 +1,4 @@
-"""``metasym angles``: what trained runs of Table 3 make of turned and flipped query images."""
+"""``metasym angles``: how trained runs of Table 3 treat turned and flipped query images."""
 
 from __future__ import annotations
 

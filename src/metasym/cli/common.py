@@ -75,14 +75,14 @@ def chosen(options: argparse.Namespace) -> Experiment:
 
 
 def console() -> Any:
-    """A rich console; 140 wide where the output is no terminal."""
+    """A rich console; 140 columns wide where the output is not a terminal."""
     from rich.console import Console
 
     return Console(width=None if sys.stdout.isatty() else 140)
 
 
 def interval(mean: float | None, ci95: float | None) -> str:
-    """A score with its interval; of a single task there is none. None and NaN are not finite."""
+    """A score with its interval, which a single task does not have. None and NaN are shown as not finite."""
     if mean is None or not math.isfinite(mean):
         return "not finite"
     return f"{mean:.4g}" if ci95 is None or not math.isfinite(ci95) else f"{mean:.4g} ± {ci95:.2g}"

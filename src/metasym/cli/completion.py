@@ -14,7 +14,7 @@ zsh:   metasym completion zsh > ~/.zfunc/_metasym, where ~/.zshrc has fpath+=~/.
 tcsh:  metasym completion tcsh > ~/.metasym.tcsh, and source it in ~/.tcshrc
 """
 _FILES = {"tasks": "FILE", "runs": "DIRECTORY", "run": "DIRECTORY", "folder": "DIRECTORY"}
-"""Arguments that are files or folders, by their names in the parser; those of type Path are found by it."""
+"""Arguments that are files or folders, by their names in the parser; those of type Path are recognised by type."""
 
 
 def add(commands: Commands, whole: argparse.ArgumentParser) -> None:

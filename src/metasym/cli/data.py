@@ -153,7 +153,7 @@ def _make(
 
 
 def _recalled(data: DataSet, there: Path | None) -> tuple[DataSet, Path, Source] | None:
-    """What the file ``there`` was converted from, if that is still to be had."""
+    """What the file ``there`` was converted from, if that still exists."""
     try:
         places = [] if there is None else [Path(place) for place in read_index(there).origin]
     except MetasymError:  # too damaged to tell
@@ -187,7 +187,7 @@ def _tell(data: DataSet, folder: Path, found: Prepared, counts: dict[str, int], 
 
 
 def _shown(choice: str, what: str, unit: str) -> Callable[[int, int], None] | None:
-    """A line that is written over on a terminal, a line for each tenth elsewhere."""
+    """On a terminal a line that is overwritten, elsewhere a line for each tenth."""
     if choice == "silent":
         return None
     live = choice == "auto" and sys.stderr.isatty()

@@ -29,7 +29,7 @@ _PACKAGES = (
     "rich",
 )
 _EXTRAS = {
-    "tables": (("pyarrow",), "metasym learn reads no .parquet files"),
+    "tables": (("pyarrow",), "metasym learn cannot read .parquet files"),
     "tensorboard": (("tensorboard",), "tensorboard=True of ms.train is refused"),
     "kornia": (("kornia",), "metasym.tasks.kornia_transform is refused"),
     "simulators": (("gymnasium", "mujoco"), "the studies and examples with robots do not run"),
@@ -45,7 +45,7 @@ class Finding:
     found: str
     ok: bool = True
     costs: str = ""
-    """What is lost where it is not there, or not as it should be."""
+    """What is lost where it is missing, or not as it should be."""
 
 
 def add(commands: Commands) -> None:

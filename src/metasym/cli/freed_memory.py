@@ -1,6 +1,6 @@
 """Large buffers that are used again instead of being given back to the system after every step.
 
-This changes the allocator of the whole process, so that only the program ``metasym`` does it, never the library.
+This changes the allocator of the whole process. Therefore only the program ``metasym`` does it, never the library.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ _LARGEST = 2**30
 def keep_freed_memory() -> None:
     """Have glibc keep freed blocks for the next step; elsewhere, do nothing.
 
-    By itself it gives them back after every step, and maps every block above 32 MiB anew, which the kernel then
+    By itself glibc gives them back after every step, and maps every block above 32 MiB again, which the kernel then
     clears page by page: a tenth of the step of a linear layer. The outputs of a rotation problem (55 MB a step and
-    more) take three times as long to clear as to compute. In one heap they cost a tenth more memory.
+    more) take three times as long to clear as to compute. Keeping all blocks in one heap costs a tenth more memory.
     """
     if not sys.platform.startswith("linux"):
         return

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 PROJECTED = "projected.safetensors"
 _BAR = 40
 _LARGE = 2**20
-"""Entries of a U whose singular values are worth more than one thread."""
+"""With more entries of U than this, its singular values are worth more than one thread."""
 
 
 def add(commands: Commands) -> None:
@@ -94,7 +94,7 @@ def _of_run(options: argparse.Namespace) -> tuple[SymmetryReport, dict[str, Any]
 
 
 def _certified(opened: OpenedRun, read: SymmetryReport, *, asked: bool) -> SymmetryReport:
-    """The report with its certificate where the run has one; errors of a group that was asked about are added."""
+    """The report, with its certificate where the run has one and the errors of the group that was asked about."""
     import dataclasses
 
     if opened.report is None:
@@ -192,7 +192,7 @@ def _row(layer: LayerReport) -> list[str]:
 
 
 def _ladder(layer: LayerReport) -> list[str]:
-    """Every group that fresh tasks were asked about, a line each."""
+    """Every group that was tested on fresh tasks, one line for each."""
     lines = []
     for rung in layer.ladder:
         order = "" if rung.name.startswith("a group of order") else f" (order {rung.order})"

@@ -189,7 +189,7 @@ def _summary(found: Learned) -> None:
 
 
 def snippet(folder: Path, choices: Choices) -> str:
-    """Python that adapts the learned network to a new task; it runs as it is where x and y are given."""
+    """Python that adapts the learned network to a new task; it runs as it is once x and y are defined."""
     load = f"run = ms.load_learned({str(folder)!r})"
     imports = ["import metasym as ms"]
     if ":" in choices.model:

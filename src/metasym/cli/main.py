@@ -45,7 +45,7 @@ _TRAINING = ("angles", "demo", "learn", "reproduce", "run")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
-    # Names of files need not be Unicode; stderr is made so by Python itself.
+    # File names need not be Unicode. Python sets up stderr for that by itself, but not stdout.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     options = argparse.Namespace(part=None)
@@ -61,10 +61,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         hint = _GOES_ON.get(options.part)
         print(f"metasym: interrupted{f'; {hint}' if hint else ''}", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # the reader of a pipe, head say, has seen enough
+    except BrokenPipeError:  # the reader of a pipe, such as head, has seen enough
         _drop_output()
     except OSError as error:
-        # What can be expected of a file is said where it is opened; a full or failing disk shows anywhere.
+        # Where a file is opened, its errors are explained; a full or failing disk can show anywhere.
         where = f"{error.filename}: " if error.filename else ""
         _drop_output()
         return _refuse(f"{where}expected files to be read and written, found {error.strerror or error}")
@@ -88,7 +88,7 @@ def _refuse(message: str) -> int:
 
 
 def _tell_torchrun(line: str) -> None:
-    """Torchrun prints a long trace of its own when a process fails, and at its end what the process left here."""
+    """Leave the line for torchrun, which prints a long trace when a process fails, and this line at its end."""
     path = os.environ.get("TORCHELASTIC_ERROR_FILE")
     if path:
         said = {"message": line, "extraInfo": {"py_callstack": line, "timestamp": str(int(time.time()))}}
@@ -97,14 +97,14 @@ def _tell_torchrun(line: str) -> None:
 
 
 def _out_of_memory(error: BaseException) -> bool:
-    """Torch has no error of its own for it on the CPU."""
+    """Whether memory ran out; on the CPU torch has no error class of its own for that."""
     if isinstance(error, MemoryError):
         return True
     return type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error)
 
 
 def _drop_output() -> None:
-    """What is still to be written to stdout goes nowhere: Python would try again when it ends, and fail again."""
+    """Discard what is still to be written to stdout: Python would try again when it ends, and fail again."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

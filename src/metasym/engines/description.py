@@ -1,7 +1,7 @@
 """What a learner asks engines to compute: a frozen description of one outer step, and where it is to be computed.
 
-A learner makes the description and never learns which engine works it off; an engine reads the description and never
-sees a learner.
+A learner makes the description and never learns which engine carries it out; an engine reads the description and
+never sees a learner.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MODEL, RATES = "model.", "rates."
 
 
 class Rates(Protocol):
-    """The inner step sizes of everything that adapts, and how gradients by them reach what is learned of them."""
+    """The inner step sizes of everything that adapts, and how their gradients reach the learned parameters."""
 
     mode: str
     """``"fixed"``, ``"layer"``, ``"parameter"`` or ``"layer-step"``."""
@@ -35,21 +35,21 @@ class Rates(Protocol):
         ...
 
     def pull_back(self, gradients: Params) -> Params:
-        """Gradients by what :meth:`stacked` gave, as gradients by what is learned, by its names."""
+        """Turns gradients by what :meth:`stacked` gave into gradients by the learned parameters, by their names."""
         ...
 
     def pull_back_entries(self, by_step: Sequence[Params]) -> Params:
-        """The same from the gradients of each step, given for every entry as if it had its own step size."""
+        """The same, from each step's gradients, given for every entry as if it had its own step size."""
         ...
 
 
 @dataclass(frozen=True)
 class Description:
-    """What every kind of step has: a model, what the outer loop learns, and the ways that the user has decided on."""
+    """What every kind of step has: a model, what the outer loop learns, and the ways that the user has forced."""
 
     model: nn.Module
     outer: Callable[[], Params]
-    """What the outer loop learns, by the names of the learner's state; listed only where it is needed."""
+    """What the outer loop learns, under the names of the learner's state; called only where it is needed."""
     forced: Forced
     map: str
     """How torch.func would go over tasks, ``"vmap"`` or ``"loop"``."""
@@ -80,8 +80,8 @@ class Embedding(Description):
 
     loss: Loss
     predict: Callable[[Tensor, Tensor, Episode], Tensor]
-    """From the embeddings of one task's support set, those of some other examples, and the task's episode: the
-    predictions at these examples."""
+    """``predict(support, x, episode)``: the predictions at some examples of one task, from the embeddings of its
+    support set, the embeddings of these examples, and its episode."""
 
 
 @dataclass(frozen=True)
@@ -97,9 +97,9 @@ class Setting:
     device: str = "cpu"
     """The type of the device, such as ``"cuda"``."""
     dtype: torch.dtype = torch.float32
-    """Of the inputs x."""
+    """The type of the inputs x."""
     targets: torch.dtype | None = None
-    """Of the targets y, where it is known."""
+    """The type of the targets y, where it is known."""
     autocast: bool = False
     """Whether torch computes in mixed precision."""
     learned_data: bool = False
@@ -109,7 +109,7 @@ class Setting:
     def of(
         cls, episodes: Episode, *, tasks: int | None = None, device: str | None = None, autocast: bool = False
     ) -> Setting:
-        """That of these episodes, or of ``tasks`` like them, on their own device unless another is given."""
+        """The setting of these episodes, or of ``tasks`` such tasks, on their own device unless another is given."""
         x, y = episodes.support
         where = x.device.type if device is None else torch.device(device).type
         return cls(
@@ -123,7 +123,7 @@ class Setting:
 
     @classmethod
     def for_model(cls, model: nn.Module, sizes: Sizes) -> Setting:
-        """That of a model where it is now, for data of its own type."""
+        """The setting of a model on its present device, for data of its own type."""
         like = next((p for p in model.parameters() if p.is_floating_point()), torch.zeros(()))
         where = like.device.type
         return cls(sizes, where, like.dtype, None, torch.is_autocast_enabled(where))

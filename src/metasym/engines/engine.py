@@ -26,7 +26,7 @@ class Engine(ABC):
     way: ClassVar[str]
     """What the decision ``engine`` calls it."""
     serves: ClassVar[tuple[type[nn.Module], ...]]
-    """The models that it is made for: its reasons are told to the user where it cannot take one of them."""
+    """The kinds of models that it is made for: where it refuses one of these, the user is told why."""
 
     @abstractmethod
     def refuses(self, description: Description, setting: Setting) -> str | None:
@@ -52,7 +52,7 @@ class Engine(ABC):
         return ()
 
     def tasks_at_once(self, description: Description, ways: Ways, episodes: Episode) -> int:
-        """How many of these tasks it would work off together, where the user has no wish."""
+        """How many of these tasks it would compute together, where the user has not decided."""
         return episodes.count
 
     @abstractmethod

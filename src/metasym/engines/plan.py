@@ -54,7 +54,7 @@ class Sizes:
 
     @classmethod
     def of(cls, episodes: Episode, tasks: int | None = None) -> Sizes:
-        """The sizes of a batch of episodes, or of one of so many tasks like them."""
+        """The sizes of a batch of episodes, or of a batch of ``tasks`` such tasks."""
         support, query = episodes.support, episodes.query
         return cls(
             episodes.count if tasks is None else tasks,

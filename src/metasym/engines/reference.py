@@ -54,7 +54,7 @@ class Reference(Engine):
         return frozenset(("map", "contract") if dense else ("map",))
 
     def milliseconds(self, description: Description, setting: Setting) -> dict[str, float]:
-        """No estimate of its own: each faster engine brings the one to be compared with its own."""
+        """None: each faster engine brings both its own estimate and one for torch.func."""
         return {}
 
     def choices(self, description: Description, setting: Setting) -> Plan:
@@ -78,7 +78,7 @@ class Reference(Engine):
     def scores(
         self, description: Description, ways: Ways, episodes: Episode, metric: Loss, steps: int
     ) -> Tensor:
-        """Likewise."""
+        """Every task by itself, without a graph."""
         mode = ways.get("map", description.map)
         with torch.no_grad():
             if isinstance(description, Embedding):
@@ -119,7 +119,7 @@ class Reference(Engine):
     def _bind(self, d: Adapting, x: Tensor, *, joint: bool = True) -> tuple[Predictor, Params]:
         """The model as a function of what adapts, and where that starts.
 
-        Once, before an exact solve: an error unless the model is linear in what adapts at ``x``.
+        Before its first exact solve, the engine checks at ``x`` that the model is linear in what adapts.
         """
         params = parameters_of(d.model)
         predict, inner = predictor(d, params, joint=joint), {name: params[name] for name in d.inner}
@@ -131,9 +131,9 @@ class Reference(Engine):
 
 
 def predictor(d: Adapting, params: Params, *, joint: bool = True) -> Predictor:
-    """The fastest that knows the model's structure; all give the same numbers.
+    """The fastest predictor that knows the model's structure; all give the same numbers.
 
-    ``joint`` allows the one that keeps U's own moves as outer products, and so has no adapted U to show.
+    ``joint`` allows the predictor that keeps U's own moves as outer products and so has no adapted U to show.
     """
     inner = list(d.inner)
     # A step size for each entry of U would break the outer products.

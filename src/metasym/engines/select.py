@@ -42,7 +42,7 @@ class Selected:
         return {**self.ways, **{n: "torch" if library(n) is None else "compiled" for n in names}}
 
     def tasks_at_once(self, episodes: Episode) -> int:
-        """How many of these tasks are best worked off together."""
+        """How many of these tasks are best computed together."""
         return self.engine.tasks_at_once(self.description, self.ways, episodes)
 
     def losses(self, episodes: Episode) -> OuterLoss:
@@ -105,7 +105,7 @@ def _lacks(engine: Engine, description: Description) -> str | None:
 
 
 def _nearest(refusals: dict[Engine, str], description: Description, way: str | None = None) -> Engine | None:
-    """The engine whose reason says most: one that is made for such models; of those called ``way`` if given."""
+    """The engine whose reason helps most: one made for such models, called ``way`` where that is given."""
     asked = [engine for engine in refusals if way in (None, engine.way)]
     made_for = [engine for engine in asked if isinstance(description.model, engine.serves)]
     return next(iter(made_for or asked), None)
@@ -119,7 +119,7 @@ def _cannot(refusals: dict[Engine, str], able: Sequence[Engine], description: De
         nearest = _nearest(refusals, description, wanted)
         why = "" if nearest is None else refusals[nearest]
         return MetasymError(f"expected engine={able[-1].way} here ({why}), found engine={wanted}")
-    # No engine has all the decisions that are forced: the one that has the first of them says why it does not serve.
+    # No engine can heed everything that is forced: the error names the first decision and every engine's reason.
     name = next(n for n in WAYS if n in forced and n != "engine")
     why = "; ".join(dict.fromkeys(refusals.values()))
     return MetasymError(f"expected no {name} to be forced here ({why}), found {name}={forced[name]}")

@@ -30,7 +30,7 @@ def from_generators(
 
     Args:
         generators: permutations ``[n]`` (``p[i]`` is where point i goes) or invertible matrices
-            ``[n, n]``, as tensors or nested lists; permutations become matrices beside matrices.
+            ``[n, n]``, as tensors or nested lists; among matrices, permutations become matrices too.
         max_order: the search gives up with an error beyond this many elements.
         name: the name of the group.
 
@@ -127,8 +127,8 @@ def _close_permutations(generators: Sequence[Tensor], max_order: int) -> tuple[T
 def _close_matrices(generators: Sequence[Tensor], max_order: int) -> tuple[Tensor, Tensor, list[int]]:
     """Closure of matrices ``[n, n]``: elements ``[|G|, n, n]``, table, the generators' indices.
 
-    A product is looked up by a random linear functional of its entries first, so that a full
-    comparison is made with the few elements of nearly the same value only.
+    A product is looked up by a random linear functional of its entries first, so that it is fully compared
+    only with the few elements of nearly the same value.
     """
     n = len(generators[0])
     functional = torch.randn(n, n, dtype=torch.float64, generator=torch.Generator().manual_seed(0))

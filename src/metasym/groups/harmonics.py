@@ -5,8 +5,8 @@ angular part a circular harmonic ``cos(m t), sin(m t)`` below the ring's band li
 plane only turns the harmonics of one frequency into each other, so the equivariant combinations are
 found by averaging over the group, exactly, at any angle. Rings, widths, band limits, the order of the
 elements, axes, normalisation and the standard deviations of the start are e2cnn's (Weiler and Cesa,
-"General E(2)-equivariant steerable CNNs"), since the data of the paper came from it; its irreducible
-solutions, tabulated there case by case, are here all found by the one average.
+"General E(2)-equivariant steerable CNNs"), since the data of the paper came from it. e2cnn tabulates the
+irreducible solutions case by case; here one average finds them all.
 """
 
 from __future__ import annotations
@@ -161,9 +161,9 @@ def _invariants(rotations: int, flips: bool, frequency: int, rho_in: Tensor, rho
 def kernel_transform(kernel_size: int, angle: float, flip: bool = False) -> Tensor:
     """``[k k, k k]``: the left-right flip (or not), then a turn by ``angle`` degrees, of ``k x k`` kernels.
 
-    It turns the circular harmonics that a kernel is made of, and takes to zero whatever of a kernel they do
-    not make: no pixel is interpolated. Its square is the turn by twice the angle; at 0 it is the projection on
-    the harmonics.
+    It turns the circular harmonics that a kernel is made of; the part of a kernel that is no sum of harmonics
+    becomes zero. No pixel is interpolated. Its square is the turn by twice the angle; at 0 it is the projection
+    on the harmonics.
     """
     centre = (kernel_size - 1) / 2
     along = torch.arange(kernel_size, dtype=torch.float64) - centre

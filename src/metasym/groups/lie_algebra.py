@@ -13,7 +13,7 @@ from torch import Tensor
 from metasym.types import MetasymError
 
 CLOSED = 1e-6
-"""What brackets of orthonormal generators may leave of their span, as rounding."""
+"""How far rounding may take the brackets of orthonormal generators out of their span."""
 _RANK = 1e-7
 
 
@@ -23,9 +23,9 @@ Rows = npt.NDArray[np.float64]
 class LieAlgebra:
     """The span of ``generators [d, n, n]``, which has to be closed under brackets ``A B - B A``.
 
-    It acts on n dimensions: ``exp(t A)`` are the elements of its group. Generators are kept as they are given, for
-    ``equivariant_basis`` needs those of two representations in the same order; they have to be independent unless
-    the algebra is a representation of another (``faithful=False``), whose members may act in the same way.
+    It acts on n dimensions: ``exp(t A)`` are the elements of its group. Generators are kept as they are given,
+    because ``equivariant_basis`` needs those of two representations in the same order. They have to be independent,
+    unless the algebra is a representation of another (``faithful=False``): there different members may act equally.
 
     Raises:
         MetasymError: generators that are not square and finite, depend on each other, or are not closed.
@@ -103,7 +103,7 @@ class LieAlgebra:
         return LieAlgebra(torch.stack(both), name=self.name, faithful=False)
 
     def _outside(self, flat: Tensor, rank: int) -> float:
-        """The largest norm of what a bracket of normalised generators leaves of their span."""
+        """The largest norm of the part of a bracket of normalised generators that is outside of their span."""
         if not len(flat):
             return 0.0
         n = self.degree
@@ -223,7 +223,7 @@ def radical(algebra: LieAlgebra) -> Rows:
 
 
 def without_radical(algebra: LieAlgebra) -> LieAlgebra:
-    """The semisimple algebra that is left if the radical counts as 0, by its adjoint action."""
+    """The quotient by the radical, which is semisimple, in its adjoint representation."""
     outer = radical(algebra)
     kept = _null_rows(outer) if len(outer) else np.eye(algebra.dimension)
     action = np.einsum("ia,jb,abc,kc->ikj", kept, kept, algebra.structure.numpy(), kept)

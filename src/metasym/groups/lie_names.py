@@ -98,7 +98,7 @@ def _complex(part: LieAlgebra) -> str:
 
 
 def _sizes(part: LieAlgebra) -> list[int]:
-    """The dimensions of the invariant blocks of the action that are moved: eigenspaces of the Casimir operator."""
+    """The dimensions of the invariant blocks that the action moves: eigenspaces of the Casimir operator."""
     killing = torch.linalg.inv(part.killing)
     casimir = torch.einsum("ij,iab,jbc->ac", killing, part.generators, part.generators)
     values = torch.linalg.eigvals(casimir).real
@@ -107,7 +107,7 @@ def _sizes(part: LieAlgebra) -> list[int]:
 
 
 def _not_vectors(part: LieAlgebra, n: int) -> bool:
-    """Whether the action is not on vectors of n components: no block is a number of copies of n dimensions."""
+    """Whether the action is not on vectors of n components: no block's dimension is a multiple of n."""
     return not any(size % n == 0 for size in _sizes(part))
 
 

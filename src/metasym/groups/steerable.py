@@ -21,9 +21,9 @@ from metasym.types import MetasymError
 class KernelBasis:
     """A basis of equivariant kernels ``[out, in, k, k]`` between stacks of equal fields.
 
-    Every pair of an output and an input field has the same kernels, so that only theirs are stored; the
-    other members spread them over the channels. Coefficients are ordered by output field, then input
-    field, then element of the block. A frozen symmetry matrix ``U = basis.orthonormal()`` makes the
+    Every pair of an output and an input field has the same kernels, so that only the kernels of one pair are
+    stored; methods such as :attr:`basis` repeat them for all channels. Coefficients are ordered by output
+    field, then input field, then element of the block. A frozen symmetry matrix ``U = basis.orthonormal()`` makes the
     weight of any ``nn.Conv2d`` of that shape equivariant: ``weight = (U v).reshape(basis.shape)``.
     """
 

@@ -1,4 +1,4 @@
-"""What was learned: which entries of W are tied, by which group, how surely.
+"""What was learned: which entries of W are tied, by which group, and how certain that is.
 
 Everything is read from U U^T, never from U's entries: U and U R for an orthogonal R are the same symmetry.
 """

@@ -17,7 +17,7 @@ from metasym.inspection.reports import GroupElement
 from metasym.types import MetasymError
 
 MOST = 500
-"""Elements of a group that are looked at one by one; of larger ones the generators are."""
+"""Groups of up to this many elements are examined element by element, larger ones by their generators."""
 
 HELP = {
     "shifts": "circular shifts of all inputs and outputs (as many of each)",
@@ -59,7 +59,7 @@ class Action:
     basis: Tensor
     """``[m n, d]``, orthonormal columns: the equivariant maps."""
     complete: bool
-    """Whether all elements are here; of a group too large to list only generators are."""
+    """Whether all elements are here; a group too large to list has only its generators."""
 
     def error(self, element: int, U: Tensor) -> float:
         """``|g U - U| / |U|`` for an element g and ``U [m n, k]``."""
@@ -161,7 +161,7 @@ def permutation_action(
 
 
 def found_action(name: str, generators: Sequence[GroupElement]) -> Action:
-    """The group that was found in a layer; of signed permutations, with -1."""
+    """The group that was found in a layer; a group of signed permutations includes -1."""
     signed = any(min(g.output_signs + g.input_signs) < 0 for g in generators)
     if not signed:
         return permutation_action(name, [g.outputs for g in generators], [g.inputs for g in generators])

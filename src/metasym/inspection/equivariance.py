@@ -16,7 +16,7 @@ from metasym.inspection.spectrum import dominant
 from metasym.types import MetasymError
 
 _LARGEST = 4000
-"""Rows of U for which the projection on the equivariant kernels is formed."""
+"""Up to this many rows of U, the projection on the equivariant kernels is formed."""
 _EVERYTHING = "no principal angles: U has all directions, and would hold the equivariant maps of any group"
 
 
@@ -51,7 +51,7 @@ def principal_angles(space: Tensor, basis: Tensor) -> tuple[float, ...]:
 
 
 def asked_rotations(group: FoundGroup) -> Asked | None:
-    """The rotations and flips that were found in a convolution, as one would ask for them."""
+    """The rotations and flips that were found in a convolution, as a group that ``--group`` could name."""
     names = [generator.transform for generator in group.generators]
     turns = [name for name in names if name.startswith("rotation by ")]
     flips = any("flip" in name for name in names)
@@ -70,7 +70,7 @@ class KernelAction:
     outputs: tuple[Channels, ...]
     inputs: tuple[Channels, ...]
     consistent: bool
-    """Whether the permutations multiply as the rotations do; found one by one otherwise."""
+    """Whether the permutations multiply as the rotations do; if not, each was found by itself."""
 
     def average(self, blocks: Tensor) -> Tensor:
         """The mean over the group of ``blocks [out, in, pixels, k]``: its projection on the equivariant kernels."""
@@ -81,7 +81,7 @@ class KernelAction:
 
 
 def moved(blocks: Tensor, transform: Transform, outputs: Sequence[int], inputs: Sequence[int]) -> Tensor:
-    """Filters ``[out, in, pixels, k]`` transformed, each put where the permutations say."""
+    """Filters ``[out, in, pixels, k]``, each transformed and put where the permutations say."""
     turned = torch.einsum("xy,oiyk->oixk", torch.from_numpy(transform.matrix).to(blocks), blocks)
     placed = torch.empty_like(turned)
     placed[torch.tensor(outputs)[:, None], torch.tensor(inputs)[None, :]] = turned
@@ -158,7 +158,7 @@ def kernel_errors(
     notes = [_EVERYTHING] if used >= len(U) else []
     if asked.numbers[0] not in (1, 2, 4):
         notes.append(
-            "what circular harmonics do not make of the kernels counts as error, also of the identity"
+            "the part of the kernels that is no sum of circular harmonics counts as error, even of the identity"
         )
     note = "; ".join(notes)
     if len(U) > _LARGEST:

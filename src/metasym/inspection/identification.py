@@ -63,7 +63,7 @@ def _table(
 
 
 def _apart(generators: Sequence[Permutation]) -> list[list[Permutation]]:
-    """Generators that move common points together: each list generates a direct factor."""
+    """The generators in lists, those that move common points together: each list generates a direct factor."""
     groups: list[tuple[set[int], list[Permutation]]] = []
     for g in generators:
         moved = {i for i, p in enumerate(g) if i != p}

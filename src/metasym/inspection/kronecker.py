@@ -1,9 +1,9 @@
 """Large Kronecker symmetries, read from their factors: ``U_out (x) U_in (x) ...`` is never formed.
 
-Entry (i, j) of W is the point ``u_i (x) w_j`` for rows of the factors. Where outputs i and i' are the same row of
-U_out, up to sign, their weights are tied whatever the input, and exchanging the two keeps every class: so the group
-of such a pattern is the product of all permutations of equal outputs and of equal inputs. (Ties between an output's
-scale and an input's would be needed for more; learned factors do not have them.)
+Entry (i, j) of W is the point ``u_i (x) w_j`` for rows of the factors. Where outputs i and i' have the same row of
+U_out, up to sign, their weights are tied whatever the input, and exchanging the two keeps every class. So the group
+of such a pattern is the product of all permutations of equal outputs and of equal inputs. (A larger group would need
+ties between an output's scale and an input's; learned factors do not have them.)
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SIDES = ("outputs", "inputs")
 def read_factors(factors: Sequence[Tensor], sizes: Sequence[int]) -> tuple[FoundGroup | None, list[str]]:
     """The group of equal rows of ``U_out`` and of ``U_in``, and what was seen of each factor.
 
-    ``sizes`` is how many numbers of the singular values of each factor matter, where a drop tells.
+    ``sizes`` says how many singular values of each factor matter, where a drop shows it; 0 where none does.
     """
     notes: list[str] = []
     generators: list[GroupElement] = []

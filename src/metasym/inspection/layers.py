@@ -35,11 +35,9 @@ from metasym.types import MetasymError
 _LISTED = 200
 """Elements of a found group whose errors are listed."""
 _WORK = 2**30
-"""Entries of U times elements of a group, for which each element's error is worked out."""
+"""Each element's error is computed for at most this many entries of U times elements of the group."""
 _SHOWN = 512
-FREE_BIAS = (
-    "the layer's bias is free: only without it, or with a bias that the group leaves alone, is it equivariant"
-)
+FREE_BIAS = "the bias is free: the layer is equivariant only without it, or with one that the group leaves alone"
 
 
 @torch.no_grad()
@@ -48,10 +46,10 @@ def inspect(
 ) -> SymmetryReport:
     """What the symmetry of every reparameterized layer of ``model`` has learned.
 
-    ``group`` asks about a group besides: ``"shifts"``, ``"rotations:8"``, ... (``metasym inspect --help`` lists
-    them) or a JSON file of generators. The errors are those of its elements, layer by layer and from the
-    network's input to its output. ``inputs``, examples ``[examples, ...]`` or the shape of one, is needed for
-    the latter where the first layer does not tell it.
+    ``group`` asks about one more group: ``"shifts"``, ``"rotations:8"``, ... (``metasym inspect --help`` lists
+    them) or a JSON file of generators. The report then has the errors of its elements, for each layer and from the
+    network's input to its output. ``inputs``, examples ``[examples, ...]`` or the shape of one example, is needed
+    for the latter where the first layer does not determine it.
     """
     if not isinstance(model, nn.Module):
         raise MetasymError(f"expected an nn.Module to inspect, found {type(model).__name__}")
@@ -111,7 +109,7 @@ def inspect_layer(
         errors=None,
         verdict="",
     )
-    # A U that is stored whole is read row by row; made of factors, or of kernels, only where it is small.
+    # A U that is stored whole is read row by row; one made of factors or of kernels only where it is small.
     most = LARGEST if isinstance(symmetry, DenseSymmetry) and len(shape) == 2 else PAIRS
     if math.prod(shape) > most:
         note = f"{math.prod(shape):,} entries are too many to be read (at most {most:,})"
@@ -145,7 +143,7 @@ def _matrix(blank: LayerReport, U: Tensor, used: int | None, *, joint: bool) -> 
     classes = np.array(pattern.classes)
     group = find_group(classes, points, joint=joint)
     partial = find_translations(classes[:, :-1] if joint else classes)
-    if group is not None:  # a shift whose ties the group makes is no news
+    if group is not None:  # a shift whose ties follow from the group adds nothing
         orbits, inner = _entry_orbits(group, (m, n)), slice(None, -1 if joint else None)
         partial = tuple(
             shift for shift in partial if not explains(orbits[:, inner], classes[:, inner], shift)

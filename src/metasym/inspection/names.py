@@ -1,8 +1,8 @@
 """Names of finite groups, up to isomorphism, from their multiplication tables.
 
 A name is given only where it is proven: abelian groups by their numbers of elements of each order, the others by
-elements that satisfy a presentation of the named group and generate one of the same order, or as direct
-products of such. All other groups stay without a name.
+elements that satisfy a presentation of the named group and generate a group of the same order, or as direct
+products of such groups. All other groups stay without a name.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 Table = npt.NDArray[np.int64]
 _MOST_NORMAL = 400
-"""Normal subgroups looked at for direct factors."""
+"""At most this many normal subgroups are examined for direct factors."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Named:
             n = int(name[2:]) if name.startswith("D_") else 0
             if (
                 n % 4 == 2
-            ):  # D_2n is D_n x Z_2 for odd n: in a product, or isomorphic groups would have two names
+            ):  # D_2n is D_n x Z_2 for odd n: written as that product, so that isomorphic groups have one name
                 others.append(_dihedral(n // 2))
                 cyclic.append(2)
             else:
@@ -124,7 +124,7 @@ def generated(table: Table, elements: list[int]) -> npt.NDArray[np.bool_]:
 
 
 def _abelian(table: Table) -> tuple[int, ...]:
-    """Prime powers q with the group the product of the Z_q: from how many elements each power of p kills."""
+    """The prime powers q whose Z_q multiply to the group, from how many elements each power of p takes to 1."""
     orders = element_orders(table)
     found: list[int] = []
     for p, power in prime_powers(len(table)):

@@ -1,10 +1,9 @@
 """The classes of many points without comparing all pairs: neighbours in a few random projections, checked exactly.
 
-Tied rows of U coincide, up to sign and scatter; then they coincide in any projection too. So the nearest neighbours
-of a point in a few dimensions are, for tied points, others of their class. True distances between neighbours, up to
-sign, make a graph whose shortest spanning tree joins points as single linkage does. What it leaves apart is joined by
-representatives.
-Time and memory grow about linearly with the entries of U.
+Tied rows of U coincide, up to sign and scatter, and so they coincide in any projection. The nearest neighbours of a
+tied point in a few dimensions are therefore others of its class. True distances between neighbours, up to sign, make
+a graph whose minimum spanning tree joins points as single linkage does. Parts that the graph leaves unconnected are
+joined by representatives. Time and memory grow about linearly with the entries of U.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ Floats = npt.NDArray[np.float64]
 
 _DIMENSIONS, _NEAREST, _PROJECTIONS = 6, 8, 2
 _EQUAL = 1e-5
-"""Points nearer than this, of the typical length, are one from the start."""
+"""Points nearer than this, relative to the typical length, count as one from the start."""
 _FEW = 1500
-"""Representatives of which all pairs are compared."""
+"""Up to this many representatives, all pairs are compared."""
 _WHOLE = 600
-"""Points of a class of which all pairs are compared; of a larger one the farthest are looked for."""
+"""In classes of up to this many points all pairs are compared; in larger ones the farthest points are searched."""
 _CHUNK = 2**22
 
 
@@ -42,7 +41,7 @@ def spanning_tree(points: Points, seed: int = 0) -> tuple[Labels, Labels, Floats
     firsts, seconds = [first, same[0]], [second, same[1]]
     lengths = [far, np.full(len(same[0]), _EQUAL / 10)]
     label = _components(n + 1, same)
-    # A point for each that coincide: the first of them; then ever fewer, until all are joined.
+    # The first of all points that coincide represents them; then there are ever fewer, until all are joined.
     for _ in range(40):
         representatives = _representatives(label, n)
         if len(representatives) <= _FEW:
@@ -90,7 +89,7 @@ def cut_tree(n: int, tree: tuple[Labels, Labels, Floats], joins: int) -> Labels:
 
 
 def width(points: Points, labels: Labels) -> float:
-    """The largest distance inside a class; of large classes about that."""
+    """The largest distance inside a class; for large classes an estimate."""
     order = np.argsort(labels, kind="stable")
     bounds = np.flatnonzero(np.diff(labels[order])) + 1
     widest = 0.0
@@ -114,9 +113,10 @@ def width(points: Points, labels: Labels) -> float:
 
 
 def _breadth(inside: Floats) -> float:
-    """The diameter of many points: from the farthest point to the one farthest from it, again and again.
+    """An estimate of the diameter of many points: several times from a point to the one farthest from it.
 
-    That is at most the diameter, and rarely a tenth below it; twice the radius is never below it.
+    The largest distance met is at most the diameter and rarely more than a tenth below it, so a tenth is added.
+    Twice the radius, which is never below the diameter, bounds the result.
     """
     away = np.sqrt(((inside - inside.mean(0)) ** 2).sum(1))
     radius, found, here = float(away.max()), 0.0, int(away.argmax())
@@ -127,7 +127,7 @@ def _breadth(inside: Floats) -> float:
 
 
 def _diameter(inside: Floats) -> float:
-    """Up to sign, of points about the origin."""
+    """The largest distance, up to sign, between two of these points."""
     squares = (inside**2).sum(1)
     products = np.abs(inside @ inside.T)
     return float(np.sqrt(np.maximum(squares[:, None] + squares[None, :] - 2 * products, 0).max()))
@@ -139,7 +139,7 @@ def _to_origin(points: Points) -> tuple[Labels, Labels, Floats]:
 
 
 def _coinciding(points: Points, draw: np.random.Generator) -> tuple[Labels, Labels]:
-    """Pairs of points that are one, up to sign: neighbours in the order of a projection, the others checked."""
+    """Pairs of points that coincide, up to sign: neighbours along a projection, checked by their true distance."""
     k = points.shape[1]
     firsts, seconds = [], []
     for _ in range(3):

@@ -21,11 +21,11 @@ _SEED = 0
 def end_to_end(
     model: nn.Module, asked: Asked, layers: Sequence[LayerReport], inputs: Tensor | Sequence[int] | None
 ) -> GroupErrors | None:
-    """``|f(g x) - g f(x)| / |f(x)|`` for each element g; None for a single layer that says it all.
+    """``|f(g x) - g f(x)| / |f(x)|`` for each element g; None for a single layer, whose own errors say it all.
 
-    ``x`` are the given examples, or random ones of the given shape, or of the first layer's. Filters that are
-    all zero (nothing was adapted yet) are drawn at random: the question is about U. Images are turned by
-    multiples of 90 degrees only, which are exact; a vector of outputs shall not change when they are.
+    ``x`` are the given examples, or random ones of the given shape, or else of the first layer's. Filters that
+    are all zero (nothing was adapted yet) are drawn at random: the question is about U. Images are turned only by
+    multiples of 90 degrees, which are exact; outputs that are vectors are expected not to change.
     """
     if len(layers) < 2 and inputs is None:
         return None
@@ -80,7 +80,7 @@ def _vectors(network: nn.Module, asked: Asked, x: Tensor, y: Tensor) -> GroupErr
         action = act(asked, y.shape[1], x.shape[1])
         outputs = action.outputs
     except MetasymError:
-        # Outputs of another size than the group's: classes, say, that shall not change.
+        # Outputs of another size than the group's, such as classes, are expected not to change.
         action = act(asked, x.shape[1], x.shape[1])
         outputs = torch.arange(y.shape[1]).expand(len(action.element_names), -1)
         note = f"invariance: the group moves the {x.shape[1]} inputs and none of the {y.shape[1]} outputs"

@@ -3,7 +3,7 @@
 Every entry of W is a row of U, a point in R^k. Tied entries are one point, entries tied up to sign are opposite
 points, zero entries lie at the origin; a rotation of the filter, U R, rotates all points together. Learned
 points scatter. They are joined, nearest first, and cut where the gap is widest: where the smallest distance
-between two classes is largest beside the largest distance inside one.
+between two classes is largest relative to the largest distance inside one.
 """
 
 from __future__ import annotations
@@ -24,26 +24,27 @@ from metasym.inspection.neighbours import cut_tree, spanning_tree, width
 from metasym.inspection.reports import SharingPattern
 
 PAIRS = 6000
-"""Entries of a weight whose pairs of rows are all compared; of larger ones neighbours are (``neighbours.py``)."""
+"""Up to this many entries of a weight all pairs of rows are compared; beyond it neighbours (``neighbours.py``)."""
 LARGEST = 2**18
-"""Entries of a weight that is read entry by entry."""
+"""A weight of up to this many entries is read entry by entry."""
 MARGIN = 2.0
 """Classes at least this many times farther apart than they are wide are clear."""
 EVIDENCE = 6.0
 """``ties * log(margin)`` of a clear pattern: one or two near pairs among many points happen by chance."""
 RESIDUAL = 0.5
-"""A clear pattern leaves at most this part of U unexplained, or of its dominant directions ..."""
+"""A clear pattern leaves at most this part of U, or of its dominant directions, unexplained. For the dominant
+directions alone to count, one of the next two must hold as well."""
 UNEXPLAINED = 0.8
-"""... if these make up enough of U that not more than this is unexplained in all, or are explained nearly whole:"""
+"""Either at most this part of all of U is unexplained,"""
 NEARLY_WHOLE = 0.1
-"""spare directions that were never trained may then be as many as they are."""
+"""or at most this part of the dominant directions: there may be any number of spare directions, never trained."""
 WITHIN = 0.45
-"""A clear class is at most this wide, relative to the typical length of a row not zero; less in few dimensions."""
+"""A clear class is at most this wide, relative to the typical length of a nonzero row; less in few dimensions."""
 _CUTS = 24
 FLOOR = 1e-3
 """Distances of points in float32 below this are rounding."""
 _EXACT = 3000
-"""More points than these are compared in float32: their distances fill hundreds of megabytes."""
+"""More points than this are compared in float32: their distances fill hundreds of megabytes."""
 Array = npt.NDArray[np.float64]
 Points = npt.NDArray[Any]
 Labels = npt.NDArray[np.int64]
@@ -52,7 +53,7 @@ _NONE: Labels = np.zeros(0, dtype=np.int64)
 
 @dataclass(frozen=True)
 class Cut:
-    """One way to cut the points into classes; distances are relative to the typical length of a row not zero."""
+    """One way to cut the points into classes; distances are relative to the typical length of a nonzero row."""
 
     labels: Labels
     """``[entries]``: 0 is the origin's class."""
@@ -60,7 +61,7 @@ class Cut:
     within: float
     between: float
     widest: float = math.inf
-    """What ``within`` may be at most."""
+    """The most that ``within`` may be."""
 
     @property
     def margin(self) -> float:
@@ -84,9 +85,9 @@ class Cut:
 def find_pattern(U: Array, shape: tuple[int, int], used: int | None = None) -> SharingPattern:
     """The pattern of a weight ``[m, n]`` with the symmetry matrix ``U [m n, k]``, of any number of rows.
 
-    ``used`` is the size of the dominant eigenspace of U U^T where a drop of the singular values tells it from
-    the rest. The points are then also looked at inside it, where what is left of U's start is gone. A pattern of
-    fewer classes than dimensions cannot be what spans them, and is not believed.
+    ``used`` is the size of the dominant eigenspace of U U^T, where a drop of the singular values tells it from
+    the rest. The points are then also examined inside it, free of what is left of U's random start. A pattern
+    with fewer classes than that space has dimensions cannot span it, and is not accepted.
     """
     ones: Labels = np.ones(len(U), dtype=np.int64)
     if not U.any():
@@ -135,7 +136,7 @@ def best_cut(points: Points) -> Cut | None:
 
 
 def near_cut(points: Points) -> Cut | None:
-    """The same for many points, of which neighbours only are compared."""
+    """The same for many points, where only neighbours are compared."""
     squares = np.sum(points.astype(np.float64) ** 2, axis=1)
     scale = float(np.sqrt((squares**2).sum() / squares.sum()))
     scaled = (points / scale).astype(np.float32)
@@ -229,7 +230,7 @@ def _described(
     cut: Cut | None,
     points: Points | None = None,
 ) -> SharingPattern:
-    """``points`` are U, or what the cut was made in: its dominant directions."""
+    """The pattern of a cut; ``points`` are those that were cut: U, or U in its dominant directions."""
     sizes = np.bincount(labels, minlength=1)
     residual = _residual(U, labels, signs)
     inside = residual if points is None else _residual(points.astype(np.float64), labels, signs)
@@ -264,7 +265,7 @@ def _residual(U: Array, labels: Labels, signs: Labels) -> float:
 
 
 def unconnected(pattern: SharingPattern) -> int:
-    """In how many blocks the outputs and inputs fall that no weight but zeros connects; dead ones are none."""
+    """Into how many blocks outputs and inputs fall if zero weights do not connect; dead ones count as none."""
     outputs, inputs = np.nonzero(np.array(pattern.classes))
     m, n = len(pattern.classes), len(pattern.classes[0])
     graph = coo_array((np.ones(len(outputs)), (outputs, m + inputs)), shape=(m + n, m + n))

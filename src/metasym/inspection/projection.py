@@ -33,7 +33,7 @@ def project(model: nn.Module, report: SymmetryReport) -> tuple[Projected, ...]:
     """Make U obey, exactly, what ``report`` found in it; in place. Layers without a clear finding stay.
 
     The rows of U are averaged over each class of tied entries, up to their signs, and set to zero where the
-    entries are zero; those of a convolution over the group of rotations and flips. v stays as it is.
+    entries are zero. In a convolution they are averaged over the group of rotations and flips. v stays as it is.
     """
     found = symmetries(model)
     if list(found) != [layer.name for layer in report]:

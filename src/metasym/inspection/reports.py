@@ -37,13 +37,13 @@ class SharingPattern:
     between: float
     """The smallest distance between two classes (or from zero), on the same scale."""
     margin: float
-    """``between / within``: how stable the pattern is. About 1: any other cut would do as well."""
+    """``between / within``: how stable the pattern is. At about 1 any other cut would do as well."""
     residual: float
     """The part of U that the pattern does not explain: ``|U - U averaged over each class| / |U|``."""
     clear: bool
     """Whether margin, residual and number of ties support the pattern; no group is named otherwise."""
     dominant_residual: float = 0.0
-    """The same residual inside the dominant eigenspace of U U^T, where the singular values tell one."""
+    """The same residual inside the dominant eigenspace of U U^T, where the singular values show one."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class GroupElement:
     outputs: tuple[int, ...]
     inputs: tuple[int, ...]
     output_signs: tuple[int, ...]
-    """Of +1 and -1."""
+    """+1 or -1 for each output."""
     input_signs: tuple[int, ...]
     transform: str = ""
     """What it does to the pixels, for a convolution: ``"rotation by 45 degrees"``."""
@@ -64,7 +64,7 @@ class FoundGroup:
     """The largest group whose elements map every class of tied entries to itself."""
 
     name: str
-    """Up to isomorphism: ``Z_12``, ``D_10`` (of order 20), ``S_3 x Z_2``; ``a group of order 48`` if it has none."""
+    """Up to isomorphism: ``Z_12``, ``D_10`` (of order 20), ``S_3 x Z_2``; else such as ``a group of order 48``."""
     order: int
     """The number of elements, exact; for signed permutations modulo -1 on both sides."""
     generators: tuple[GroupElement, ...]
@@ -75,7 +75,7 @@ class FoundGroup:
     error: float
     """The largest ``|U - g U| / |U|`` of a generator g: 0 is exact, 1.4 unrelated."""
     defect_upper: float | None = None
-    """At 95 %, what ``|W - g W| / |W|`` is at most, from tasks that took no part in learning; None: not certified."""
+    """A 95 % upper bound of ``|W - g W| / |W|``, from tasks that took no part in learning; None: not certified."""
 
     @property
     def approximate(self) -> bool:
@@ -90,14 +90,14 @@ class FoundGroup:
 
 @dataclass(frozen=True)
 class LadderRung:
-    """A group that was held against tasks that took no part in learning; defects as root mean squares over tasks."""
+    """A group that was tested on tasks that took no part in learning; defects are root mean squares over tasks."""
 
     name: str
     order: int
     defect: float
-    """The largest ``|W - g W| / |W|`` of a generator g, noise taken off."""
+    """The largest ``|W - g W| / |W|`` of a generator g, with the noise subtracted."""
     defect_upper: float | None
-    """What it is at most, at 95 %; None where the tasks allow any."""
+    """A 95 % upper bound of the defect; None where the tasks allow any defect."""
     class_defect: float
     """The same with every class of tied weights counted by its own size, so that weak ones count as much."""
     class_defect_upper: float | None
@@ -117,9 +117,9 @@ class PartialSymmetry:
     inputs: int
     """How far the inputs move."""
     rows: int
-    """For how many rows this is so ..."""
+    """For how many rows this holds."""
     of: int
-    """... of all rows of W."""
+    """How many rows W has."""
     ties: int
     """How many pairs of entries that are not zero it explains."""
     description: str
@@ -128,18 +128,18 @@ class PartialSymmetry:
 
 @dataclass(frozen=True)
 class SpatialTransform:
-    """A rotation or flip of a convolution's kernels, and the permutation of output channels it comes nearest to."""
+    """A rotation or flip of a convolution's kernels, and the permutation of output channels nearest to it."""
 
     name: str
     """``"rotation by 45 degrees"``, ``"left-right flip"``."""
     outputs: tuple[int, ...]
     """Filter o, transformed, is filter ``outputs[o]``."""
     inputs: tuple[int, ...]
-    """How the input channels are permuted along."""
+    """How the input channels are permuted with them."""
     error: float
     """``|transformed and permuted U - U| / |U|``; 1.4 is unrelated."""
     margin: float
-    """How much nearer each filter is to its image than to any other: the smallest over the channels."""
+    """How much nearer each filter is to its image than to any other filter: the smallest over the channels."""
     accepted: bool
 
 
@@ -171,7 +171,7 @@ class LayerReport:
     effective_filter_size: int
     """How many of them are used."""
     singular_values: tuple[float, ...]
-    """Of U, largest first (at most the largest 512)."""
+    """The singular values of U, largest first (at most 512 of them)."""
     pattern: SharingPattern | None
     """None where the weight is too large to be read."""
     group: FoundGroup | None
@@ -182,9 +182,9 @@ class LayerReport:
     verdict: str
     notes: tuple[str, ...] = ()
     ladder: tuple[LadderRung, ...] = ()
-    """Groups that were held against fresh tasks, largest first; empty where none could be."""
+    """Groups that were tested on fresh tasks, largest first; empty where none could be."""
     input_names: tuple[str, ...] = ()
-    """What the user calls the inputs; empty where nobody said."""
+    """The user's names of the inputs; empty where none were given."""
     output_names: tuple[str, ...] = ()
 
     @property

@@ -1,10 +1,10 @@
 """Rotations and flips of a convolution's kernels: which of them map filters to filters.
 
-A transform T of the pixels is a symmetry of the layer where every filter, transformed, is another filter: for a
+A transform T of the pixels is a symmetry of the layer if every transformed filter is another filter: for a
 permutation P of the output channels (and Q of the input channels), block ``P o`` of U is T times block o, whatever
-the filter v. That is a matter of distances between rows of U, so that it depends on U U^T alone; the best P is an
-assignment of channels to channels. Turns by multiples of 90 degrees move pixels; other angles turn the
-circular harmonics that kernels are made of, never interpolated pixels.
+the filter v. Only distances between rows of U decide this, so that it depends on U U^T alone; the best P is an
+assignment of channels to channels. Turns by multiples of 90 degrees move pixels. Other angles turn the
+circular harmonics that kernels are made of; pixels are never interpolated.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ MARGIN = 1.5
 ALONE = 0.1
 """The error up to which a transform of a single filter is accepted."""
 PIXELS = 0.05
-"""The error up to which a quarter or half turn, exact on pixels, needs no angles beside it that fit worse: isotropic
-kernels fit them all alike."""
+"""Up to this error a quarter or half turn, exact on pixels, is accepted even if nearby angles fit as well: isotropic
+kernels fit all angles equally."""
 ROTATIONS = (2, 3, 4, 6, 8, 12, 16)
 """Orders of the rotations that are tried."""
 Array = npt.NDArray[np.float64]
@@ -137,10 +137,10 @@ def _assigned(
 
 
 def _is_sharp(blocks: Array, outputs: Channels, inputs: Channels, transform: Transform) -> bool:
-    """Whether a rotation by this very angle fits the permutation better than angles a little off.
+    """Whether a rotation by exactly this angle fits the permutation better than angles a little off.
 
-    Smooth filters change little under a small turn. A turn fits by its own right only if the error grows on
-    both sides of its angle about as it grows from no turn at all.
+    Smooth filters change little under a small turn. A turn counts as a fit of its own only if the error grows on
+    both sides of its angle about as much as it does away from no turn at all.
     """
     if transform.angle is None or not transform.angle:
         return True
@@ -164,7 +164,7 @@ def _margin(squares: Array, images: npt.NDArray[np.int64], strength: Array, tota
     """The smallest ratio, over channels that are not dead, of the second nearest to the assigned distance."""
     live = np.flatnonzero(strength > 1e-4 * total / len(strength))
     floor = 1e-6 * math.sqrt(total / len(strength))
-    if len(live) == 1:  # nothing to be nearer to: one filter must be its own image very closely
+    if len(live) == 1:  # without another filter to compare with, it must be close to its image
         o = live[0]
         own = math.sqrt(float(squares[o, images[o]] / strength[o]))
         return ALONE * MARGIN / max(own, 1e-6)
@@ -177,7 +177,7 @@ def _margin(squares: Array, images: npt.NDArray[np.int64], strength: Array, tota
 
 
 def power(permutation: Channels, times: int) -> Channels:
-    """The permutation, ``times`` over."""
+    """The permutation, applied ``times`` times."""
     result = tuple(range(len(permutation)))
     for _ in range(times):
         result = tuple(permutation[i] for i in result)
@@ -185,14 +185,14 @@ def power(permutation: Channels, times: int) -> Channels:
 
 
 def spatial_group(found: Sequence[SpatialTransform], kernel: Sequence[int]) -> FoundGroup | None:
-    """The rotations and flips that were accepted, as a group; None where they are none.
+    """The rotations and flips that were accepted, as a group; None where they do not form one.
 
     The largest accepted rotation generates the others. A flip belongs to the group only where it turns the
     rotation's channels round, ``F R F = R^-1``, as flips of the plane do.
     """
     known = {one.name: one for one in found if one.accepted}
     orders = [n for n in ROTATIONS if f"rotation by {360 / n:g} degrees" in known]
-    # A turn's multiples must have been accepted with it; otherwise the smaller group is what is sure.
+    # A turn's multiples must have been accepted with it; otherwise only the smaller group is certain.
     orders = [n for n in orders if all(n % d or d in orders for d in ROTATIONS)]
     flips = [one for one in known.values() if "rotation" not in one.name]
     n = max(orders, default=1)

@@ -13,9 +13,9 @@ from metasym.symmetry.matrices import KroneckerSymmetry, Symmetry
 DROP = 2.0
 """A singular value that is this many times the next one may be the last that matters."""
 TAIL = 2.5
-"""How much larger a drop before the last one or two values must be."""
+"""How many times larger a drop to one of the last two values must be."""
 _TALL = 6000
-"""Rows above which the values come from U^T U; they are good to a hundred-millionth of the largest."""
+"""With more rows than this the values come from U^T U, with errors up to a hundred-millionth of the largest."""
 WEAK = 0.1
 """Drops among values below this part of the largest are noise."""
 
@@ -30,7 +30,7 @@ def singular_values(factors: list[Tensor]) -> Tensor:
 
 
 def _of_matrix(matrix: Tensor) -> Tensor:
-    """From the small product of a tall matrix with itself, which a decomposition of all rows would not better."""
+    """A tall matrix is read from its small product with itself: decomposing all rows would tell no more."""
     found: Tensor
     if len(matrix) <= _TALL or len(matrix) < 4 * matrix.shape[1]:
         found = torch.linalg.svdvals(matrix)
@@ -40,7 +40,7 @@ def _of_matrix(matrix: Tensor) -> Tensor:
 
 
 def symmetry_values(symmetry: Symmetry) -> Tensor:
-    """The singular values of U, largest first, of any symmetry; large ones from their parts."""
+    """The singular values of the U of any symmetry, largest first; a U stored in parts is not formed for it."""
     if isinstance(symmetry, KroneckerSymmetry):
         return singular_values(symmetry.factors)
     if isinstance(symmetry, FieldSymmetry):  # the same block for every pair of fields
@@ -50,17 +50,17 @@ def symmetry_values(symmetry: Symmetry) -> Tensor:
 
 
 def effective_size(values: Tensor) -> tuple[int, bool]:
-    """How many of the singular values ``[k]`` matter, those before their largest drop; and if there is one.
+    """How many of the singular values ``[k]`` matter, and whether a drop shows it: those before the largest drop.
 
-    All that are not zero where none is twice the one after it. Drops among values below a tenth of the
-    largest are noise.
+    Where no value is more than twice the next one, all that are not zero matter. Drops among values below a tenth
+    of the largest are noise.
     """
     if not float(values[0]) > 0:
         return 0, False
     strong = int((values > WEAK * values[0]).sum())
     following = torch.cat([values[1:], values[-1:]])[:strong]  # the last value has nothing to drop to
     ratios = values[:strong] / following.clamp_min(1e-12 * float(values[0]))
-    # The last one or two values of a square matrix drop by themselves: more is asked of them.
+    # The last one or two values of a random square matrix drop by themselves: there a drop must be larger.
     ratios[max(0, len(values) - 3) :] /= TAIL
     if float(ratios.max()) > DROP:
         return int(ratios.argmax()) + 1, True

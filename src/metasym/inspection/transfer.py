@@ -77,9 +77,9 @@ class SavedSymmetry:
     ) -> nn.Module:
         """Put the symmetries into ``model``, in place and frozen; its other layers stay plain.
 
-        Layers go by their names, or by ``layers``, stored name to the model's; a symmetry of a single layer
-        also goes to the only layer of its shape. ``dominant_only`` keeps of a dense U its dominant directions
-        alone, as many as the report's effective filter size.
+        Layers are matched by name, or by ``layers``, from stored names to the model's; a file with a single layer
+        also fits the only layer of its shape. ``dominant_only`` keeps only the dominant directions of a dense U,
+        as many as the report's effective filter size.
         """
         named = {name: m for name, m in model.named_modules() if isinstance(m, SUPPORTED)}
         targets = {self._target(layer, named, layers or {}): layer for layer in self.layers}

@@ -1,4 +1,4 @@
-"""Translations that borders break: rows of W that are other rows, moved.
+"""Translations that borders break: rows of W that equal other rows after a shift.
 
 A valid convolution of 70 inputs to 68 outputs has no symmetry among permutations of all indices: what moves over
 the border is lost. But row i + 1 of its pattern is row i moved by 1, wherever both have entries. Such shifts are
@@ -15,11 +15,11 @@ import numpy.typing as npt
 from metasym.inspection.reports import PartialSymmetry
 
 EVIDENCE = 20.0
-"""Logarithm of how unlikely the agreeing ties must be if classes were spread at random."""
+"""How unlikely, as a logarithm, the agreeing ties must be if classes were spread at random."""
 SHARE = 0.5
 """A shift holds on at least this part of the rows that it takes to rows."""
 _EVERY = 10_000
-"""Entries of a pattern in which every move is tried."""
+"""In patterns of up to this many entries every move is tried."""
 Classes = npt.NDArray[np.int64]
 
 
@@ -48,7 +48,7 @@ def find_translations(classes: Classes) -> tuple[PartialSymmetry, ...]:
 
 
 def _likely(classes: Classes, step: int) -> list[int]:
-    """Of a large pattern, the moves that take some entries of some rows to their class in the row ``step`` on."""
+    """The moves worth trying in a large pattern: they take entries of some rows to their class ``step`` rows on."""
     m = len(classes)
     votes: dict[int, int] = {}
     for i in np.unique(np.linspace(0, m - step - 1, 8).astype(int)):

@@ -147,7 +147,7 @@ def _unclear(pattern: SharingPattern) -> str:
         )
     if pattern.margin >= MARGIN and pattern.tied + pattern.zeros > 12:
         return (
-            f"pattern unclear: classes are {pattern.within:.2f} wide, of the length of a row of U; "
+            f"pattern unclear: classes are {pattern.within:.2f} wide, relative to the length of a row of U; "
             "no group is named"
         )
     if pattern.margin >= MARGIN:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from metasym.inspection.reports import GroupElement
 
 _LONGEST = 12
-"""Cycles that are told; of more, how many there are."""
+"""Up to this many cycles are listed; more are only counted."""
 
 
 def element_words(g: GroupElement, inputs: Sequence[str] = (), outputs: Sequence[str] = ()) -> str:

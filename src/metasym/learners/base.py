@@ -110,7 +110,7 @@ class Learner(nn.Module, ABC):
     def plan(self, at: Sizes | Setting) -> Plan:
         """How a step is computed, and why: what ``engines.select`` says, and nothing else.
 
-        ``at``: the sizes alone, for a step where and in the type that the model is in now, or the whole setting.
+        ``at`` is a whole setting, or sizes alone: the step then is on the model's device, in the model's type.
         """
         selected = self._select(Setting.for_model(self.model, at) if isinstance(at, Sizes) else at)
         return () if selected is None else selected.plan
@@ -129,7 +129,7 @@ class Learner(nn.Module, ABC):
         return None if description is None else select(self._engines, description, setting)
 
     def _choose_map(self, map: str) -> None:
-        """How torch.func goes over tasks: as the user says, in one way or the other, or by a rule on the model."""
+        """How torch.func goes over tasks: as ``map`` or ``paths`` says, or else by a rule on the model."""
         asked = self.forced.get("map", AUTO)
         if AUTO not in (map, asked) and map != asked:
             raise MetasymError(f"expected map={map!r} and paths to agree, found map={asked} in paths")
@@ -141,7 +141,7 @@ class Learner(nn.Module, ABC):
     ) -> tuple[OuterLoss, Params]:
         """Per-task losses (detached) and the gradient of ``sum(query losses) / total_tasks``.
 
-        Tasks are worked off in chunks of ``chunk_size``, each with its own backward pass, so that
+        Tasks are computed in chunks of ``chunk_size``, each with its own backward pass, so that
         memory is that of one chunk. ``total_tasks`` is the number of tasks over all processes.
         """
         total = total_tasks or episodes.count

@@ -22,7 +22,7 @@ class EvidenceMSR(Learner):
 
     :meth:`fit` maximises the marginal likelihood of all examples of all tasks over mean, U and noise; the number of
     directions of U is found on the way. :meth:`adapt` takes the posterior mean, the best prediction under the model.
-    ``bias``: every task has an offset of its own besides. ``directions`` is the k of a learner to load a file into.
+    ``bias``: every task also has an offset of its own. ``directions``: the size k of a learner to load a file into.
     """
 
     mean: Tensor
@@ -77,7 +77,7 @@ class EvidenceMSR(Learner):
         return found, tasks.y_mean - (found @ tasks.x_mean[:, :, None]).squeeze(2)
 
     def adapt(self, support: Batch, *, inner_steps: int | None = None, structured: bool = False) -> nn.Module:
-        """An ``nn.Linear`` with the posterior mean of one task's weights. ``inner_steps`` is of no meaning here.
+        """An ``nn.Linear`` with the posterior mean of one task's weights. ``inner_steps`` has no meaning here.
 
         ``structured``: with U and the mean projected on the symmetry that is found in U, and the layer compiled.
         """

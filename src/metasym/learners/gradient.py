@@ -30,11 +30,11 @@ class GradientLearner(Learner):
     inner_lr, step_sizes: where the step sizes start, and what of them is learned (see ``StepSizes``).
     solver: ``"sgd"``; or, for the squared loss and a model linear in what adapts, ``"ridge"`` (exact) or
         ``"cg"`` (``inner_steps`` iterations), both with ``penalty`` on the change of what adapts.
-    adapt_only: name patterns; of what the method adapts, only parameters that match are.
+    adapt_only: name patterns; of what the method could adapt, only parameters that match are adapted.
     learn_start: whether the outer loop learns the values that adaptation starts from.
     first_order: take the inner gradients as constants.
     map: ``"vmap"`` or ``"loop"`` over tasks, or ``"auto"``; chunk_size bounds the tasks held at once.
-    paths: other ways of computing a step than the cost model's, ``"name=way,..."`` (see ``metasym.engines.plan``).
+    paths: ways of computing a step that are forced, ``"name=way,..."`` (see ``metasym.engines.plan``).
     """
 
     def __init__(

@@ -30,8 +30,8 @@ class MTSR(Learner):
 
     On a new task U stays frozen and a newly drawn v is fitted to the support set by ``test_steps`` of Adam
     at ``test_lr``. ``train_tasks`` is the number of training tasks; train with ``tasks_per_step`` at least
-    as large for the paper's full-batch updates. Filters start from N(0, filter_std^2), what else is a task's
-    own (biases, norms) from the model's values.
+    as large for the paper's full-batch updates. Filters start from N(0, filter_std^2); whatever else a task
+    owns (biases, norms) starts from the model's values.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class MTSR(Learner):
                 f"expected task ids below {self.train_tasks}, found {int(episodes.ids.max())}: MTSR has a filter "
                 "for each of its training tasks only"
             )
-        self._select(Setting.of(episodes))  # refuses what the user has forced and no engine can do
+        self._select(Setting.of(episodes))  # an error where the user forces what no engine can do
         own = {name: self.filters[key][episodes.ids] for name, key in self._keys.items()}
         everything = Batch(
             torch.cat([episodes.support.x, episodes.query.x], dim=1),
@@ -161,7 +161,7 @@ class MTSR(Learner):
         )
 
     def _start(self, tasks: int, generator: torch.Generator) -> Params:
-        """Where the parameters of so many tasks start: filters drawn, the rest as the model has it."""
+        """Where the parameters of ``tasks`` tasks start: filters are drawn, the rest is as the model has it."""
         filters, found = split(self.model).v, {}
         for name, value in parameters_of(self.model).items():
             if name in filters and name in self._keys:

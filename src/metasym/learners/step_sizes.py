@@ -49,7 +49,7 @@ class StepSizes(nn.Module):
         return rate.expand(steps, *rate.shape)
 
     def pull_back(self, gradients: Params) -> Params:
-        """Gradients by what :meth:`stacked` gave, as gradients by this module's parameters, by their names."""
+        """Turns gradients by what :meth:`stacked` gave into gradients by this module's parameters, by their names."""
         found = {}
         for name, by in gradients.items():
             key, rate = self._names[name], getattr(self, self._names[name])
@@ -61,7 +61,7 @@ class StepSizes(nn.Module):
         return found
 
     def pull_back_entries(self, by_step: Sequence[Params]) -> Params:
-        """The same from the gradients of each step, by name, for every entry as if it had a step size of its own."""
+        """The same, from each step's gradients, given for every entry as if it had its own step size."""
         found: Params = {}
         for name, key in self._names.items():
             rate: Tensor = getattr(self, key)

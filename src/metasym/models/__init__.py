@@ -1,4 +1,4 @@
-"""The paper's networks as plain modules: single layers, the conv nets of few-shot learning, and D_8's."""
+"""The paper's networks as plain modules: single layers, the conv nets of few-shot learning, the D_8 net."""
 
 from metasym.models.conv_blocks import Block, ConvNet, convolution_net
 from metasym.models.d8 import d8_net

@@ -54,9 +54,9 @@ def convolution_net(
 ) -> ConvNet:
     """A conv net for images of ``input_shape`` (channels, height, width).
 
-    ``classes`` None leaves the head out; ``hidden`` puts a linear layer of so many units, with a ReLU, before
-    it. Convolutions have no bias: the batch norm that follows takes any constant off again, and has a shift of
-    its own. It uses the statistics of the batch at hand (support or query), as MAML's did.
+    ``classes=None`` leaves the head out; ``hidden`` puts a linear layer of that many units, with a ReLU, before
+    the head. Convolutions have no bias: the batch norm that follows would remove it, and has a shift of its own.
+    The norm uses the statistics of the batch at hand (support or query), as MAML's did.
     """
     channels, *size = input_shape
     layers: OrderedDict[str, nn.Module] = OrderedDict()
@@ -75,9 +75,7 @@ def convolution_net(
         channels = block.channels
     features = channels * size[0] * size[1]
     if features == 0:
-        raise MetasymError(
-            f"expected an image that {len(blocks)} blocks leave something of, found {input_shape}"
-        )
+        raise MetasymError(f"expected an image large enough for {len(blocks)} blocks, found {input_shape}")
     middle = None
     if hidden is not None:
         middle = started(nn.Linear, features, hidden, generator=generator, bias=True)

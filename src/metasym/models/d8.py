@@ -10,14 +10,15 @@ are free. Everything between the convolutions commutes with the group:
 - pooling windows lie symmetrically in the image: 2 x 2 at even sizes, 3 x 3 with stride 2 at odd ones, where
   2 x 2 windows would leave the last row and column out.
 
-On the pixel grid, rotations by 90 degrees and reflections commute exactly; those by 45 degrees as far as a
+On the pixel grid, rotations by 90 degrees and reflections commute exactly, rotations by 45 degrees as far as a
 sampled image allows. Before the head each field is pooled over the group (the mean of its channels), which leaves
-one number a field and place: 16 times fewer than the plain net has. The last block therefore does not pool over
-space: 4 x 4 places of 4 fields give the head of a 28 x 28 image 64 features, as many as MAML's.
+one number for each field and place: a sixteenth of what the plain net has. The last block therefore does not pool
+over space: 4 x 4 places of 4 fields give the head of a 28 x 28 image 64 features, as many as MAML's.
 
-The pooled fields are normalised once more. They are means of values without sign that hardly differ between images;
-without the norm the inner steps learned for them overshoot when a test takes more of them than training did (on
-validation tasks of Aug-Omniglot 5-way 1-shot, after 1,000 outer steps: 74 % after one inner step, 63 % after three).
+The pooled fields are normalised once more. They are means of values that are never negative, and hardly differ
+between images. Without the norm, the inner step sizes learned for them overshoot when a test takes more inner steps
+than training did (on validation tasks of Aug-Omniglot 5-way 1-shot, after 1,000 outer steps: 74 % after one inner
+step, 63 % after three).
 """
 
 from __future__ import annotations
@@ -136,7 +137,7 @@ def d8_net(
 
 @torch.no_grad()
 def _full_size(layer: nn.Conv2d) -> None:
-    """Make up for what projecting a random weight on the equivariant ones has taken of its norm."""
+    """Give a random weight back the norm that it lost when it was projected on the equivariant ones."""
     original = list_of(layer).original
     assert isinstance(original, Tensor)
     original.mul_(math.sqrt(layer.weight.numel() / original.numel()))

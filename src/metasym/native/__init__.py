@@ -1,1 +1,1 @@
-"""C++ sources compiled on first use: how they become functions, whoever they belong to."""
+"""How the C++ sources of any room are compiled on first use and become functions."""

@@ -1,9 +1,9 @@
 """C++ kernels, compiled on first use and kept in the user's cache folder.
 
-No compiler, no folder to write to, another system: :func:`library` is then None, and torch's own operations
-are used instead. The file's name holds a digest of the sources, the compiler's command and the processor, so that a
-folder shared by different machines is safe; it is written under another name and renamed, so that two processes
-that start at once are too.
+Where there is no compiler, no folder to write to, or a system that was not tried, :func:`library` gives None and
+torch's own operations are used instead. The file's name holds a digest of the sources, the compiler's command and the
+processor, so that different machines can share a folder. The file is written under a temporary name and then
+renamed, so that two processes can start at once.
 """
 
 from __future__ import annotations

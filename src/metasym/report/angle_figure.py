@@ -15,7 +15,7 @@ from metasym.training.evaluation import summarise
 from metasym.types import MetasymError
 
 SHOWN = (0, 30, 45, 90, 135, 180)
-"""Degrees that the table shows; the figure and the files have all."""
+"""Degrees that the table shows; the figure and the files have all of them."""
 _SAME = ("tasks", "queries", "episodes")
 """What runs on the same tasks have in common."""
 
@@ -53,7 +53,7 @@ def angles_table(measured: Sequence[dict[str, Any]]) -> Table:
 
 
 def angles_figures(measured: Sequence[dict[str, Any]], out: Path) -> list[Path]:
-    """A figure for each problem: accuracy over the angle without flips and with them, one curve a method."""
+    """A figure for each problem: accuracy over the angle, without and with flips, one curve for each method."""
     files: list[Path] = []
     for problem in dict.fromkeys(run["experiment"].rpartition("/")[0] for run in measured):
         mine = [run for run in measured if run["experiment"].rpartition("/")[0] == problem]

@@ -41,7 +41,7 @@ def draw_runs(folders: Sequence[Path], out: str | os.PathLike[str]) -> list[Path
 
 
 def draw_learner(experiment: Experiment, problem: Problem, learner: Learner, out: Path) -> list[Path]:
-    """The figures of one trained learner: what weight it produces for a test task, and U where it is dense."""
+    """The figures of one trained learner: the weight it produces for a test task, and U where it is dense."""
     name = experiment.name.replace("/", "-")
     episodes = sample(problem.test, torch.tensor([0]), 0)
     support = type(episodes.support)(episodes.support.x[0], episodes.support.y[0])
@@ -159,7 +159,7 @@ def theoretical_figure(path: Path) -> list[Path]:
 
 
 def sizes_figure(cells: Sequence[Cell], path: Path) -> list[Path]:
-    """MSE over the size of the images, one panel a problem: MAML-Conv, MSR-Conv and the oracle."""
+    """MSE over the size of the images, one panel for each problem: MAML-Conv, MSR-Conv and the oracle."""
     looks = {
         "maml-conv": ("#D55E00", "s", "MAML-Conv, tuned"),
         "msr-conv": ("#0072B2", "o", "MSR-Conv"),

@@ -1,8 +1,8 @@
 """U in a gauge that can be read.
 
-U is only defined up to ``U R`` with an orthogonal R: the same weights, the same inner steps. What training
-gives is one of these, mixed at random. Here the columns are turned so that the ones that matter come first
-and the first block, pi(0), is as near to identity rows as it can be.
+U is only defined up to ``U R`` with an orthogonal R: the weights and the inner steps are the same. Training gives
+one of these U, mixed at random. Here the columns are turned so that the ones that matter come first and the
+first block, pi(0), is as close to rows of the identity as it can be.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ def readable(U: Tensor, block_rows: int, size: int | None = None) -> Tensor:
 
     Blocks pi(i) are ``block_rows`` consecutive rows. R turns the dominant right-singular vectors so that the
     ``size`` strongest rows of pi(0), in their order, are nearest to a multiple of the identity. Where there are
-    more columns than rows in a block, R turns them so that pi(0) has all it has in its first ``block_rows``.
+    more columns than rows in a block, R turns them so that only the first ``block_rows`` columns of pi(0) are not
+    zero.
     """
     U = U.detach().double()
     size = effective_filter_size(U) if size is None else size

@@ -1,4 +1,4 @@
-"""The states of a table's cells as a table: what is done, what runs, what it has reached, what is left."""
+"""The states of a table's cells as a table: what is done, what is running and how far, what is left."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _remarks(cells: Sequence[CellState]) -> tuple[str, ...]:
     counts = Counter(cell.state for cell in cells)
     spent = sum(cell.hours or 0.0 for cell in cells)
     left = sum(cell.hours_left or 0.0 for cell in cells if cell.state == RUNNING)
-    running = f"; {left:.1f} hours left of what runs" if counts[RUNNING] else ""
+    running = f"; {left:.1f} hours left for what is running" if counts[RUNNING] else ""
     return (
         f"{', '.join(f'{count} {state}' for state, count in counts.items())} of {len(cells)} runs; "
         f"{spent:.1f} hours spent{running}.",

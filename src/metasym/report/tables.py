@@ -31,13 +31,13 @@ class Cell:
     recipe: str
     seeds: tuple[int, ...]
     mean: float
-    """Over all test tasks of all seeds."""
+    """The mean over all test tasks of all seeds."""
     ci95: float
-    """Of that mean, over the tasks of all seeds."""
+    """The 95 % interval of that mean, over the tasks of all seeds."""
     lowest: float
-    """Of the seeds' means."""
+    """The lowest of the seeds' means."""
     highest: float
-    """Of the seeds' means."""
+    """The highest of the seeds' means."""
     median: float
     diverged: int
     rest: float
@@ -54,7 +54,7 @@ class Cell:
     inner_steps: tuple[int, ...] = ()
     """At test, of all seeds; empty where nothing adapts."""
     memory: float = math.nan
-    """Of the largest run, in MiB."""
+    """The memory of the largest run, in MiB."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ def verdict(mean: float, ci95: float, printed: Printed | None) -> str:
 
 
 def _judged(cell: Cell, printed: Printed | None) -> str:
-    """The verdict; a mean that diverged tasks dominate is worse, whatever its interval; the rest is judged too."""
+    """The verdict; a mean dominated by diverged tasks is worse, whatever its interval; the rest is judged too."""
     if not cell.diverged or printed is None:
         return verdict(cell.mean, cell.ci95, printed)
     whole = verdict(cell.mean, 0.0, printed)

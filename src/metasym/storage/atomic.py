@@ -14,10 +14,11 @@ from metasym.types import MetasymError
 def write_atomically(
     path: Path, data: bytes, *, keep: Path | None = None, what: str = "a checkpoint"
 ) -> None:
-    """Write ``data`` so that ``path`` holds either what it held or all of ``data``, whatever happens when.
+    """Write ``data`` so that ``path`` always holds either what it held before or all of ``data``.
 
-    The file that was there is moved to ``keep`` first. A kill between the two renames leaves ``keep``
-    alone, which is whole; the bytes are on the disk before either rename, and the renames before return.
+    With ``keep``, the file that was there is moved to that path first. A kill between the two renames leaves
+    only ``keep``, which is whole. The bytes are on the disk before either rename, and the renames before this
+    returns.
     """
     temporary = path.with_name(path.name + ".tmp")
     try:
@@ -31,7 +32,7 @@ def write_atomically(
         temporary.replace(path)
         sync_folder(path.parent)
     except OSError as error:
-        with contextlib.suppress(OSError):  # whatever is wrong may be wrong here too
+        with contextlib.suppress(OSError):  # removing the temporary file may fail for the same reason
             temporary.unlink()
         raise MetasymError(f"{path}: expected to write {what}, found {error.strerror}") from None
 

@@ -1,8 +1,8 @@
-"""What a file may hold, written as types, and one line about the field that holds something else.
+"""What a file may hold, written as types, and errors of one line about a field that holds something else.
 
-A description is a dataclass or a ``TypedDict``; numbers have their bounds in the names below. Files come from
-killed programs, other versions and other people: what they hold is compared with the description when they are
-read, so that no code behind it meets a value that it does not expect.
+A description is a dataclass or a ``TypedDict``; the names below give numbers their bounds. Files come from killed
+programs, other versions and other people. What they hold is compared with the description when they are read, so
+that no later code meets a value that it does not expect.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Seed = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Number = Annotated[float, msgspec.Meta(ge=-1e300, le=1e300)]
 """Finite, with room to calculate."""
 Score = Number | None
-"""A number that may have been NaN or infinite, which JSON does not know: null then."""
+"""A number, or null for NaN and infinity, which JSON does not know."""
 Scalar = bool | int | float | str | None
 
 Kind = TypeVar("Kind")

@@ -12,7 +12,7 @@ from metasym.storage.described import described
 from metasym.types import MetasymError
 
 _DEEPEST = 64
-"""Lists in lists; ours are no deeper than ten. Deeper ones end whatever walks through them."""
+"""How deep lists may be nested; ours are no deeper than ten. Much deeper ones break any recursion over them."""
 
 
 def write_json(path: Path, value: dict[str, Any]) -> None:
@@ -46,7 +46,7 @@ def read_json(path: Path, what: str, kind: Any = dict[str, Any]) -> dict[str, An
 
 
 def parse(data: bytes) -> Any:
-    """The value of some JSON; ``ValueError`` where it is none, too deep to handle, or text that no file can hold."""
+    """The value of some JSON; ``ValueError`` for other text, for values too deep, and for text no file can hold."""
     try:
         found = json.loads(data)
     except RecursionError:

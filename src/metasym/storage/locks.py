@@ -1,8 +1,8 @@
 """Files and folders that belong to one process while it lives: a lock ends with the process that holds it.
 
-A file that nobody holds any more was left by a process that was killed, and can be removed by any other. Whoever
-removes one holds it meanwhile, and whoever gets hold of one looks whether it is still there: so no two processes
-take themselves for the only one.
+A file that nobody holds any more was left by a process that was killed, and any other process may remove it. A
+process holds a file while it removes it, and a process that has just got hold of a file checks that it is still
+there. So no two processes both believe that they are the only one.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def temporary(path: Path) -> Iterator[tuple[BinaryIO, Path]]:
 
 
 def remove_abandoned(folder: Path, suffix: str) -> None:
-    """Remove locks and temporary files for names that end in ``suffix`` whose processes are no more."""
+    """Remove locks and temporary files, for names that end in ``suffix``, whose processes no longer exist."""
     for left in [*folder.glob(f"*{suffix}.*.tmp"), *folder.glob(f"*{suffix}.lock")]:
         with contextlib.suppress(OSError), left.open("rb+") as file:
             if lock(file, wait=False) and not _is_gone(file):

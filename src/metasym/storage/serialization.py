@@ -93,7 +93,7 @@ def _seal(data: bytes | bytearray) -> tuple[int, bytes]:
 
 
 def _encode(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
-    """``value`` as JSON; tensors are moved into ``tensors`` under their path, a reference stays."""
+    """``value`` as JSON; tensors are moved into ``tensors`` under their path, and a reference takes their place."""
     if isinstance(value, Tensor):
         tensors[path] = value.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
         return {"$tensor": path}

@@ -1,7 +1,7 @@
 """What some systems lack: locks on files, folders that can be opened, processes that know what they used.
 
-Everything here is asked for by name and does without where it is missing, so that the rest of the package is the
-same on Linux, macOS and Windows. What is lost is said with each.
+Each function here works without the feature where it is missing, so that the rest of the package is the same on
+Linux, macOS and Windows; its docstring says what is then lost.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
 
 _UNKNOWN_MEMORY = 2**31
-"""Taken for free where the system does not say: larger files are then mapped instead of read, only slower."""
+"""Memory taken to be free where the system does not say; larger files are mapped, not read, which is only slower."""
 _CONTAINER = Path("/sys/fs/cgroup")
-"""Where Linux tells the limits of a container."""
+"""Where Linux shows the memory limit of a container."""
 
 
 def lock(file: int | IO[bytes], *, wait: bool) -> bool:
@@ -45,7 +45,7 @@ def can_lock() -> bool:
 
 
 def sync_folder(folder: Path) -> None:
-    """Have the names in a folder on the disk; Windows opens no folders, and keeps them by itself."""
+    """Bring the names in a folder to the disk; Windows cannot open folders, and does so by itself."""
     try:
         handle = os.open(folder, os.O_RDONLY)
     except PermissionError:
@@ -57,7 +57,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def readable_by_all(file: IO[bytes]) -> None:
-    """What mkstemp made for its owner alone; on Windows a file has the rights of its folder anyway."""
+    """Let others read a file that mkstemp made for its owner alone; on Windows it has its folder's rights anyway."""
     if hasattr(os, "fchmod"):
         os.fchmod(file.fileno(), 0o644)
 
@@ -65,7 +65,7 @@ def readable_by_all(file: IO[bytes]) -> None:
 def replace_open(file: IO[bytes], name: Path, target: Path) -> None:
     """Move the open file ``name`` to ``target``; where there are no locks to lose, it is closed first.
 
-    Windows moves no open file. Elsewhere it stays open, because closing would give up the lock that keeps other
+    Windows cannot move an open file. Elsewhere it stays open, because closing would give up the lock that keeps other
     processes from taking it for abandoned.
     """
     if fcntl is None:

@@ -23,7 +23,7 @@ class LayerCost:
     filter_shape: tuple[int, ...]
     cost: Cost
     forward_multiply_adds: int | None
-    """Of the plain layer on the example batch; None without one."""
+    """Multiply-adds of the plain layer on the example batch; None without such a batch."""
 
 
 @dataclass(frozen=True)

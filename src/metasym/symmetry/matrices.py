@@ -36,7 +36,7 @@ class Cost:
     build_multiply_adds: int
     """Multiply-adds to build W from v; the plain layer needs none."""
     element_size: int
-    """Bytes an entry."""
+    """Bytes of one entry."""
 
     @property
     def entries(self) -> int:
@@ -198,7 +198,7 @@ class KroneckerSymmetry(Symmetry):
 
     Square factors (the default) start as identities, so that W = V. ``filter_shape`` asks for
     rectangular ones: they start as a rectangular identity plus N(0, std^2) noise, so that every entry of
-    the filter matters from the first step. ``factors`` gives them.
+    the filter matters from the first step. ``factors`` gives the matrices themselves.
     """
 
     def __init__(

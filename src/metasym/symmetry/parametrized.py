@@ -79,7 +79,7 @@ def layer_of_filter(name: str) -> str | None:
 
 
 def short_name(name: str) -> str:
-    """How people would call a parameter: v or U of its layer; other names as they are."""
+    """What people would call a parameter: v or U of its layer; other names as they are."""
     for ending, short in ((FILTER, "v"), (DENSE_U, "U"), (f"{SYMMETRY}.{JOINT}.U", "U")):
         head, found, tail = name.partition(ending)
         if found:

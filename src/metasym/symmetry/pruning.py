@@ -1,7 +1,7 @@
 """How few filter entries a family of tasks needs: an optimizer that prunes U, and how to drop or restore directions.
 
 The inner problem only sees U up to a rotation of the filter, ``(U R, R^T v)``, so sparsity of U's columns
-means nothing by itself. What does is the rank of U. The nuclear norm, the sum of U's singular values, does not
+means nothing by itself. What counts is the rank of U. The nuclear norm, the sum of U's singular values, does not
 change under the rotation, and its proximal step sets small singular values to exactly 0.
 """
 
@@ -99,8 +99,8 @@ def complete(model: nn.Module, strength: float) -> dict[str, int]:
 
     U ``[rows, k]`` with principal directions p_i and singular values s_i becomes the square matrix
     ``t I + sum_i max(s_i - t, 0) p_i p_i^T`` with ``t = strength * max_i s_i``: directions that are missing or weaker
-    get the strength t, those above it, and the weight, stay as they were. As a prior of an exact solve no weight is
-    ruled out any more; at 1 all directions are alike, which is the plain layer. Returns the filter sizes by layer.
+    get the strength t; those above it, and the weight, stay as they were. As the prior of an exact solve, U then
+    rules out no weight. At strength 1 all directions are equal, as in the plain layer. Returns filter sizes by layer.
     Make a new learner and optimizer afterwards: the parameters' shapes have changed.
     """
     if not 0 < strength <= 1:
@@ -119,7 +119,7 @@ def completed_matrix(U: Tensor, strength: float) -> Tensor:
     """What :func:`complete` makes of ``U [rows, k]``: ``[rows, rows]``, float64."""
     principal, values, _ = torch.linalg.svd(U.double(), full_matrices=False)
     least = strength * float(values[0])
-    # Symmetric, of all square roots of U U^T: no basis of what is missing has to be chosen.
+    # The symmetric one of all square roots of U U^T: no basis of the missing directions has to be chosen.
     square: Tensor = (principal * (values - least).clamp_min(0)) @ principal.mT
     square.diagonal().add_(least)
     return square
@@ -139,6 +139,6 @@ def _dense(model: nn.Module) -> list[tuple[str, parametrize.ParametrizationList,
 
 
 def _replace(plist: parametrize.ParametrizationList, old: DenseSymmetry, U: Tensor, v: Tensor) -> None:
-    """Put ``U [rows, k]`` and ``v [k]`` in the place of a layer's, with their types and what is learned of them."""
+    """Put ``U [rows, k]`` and ``v [k]`` in the place of a layer's; types, and what is learned, stay as they were."""
     plist[0] = DenseSymmetry(old.weight_shape, U=U.to(old.U.dtype), learnable=old.learnable)
     plist.original = nn.Parameter(v.to(plist.original.dtype), requires_grad=plist.original.requires_grad)

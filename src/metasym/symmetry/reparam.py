@@ -168,7 +168,7 @@ def reparameterize(
 def bake(model: nn.Module) -> nn.Module:
     """Replace, in place, every symmetry by the weight it produces; return the model.
 
-    What remains are plain modules with the parameters' names and shapes of before.
+    What remains are plain modules, whose parameters have the names and shapes of before ``reparameterize``.
     """
     baked: dict[int, nn.Parameter] = {}
     for module in list(model.modules()):

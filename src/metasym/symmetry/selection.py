@@ -19,7 +19,7 @@ Select = str | type[nn.Module] | Sequence[str | type[nn.Module]] | Callable[[str
 
 SUPPORTED: tuple[type[nn.Module], ...] = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _NO_MAPS = (nn.LayerNorm, nn.RMSNorm, nn.Embedding, nn.EmbeddingBag)
-"""Layers whose weights may have two dimensions, but are no linear maps that a symmetry could be put on."""
+"""Layers whose weights may have two dimensions but are not linear maps that a symmetry could be put on."""
 
 
 def select_layers(model: nn.Module, select: Select) -> list[tuple[str, nn.Module]]:
@@ -81,8 +81,8 @@ def say_what_stays(model: nn.Module, chosen: set[int]) -> None:
     if left:
         warnings.warn(
             "reparameterize puts symmetries on Linear and ConvNd layers; these weights stay plain: "
-            f"{'; '.join(left[:6])}{f'; and {len(left) - 6} more' if len(left) > 6 else ''}. Give select= to choose "
-            "layers, and this is not said",
+            f"{'; '.join(left[:6])}{f'; and {len(left) - 6} more' if len(left) > 6 else ''}. Choose layers with "
+            "select= to silence this warning",
             MetasymWarning,
             stacklevel=3,
         )

@@ -1,4 +1,4 @@
-"""Tasks held in two arrays, as a user may have them: examples of every task, split anew for each episode."""
+"""Tasks held in two arrays, as a user may have them: every task's examples, split afresh for each episode."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ArrayTasks:
         return single(many)
 
     def episodes(self, ids: Tensor, seeds: Tensor) -> Episode:
-        """The episodes of tasks ``ids [tasks]``, each split by its own of ``seeds [tasks]``."""
+        """The episodes of tasks ``ids [tasks]``, each split by its own seed of ``seeds [tasks]``."""
         order = shuffled(seeds, self.examples)
         rows = ids.unsqueeze(1)
         support, query = order[:, : self.support], order[:, self.support :]
@@ -65,8 +65,8 @@ class ArrayTasks:
 def shuffled(seeds: Tensor, count: int) -> Tensor:
     """For each of ``seeds [tasks]`` a random order of ``0 .. count-1``: ``[tasks, count]``, int64.
 
-    The order of hashed numbers instead of a generator for each task: no loop, and a task's order does not
-    depend on which other tasks are asked for.
+    Sorting hashed numbers takes the place of a generator for each task: there is no loop, and a task's order does
+    not depend on which other tasks are asked for.
     """
     return mix(seeds.unsqueeze(1), torch.arange(count)).argsort(dim=1)
 

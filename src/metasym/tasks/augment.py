@@ -1,7 +1,7 @@
 """Algorithm 2, augmentation meta-training: a transform of the query set, never of the support set.
 
-``AugmentQuery`` wraps any task family and any transform of image batches. ``PaperTransform`` is the one of the
-paper's listing, with the arithmetic of torchvision on PIL images; ``kornia_transform`` is the same in kornia.
+``AugmentQuery`` wraps any task family and any transform of image batches. ``PaperTransform`` is the transform of
+the paper's listing, with the arithmetic of torchvision on PIL images; ``kornia_transform`` is the same in kornia.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _TRIES = 10
 
 
 def augment_query(episode: Episode, transform: Transform, generator: torch.Generator) -> Episode:
-    """Algorithm 2 for one task: the query images transformed, all else, the support set above all, as it was.
+    """Algorithm 2 for one task: query images are transformed; all else, above all the support set, stays as it was.
 
     A transform that has a parameter ``generator`` draws from ``generator``. Any other may draw from torch's
-    global generator (kornia's do): that is seeded from ``generator`` meanwhile, and put back afterwards. What a
-    transform draws elsewhere, from NumPy say, nobody seeds.
+    global generator (kornia's do), which is seeded from ``generator`` for the call and restored afterwards. What
+    a transform draws elsewhere, from NumPy for example, is not seeded.
     """
     # A copy: a transform may work in place, and a sampler may return views of its own data.
     x = episode.query.x.clone()
@@ -53,8 +53,8 @@ class AugmentQuery:
     """The tasks of ``tasks`` with ``transform`` applied to every query set (Algorithm 2).
 
     ``transform`` maps images ``[n, ...]`` to ``n`` images: a function, an ``nn.Module``, one of kornia's. An
-    episode depends on its own seed alone, in every process and whatever other tasks are drawn with it. Wrapped
-    again, each transform draws numbers of its own.
+    episode depends on its own seed alone, in every process and whatever other tasks are drawn with it. Where
+    wrappers are nested, each transform draws its own numbers.
     """
 
     def __init__(self, tasks: Tasks, transform: Transform) -> None:
@@ -72,7 +72,7 @@ class AugmentQuery:
         return augment_query(found, self.transform, generator)
 
     def episodes(self, ids: Tensor, seeds: Tensor) -> Episode:
-        """The episodes of tasks ``ids [tasks]``, each drawn and augmented by its own of ``seeds [tasks]``."""
+        """The episodes of tasks ``ids [tasks]``, each drawn and augmented by its own seed of ``seeds [tasks]``."""
         batched = getattr(self.tasks, "episodes", None)
         if batched is None:
             pairs = zip(ids.tolist(), seeds.tolist(), strict=True)
@@ -101,8 +101,8 @@ class PaperTransform:
 
     The crop covers ``scale`` of the area at an aspect ratio within ``ratio`` and is resized to ``size`` (None:
     the size of the images) with antialiasing; each flip has probability 1/2; the rotation is by up to
-    ``degrees`` either way, bilinear, with zeros where there is no image. Crop and rotation are two resamplings,
-    as in the paper's listing: what the crop cuts off does not come back in the corners.
+    ``degrees`` either way, bilinear, with zeros where there is no image. Crop and rotation are two separate
+    resamplings, as in the paper's listing: rotation does not bring back what the crop cut off.
     """
 
     def __init__(
@@ -172,9 +172,9 @@ def paper_transform(size: int | None = None) -> PaperTransform:
 
 
 def kornia_transform(size: int) -> torch.nn.Module:
-    """The listing in kornia's transforms; slower, and at the border of a turned image mixed with zeros.
+    """The listing in kornia's transforms: slower, and pixels at the border of a turned image are mixed with zeros.
 
-    They draw from torch's global generator: :func:`augment_query` seeds it for them.
+    They draw from torch's global generator, which :func:`augment_query` seeds for them.
     """
     try:
         import kornia.augmentation as K  # takes a second
@@ -238,7 +238,7 @@ def rotate(images: Tensor, degrees: Tensor) -> Tensor:
 
 
 def _wrapped(tasks: Any) -> Iterator[Any]:
-    """A task family and, where it wraps others, those."""
+    """A task family and, where it wraps others, those others."""
     while tasks is not None:
         yield tasks
         tasks = getattr(tasks, "tasks", None)
@@ -252,5 +252,5 @@ def _takes_generator(transform: Any) -> bool:
     call = transform.forward if isinstance(transform, torch.nn.Module) else transform
     try:
         return "generator" in inspect.signature(call).parameters
-    except (TypeError, ValueError):  # a callable without a signature, of an extension module say
+    except (TypeError, ValueError):  # a callable without a signature, such as one of an extension module
         return False

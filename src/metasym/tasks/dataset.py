@@ -28,13 +28,13 @@ class DataSet:
     classes: int
     """How many labels there are; 0 for regression."""
     x_shape: tuple[int, ...]
-    """Of one example, as the user has it."""
+    """The shape of one example's x, as the user has it."""
     y_shape: tuple[int, ...]
     input_names: tuple[str, ...] = ()
     output_names: tuple[str, ...] = ()
 
     def describe(self) -> dict[str, Any]:
-        """Plain types, for ``config.json``: enough to know the same data again."""
+        """Plain types, for ``config.json``: enough to recognise the same data."""
         return {
             "x": {"shape": [len(self.x), *self.x_shape], "crc32": zlib.crc32(self.x.tobytes())},
             "y": {"shape": [len(self.y), *self.y_shape], "crc32": zlib.crc32(self.y.tobytes())},
@@ -98,7 +98,7 @@ def read_dataset(
 ) -> DataSet | Family:
     """One data set in a file: ``x`` and ``y`` of an ``.npz``, or columns of a ``.csv``, ``.tsv`` or ``.parquet``.
 
-    A family where the arrays of an ``.npz`` have ``[tasks, examples]`` in front, unless ``tasks`` says otherwise.
+    Arrays of an ``.npz`` that begin with ``[tasks, examples]`` are a family, unless ``tasks`` says otherwise.
     """
     file = Path(path)
     if file.suffix.lower() in SUFFIXES:
@@ -168,9 +168,9 @@ def read_arrays(file: Path) -> dict[str, npt.NDArray[Any]]:
     except MetasymError:
         raise
     except OSError as error:
-        raise MetasymError(f"{want}, found {error.strerror or 'a file that is none'}") from None
+        raise MetasymError(f"{want}, found {error.strerror or 'another kind of file'}") from None
     except (ValueError, zipfile.BadZipFile, EOFError, KeyError, AttributeError) as error:
-        raise MetasymError(f"{want}, found a file that is none: {error}") from None
+        raise MetasymError(f"{want}, found another kind of file: {error}") from None
 
 
 def _numbers(value: Any, name: str, where: str) -> npt.NDArray[Any]:

@@ -1,4 +1,4 @@
-"""Rows of many tasks sorted into one block a task, and the checks that every file of tasks goes through."""
+"""Rows of many tasks sorted into one block for each task, and the checks that every file of tasks goes through."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Grouped:
 
 
 def group_rows(where: str, column: str, task: Array, x: Array, y: Array, memory: int) -> Grouped:
-    """One block a task of ``x [rows, ...]`` and ``y [rows, ...]``, by ``task [rows]``; tasks as they first appear.
+    """``x [rows, ...]`` and ``y [rows, ...]`` in one block for each task of ``task [rows]``, by first appearance.
 
     ``column`` is what errors call ``task``. Tasks with a single row are left out: nothing could be scored on them.
     """
@@ -131,7 +131,7 @@ def checked_file(
 
 
 def whole_numbers(where: str, y: Array, counts: npt.NDArray[np.int64]) -> Array:
-    """Labels as whole numbers ``[tasks, most examples]``, also where a file stores them as floats."""
+    """Labels as whole numbers ``[tasks, most examples]``, even where a file stores them as floats."""
     if y.ndim == 3 and y.shape[2] == 1:
         y = y[..., 0]
     if y.ndim != 2:

@@ -95,7 +95,7 @@ def _members(file: Path) -> dict[str, _Member]:
             if stream.read(6) == b"\x93NUMPY":
                 raise MetasymError(f"{want} (numpy.savez), found a single array (numpy.save)")
             if not zipfile.is_zipfile(stream):
-                raise MetasymError(f"{want}, found a file that is none, or a truncated one")
+                raise MetasymError(f"{want}, found another kind of file, or a truncated one")
             with zipfile.ZipFile(stream) as archive:
                 found = sorted(n.removesuffix(".npy") for n in archive.namelist() if n.endswith(".npy"))
                 missing = [name for name in ("x", "y") if name not in found]
@@ -177,7 +177,7 @@ def _check_shapes(file: Path, x: _Member, y: _Member, reading: Reading, labels: 
 
 
 def _check_rows(file: Path, members: dict[str, _Member]) -> None:
-    """The shapes of arrays that hold all tasks' rows below each other."""
+    """Check the shapes of arrays that hold the rows of all tasks one below the other."""
     shapes = {name: members[name].shape for name in ("x", "y", "task")}
     found = ", ".join(f"{name} {list(shape)}" for name, shape in shapes.items())
     rows = {shape[:1] for shape in shapes.values()}
@@ -196,7 +196,7 @@ def _names(file: Path, member: _Member) -> tuple[str, ...]:
 
 
 def _read_or_map(file: Path, member: _Member) -> Array:
-    """Read it; left in the file after all where the machine gives less memory than it seemed to have."""
+    """Read the array; map it after all where the machine gives less memory than it seemed to have."""
     try:
         return _read(file, member)
     except MemoryError:

@@ -1,6 +1,6 @@
 """Families of tasks with a symmetry planted in them: random equivariant maps of a group, random inputs.
 
-For trying out what ``metasym learn`` finds: nothing but the examples tells of the group.
+They serve to try out what ``metasym learn`` finds: nothing but the examples reveals the group.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ FAMILIES = (
 
 
 def planted_group(name: str) -> Group | None:
-    """The group of a fully connected family, acting alike on inputs and outputs; None where there is none.
+    """The group of a fully connected family, acting in the same way on inputs and outputs; None where there is none.
 
     ``shifts12``: circular shifts of 12 points. ``dihedral10``: rotations and reflections of 10 points on a circle,
     of order 20. ``reflection10``: 10 points reversed. ``blocks9``: S_3 permuting 3 blocks of 3. ``grid10``: shifts
@@ -89,8 +89,8 @@ def planted(
     """The examples of a family's tasks: ``x [tasks, examples, n]`` and ``y [tasks, examples, m]``, float32.
 
     Each task draws a weight in :func:`planted_basis` and inputs from N(0, 1); outputs have a root mean square of
-    about 1, plus noise of the standard deviation ``noise``. ``broken`` adds to each task's weight one without any
-    symmetry, so many times as large: the family then has its symmetry only nearly. The families ``rot90`` and
+    about 1, plus noise of the standard deviation ``noise``. ``broken`` adds to each task's weight a weight without
+    any symmetry, ``broken`` times as large: the family then has its symmetry only nearly. The families ``rot90`` and
     ``rot45`` have images ``[tasks, examples, 1, s, s]`` and outputs ``[tasks, examples, channels, s - 2, s - 2]``.
     """
     if tasks < 1 or examples < 1 or not (0 <= noise < math.inf and 0 <= broken < math.inf):
@@ -107,7 +107,7 @@ def planted(
     coefficients = torch.from_numpy(draw.standard_normal((tasks, basis.shape[1])) * scale)
     weights = (coefficients @ basis.T).reshape(tasks, *shape)
     if broken:
-        own = np.random.Generator(np.random.PCG64([seed, 1]))  # the rest is drawn as without it
+        own = np.random.Generator(np.random.PCG64([seed, 1]))  # all else is drawn as without it
         weights = weights + broken / math.sqrt(fan_in) * torch.from_numpy(own.standard_normal(weights.shape))
     if len(shape) == 2:
         x = torch.from_numpy(draw.standard_normal((tasks, examples, shape[1])))

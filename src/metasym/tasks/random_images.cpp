@@ -111,8 +111,8 @@ Vector load(const float *from) {
     return v;
 }
 
-// COUNT output channels of one row of places, 4 x 8 places at a time: three channels fill the registers. What is left of
-// a row that is not a multiple of eight is computed with the last eight places, some of them a second time.
+// COUNT output channels of one row of places, 4 x 8 places at a time: three channels fill the registers. Where a row is
+// not a multiple of eight, its end is computed as the last eight places, some of them a second time.
 template <int COUNT>
 void row(const float *image, int64_t size, int64_t places, const float *bank, float *y, int64_t channel) {
     for (int64_t x = 0; x < places; x += CHUNKS * LANES) {

@@ -1,7 +1,7 @@
 """Random images of many tasks and what filter banks make of them: by ``random_images.cpp`` if it can be compiled.
 
-The images are the same either way, bit for bit: those of NumPy's generators. Before the compiled ones are used they
-are compared with NumPy's own, so that another version of NumPy at worst costs the speed.
+The images are the same either way, bit for bit: those of NumPy's generators. Before the compiled kernel is used its
+numbers are compared with NumPy's, so that a new version of NumPy can cost speed but never changes the images.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SIDE = 3
 """Height and width of the filters that the kernel knows."""
 _LOW = 2**64 - 1
 _COMPARED = 2**16
-"""How many numbers are compared: some seven hundred of them are outside the sure part of their layer."""
+"""How many numbers are compared: some seven hundred of them fall outside the inner part of their layer."""
 
 
 def normal_images(
@@ -69,14 +69,14 @@ def convolve(banks: Tensor, images: Tensor) -> Tensor:
 
 
 class _Pooled(np.ndarray[tuple[int, ...], np.dtype[np.float32]]):
-    """An array that others may refer to weakly, as plain ones cannot be."""
+    """An array that can be referred to weakly, as plain arrays cannot."""
 
 
 class Pool:
-    """Memory of tensors that nobody refers to any more, for the next ones of the same size.
+    """Memory of tensors that are no longer in use, kept for the next tensors of the same size.
 
-    A step's outputs are 55 MB. Given back to the system and asked for again, they would be cleared page by page,
-    which takes as long as computing them.
+    A step's outputs are 55 MB. If their memory went back to the system, it would be cleared page by page when it is
+    asked for again, which takes as long as computing the outputs.
     """
 
     MOST = 4
@@ -92,7 +92,7 @@ class Pool:
         # NumPy asks for large pages: clearing small ones takes three times as long as the convolution.
         memory = np.empty(count, dtype=np.float32) if index is None else self._free.pop(index)
         held = memory.view(_Pooled)
-        # Whatever shares the tensor's memory keeps ``held`` alive; with the last of them the memory comes back.
+        # Whatever shares the tensor's memory keeps ``held`` alive; when the last of them goes, the memory comes back.
         weakref.finalize(held, self._put, memory).atexit = False
         return torch.from_numpy(held).view(shape)
 

@@ -17,7 +17,8 @@ def read_tasks(
 ) -> TaskFile:
     """The tasks in a file: ``.csv``, ``.tsv`` and ``.parquet`` are tables, everything else is an ``.npz`` archive.
 
-    What is wrong with a file is one line. ``memory`` is what may be used, in bytes; by default what is free.
+    An error says in one line what is wrong with the file. ``memory`` is how many bytes may be used; by default, those
+    that are free.
     """
     file, wishes = Path(path), reading or Reading()
     free = available_memory() if memory is None else memory

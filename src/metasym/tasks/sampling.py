@@ -156,7 +156,7 @@ def describe(episode: Episode) -> str:
 
 @contextlib.contextmanager
 def explained(episodes: Episode, where: str) -> Iterator[None]:
-    """What torch says about shapes, types and labels that do not fit, on one line with the episodes' own."""
+    """Turns torch's errors about shapes, types and labels into one line that also describes the episodes."""
     try:
         yield
     except (MetasymError, torch.OutOfMemoryError):

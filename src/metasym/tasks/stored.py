@@ -15,12 +15,12 @@ from metasym.tasks.task_file import Array, TaskFile
 from metasym.types import Batch, Episode, MetasymError
 
 _MOST_QUERY = 0.9
-"""Tasks of different sizes: a query set is as long as that of the task at this part of the way to the longest."""
+"""Where tasks differ in size, this quantile of their sizes decides how long all query sets are."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How a network sees an example: its shape, what is subtracted from x and y, and what they are divided by.
+    """How a network sees an example: its shape, what x and y are divided by, and what is subtracted before.
 
     Offsets and column scales have one entry for each number of an example, in the order of its entries, or none.
     """
@@ -34,7 +34,7 @@ class Layout:
     """What is subtracted from each number of x before anything else."""
     y_offset: tuple[float, ...] = ()
     x_columns: tuple[float, ...] = ()
-    """What each number of x is divided by besides ``x_scale``, where columns have very different scales."""
+    """A further divisor of each number of x, beside ``x_scale``, where columns have very different scales."""
     y_columns: tuple[float, ...] = ()
 
     def inputs(self, x: Array) -> Array:
@@ -53,7 +53,7 @@ class Layout:
 
 
 class Examples(NamedTuple):
-    """All examples of some tasks, as a network sees them; the rows behind a task's ``counts`` are padding."""
+    """All examples of some tasks, as a network sees them; the rows after a task's ``counts`` are padding."""
 
     x: Tensor
     """``[tasks, most examples, *input_shape]``, float64."""
@@ -70,14 +70,14 @@ class StoredTasks:
     example to the support set before any class gives its second. Where the arrays are mapped, an episode reads
     its own examples alone.
 
-    Of tasks with different numbers of examples those with no more than ``support`` are left out, and all query sets
-    have one length: of longer tasks some examples are drawn, those of shorter ones are repeated in turn, so that a
-    score is still the mean over a task's own examples.
+    Where tasks have different numbers of examples, those with no more than ``support`` are left out, and all query
+    sets have one length: from longer tasks some examples are drawn, those of shorter tasks are repeated in turn, so
+    that a score is still the mean over a task's own examples.
     """
 
     def __init__(self, file: TaskFile, ids: Sequence[int] | Tensor, *, support: int, layout: Layout) -> None:
         self.given = torch.as_tensor(ids, dtype=torch.int64)
-        """All of the tasks, those with too few examples for an episode included."""
+        """All of the tasks, including those with too few examples for an episode."""
         counts = torch.from_numpy(file.counts)[self.given]
         most = int(counts.max()) if len(counts) else 0
         if not 1 <= support < most:
@@ -104,7 +104,7 @@ class StoredTasks:
         return Batch(found.x[0, :count], found.y[0, :count])
 
     def examples(self) -> Examples:
-        """Every example of every task, also of those with too few for an episode."""
+        """Every example of every task, including tasks with too few for an episode."""
         return self._examples(self.given)
 
     def _examples(self, given: Tensor) -> Examples:
@@ -127,7 +127,7 @@ class StoredTasks:
         return single(self.episodes(torch.tensor([index]), draw_seed(generator)))
 
     def episodes(self, ids: Tensor, seeds: Tensor) -> Episode:
-        """The episodes of tasks ``ids [tasks]``, each split by its own of ``seeds [tasks]``."""
+        """The episodes of tasks ``ids [tasks]``, each split by its own seed of ``seeds [tasks]``."""
         rows = self.ids[ids].unsqueeze(1).numpy()
         columns = self._order(rows, self.counts[ids], seeds).numpy()
         layout, count = self.layout, len(ids)
@@ -164,8 +164,8 @@ class StoredTasks:
 def evenly(labels: Tensor, classes: int, there: Tensor | None = None) -> Tensor:
     """For ``labels [tasks, examples]`` an order ``[tasks, examples]`` in which the classes take turns.
 
-    The first examples of all classes come before the second of any; otherwise the order stays. Where ``there`` is
-    false is padding, which comes last.
+    The first examples of all classes come before the second example of any; otherwise the order stays. Entries where
+    ``there`` is false are padding and come last.
     """
     seen = torch.nn.functional.one_hot(labels, classes).cumsum(1)
     turn = seen.gather(2, labels.unsqueeze(2)).squeeze(2)

@@ -14,7 +14,7 @@ _HOLD_OUT = 7
 
 
 class Subset:
-    """The tasks ``ids`` of ``tasks``, numbered anew from 0: episodes carry the new numbers.
+    """The tasks ``ids`` of ``tasks``, renumbered from 0: episodes carry the new numbers.
 
     A learner that keeps something for each training task (MTSR) then sees no gaps.
     """

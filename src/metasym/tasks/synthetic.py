@@ -34,7 +34,7 @@ TRAIN_TASKS = {1: 400, 2: 800, 5: 800}
 TEST_TASKS = {1: 100, 2: 200, 5: 200}
 TRAIN_EXAMPLES = {"small": {1: 2, 2: 2, 5: 4}, "large": {1: 20, 2: 20, 5: 20}}
 TEST_EXAMPLES = 20
-"""Of which one is support, as in the paper, and 19 are query: the paper does not say how many it had."""
+"""Examples of a test task: one is support, as in the paper, and 19 are query; the paper does not say how many."""
 ROTATION_TRAIN_TASKS, ROTATION_TEST_TASKS, ROTATION_EXAMPLES = 8000, 2000, 20
 
 _MIXING, _TRAIN, _TEST = 0, 1, 2
@@ -49,11 +49,11 @@ class Problem:
     train: Tasks
     test: Tasks
     input_shape: tuple[int, ...]
-    """Of one example."""
+    """The shape of one example's inputs."""
     output_shape: tuple[int, ...]
-    """Of one example."""
+    """The shape of one example's outputs."""
     weight_shape: tuple[int, ...]
-    """Of the single layer whose weight, different for each task, makes the outputs."""
+    """The shape of the weight, different for each task, of the single layer that makes the outputs."""
     true_basis: Tensor
     """``[prod(weight_shape), d]``, orthonormal columns, float64: every task's weight lies in its span."""
 
@@ -76,7 +76,7 @@ def translation(
     The filter at place p is ``sum_j mixing[p, j] filter_j``: the mixing weights, a softmax over j of normal
     numbers, are drawn once for the problem; each task draws ``rank`` filters from N(0, 1). For rank 1 the
     mixing weights are 1: a convolution. Test tasks do not depend on ``size``, and the examples of a small
-    problem are the first ones of the large one.
+    problem are the first ones of the corresponding large problem.
     """
     if rank not in RANKS:
         raise MetasymError(f"expected rank to be one of {', '.join(map(str, RANKS))}, found {rank}")
@@ -164,7 +164,7 @@ class RotationTasks:
         return single(self.episodes(torch.tensor([index]), draw_seed(generator)))
 
     def episodes(self, ids: Tensor, seeds: Tensor) -> Episode:
-        """The episodes of tasks ``ids [tasks]``, each split by its own of ``seeds [tasks]``."""
+        """The episodes of tasks ``ids [tasks]``, each split by its own seed of ``seeds [tasks]``."""
         # The images are put in order before they are convolved: outputs are up to 48 times as large.
         banks, images = self._draw(ids, shuffled(seeds, self.examples))
         support, query = (self._outputs(banks, part) for part in (images[:SUPPORT], images[SUPPORT:]))

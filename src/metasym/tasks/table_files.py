@@ -1,4 +1,4 @@
-"""Tasks from a table, one row an example: CSV by Python's own reader, Parquet by pyarrow where it is installed."""
+"""Tasks from a table with a row for each example: CSV by Python's reader, Parquet by pyarrow if it is installed."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def read_columns(
 ) -> tuple[Array, Array, tuple[str, ...], tuple[str, ...]]:
     """A table as one data set: ``x [rows, inputs]``, ``y [rows, outputs]`` or labels ``[rows]``, and their names.
 
-    Without ``inputs`` they are all columns that are no outputs.
+    Without ``inputs``, all columns that are not outputs are inputs.
     """
     table = _Parquet(path) if path.suffix.lower() == ".parquet" else _Csv(path)
     if outputs is None:
@@ -84,7 +84,7 @@ def read_columns(
     rest = [name for name in table.names if name not in targets]
     features = rest if inputs is None else _chosen(path, "--inputs", inputs, table.names)
     if not features:
-        raise MetasymError(f"{path}: expected columns that are no outputs as inputs, found none")
+        raise MetasymError(f"{path}: expected columns that are not outputs to be the inputs, found none")
     for name, times in _counted([*features, *targets]).items():
         if times > 1:
             raise MetasymError(
@@ -110,7 +110,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _chosen(path: Path, flag: str, wish: str, names: Sequence[str]) -> list[str]:
-    """The columns that a list of names and patterns stands for, in its order (a pattern's in the file's)."""
+    """The columns that a list of names and patterns stands for, in its order; a pattern's as in the file."""
     found: list[str] = []
     for word in (part.strip() for part in wish.split(",")):
         some = [word] if word in names else [name for name in names if fnmatch.fnmatchcase(name, word)]
@@ -163,7 +163,9 @@ class _Csv:
         except OSError as error:
             raise MetasymError(f"{want}, found {error.strerror or error}") from None
         except UnicodeDecodeError as error:
-            raise MetasymError(f"{want}, found byte {error.object[error.start]:#04x} that is none") from None
+            raise MetasymError(
+                f"{want}, found byte {error.object[error.start]:#04x}, which is not UTF-8"
+            ) from None
         except csv.Error as error:
             raise MetasymError(f"{want}, found {error}") from None
 
@@ -225,7 +227,7 @@ class _Csv:
 
 
 class _Parquet:
-    """A Parquet file, of which the columns that are asked for are read."""
+    """A Parquet file; only the columns that are asked for are read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -17,7 +17,7 @@ from metasym.types import MetasymError
 
 Array = npt.NDArray[Any]
 _CHUNK = 2**26
-"""Bytes that are looked at in one go."""
+"""Bytes that are examined at once."""
 LEAST_TASKS = 4
 TOO_SHORT = 2
 """Examples that a task needs: one to adapt to and one to be scored on."""
@@ -37,7 +37,7 @@ class Reading:
     )
     outputs: str | None = _flag(None, "table: the columns of y, in the same way")
     labels: bool | None = _flag(None, "y holds labels, whatever its type (--no-labels: numbers to predict)")
-    scalar_x: bool = _flag(False, "x [tasks, examples] is meant so: one number an example")
+    scalar_x: bool = _flag(False, "x [tasks, examples] is intended: an example is one number")
     input_names: str | None = _flag(None, "what the numbers of x are called, as a,b,c")
     output_names: str | None = _flag(None, "what the numbers of y (or the classes) are called")
 
@@ -48,9 +48,9 @@ class Reading:
 
 @dataclass(frozen=True, eq=False)
 class TaskFile:
-    """The tasks of one file, as they are stored: ``x [tasks, most examples, ...]`` and ``y`` alike.
+    """The tasks of one file, as they are stored: ``x [tasks, most examples, ...]`` and ``y`` likewise.
 
-    Task ``t`` has ``counts[t]`` examples, which come first; the rows behind them are padding and hold zeros.
+    Task ``t`` has ``counts[t]`` examples, which come first; the rows after them are padding and hold zeros.
     """
 
     path: Path
@@ -65,16 +65,16 @@ class TaskFile:
     x_rms: float
     """The root mean square of all entries of x."""
     y_rms: float
-    """That of y; of no meaning for labels."""
+    """The root mean square of all entries of y; without meaning for labels."""
     x_crc: int
-    """A checksum of x: which data these are."""
+    """A checksum of x, which identifies the data."""
     y_crc: int
     input_names: tuple[str, ...] = ()
-    """What the numbers of x are called, in the order of their entries; empty where nobody said."""
+    """What the numbers of x are called, in the order of their entries; empty where no names were given."""
     output_names: tuple[str, ...] = ()
     """The same for the numbers of y, or for the classes."""
     task_names: tuple[str, ...] = ()
-    """What the tasks are called in a table; empty where they have numbers alone."""
+    """What the tasks are called in a table; empty where they only have numbers."""
     dropped: int = 0
     """Tasks that were left out because they have fewer than two examples."""
     reading: Reading = field(default_factory=Reading)
@@ -91,7 +91,7 @@ class TaskFile:
 
     @property
     def examples(self) -> int:
-        """The number of examples of each task; of tasks that differ, what three quarters of them have at least."""
+        """The number of examples of each task; where tasks differ, three quarters of them have at least this many."""
         return int(np.quantile(self.counts, 0.25, method="lower"))
 
     def name_of_task(self, index: int) -> str:
@@ -104,7 +104,7 @@ class TaskFile:
         return np.asarray(self.x[index, :count]), np.asarray(self.y[index, :count])
 
     def describe(self) -> dict[str, Any]:
-        """Plain types, for ``config.json``: enough to know the same data again, and to read them again."""
+        """Plain types, for ``config.json``: enough to recognise the same data, and to read them again."""
         found: dict[str, Any] = {
             "path": str(self.path.resolve()),
             "x": {"shape": list(self.x.shape), "dtype": str(self.x.dtype), "crc32": self.x_crc},
@@ -130,13 +130,13 @@ def parts(array: Array) -> Iterator[tuple[int, Array]]:
 
 
 def present(counts: npt.NDArray[np.int64], first: int, part: Array) -> npt.NDArray[np.bool_]:
-    """``[tasks, most examples]`` of a part that starts at task ``first``: which rows are no padding."""
+    """``[tasks, most examples]`` of a part that starts at task ``first``: which rows are not padding."""
     rows: npt.NDArray[np.bool_] = np.arange(part.shape[1]) < counts[first : first + len(part), None]
     return rows
 
 
 def root_mean_square(where: str, name: str, array: Array, counts: npt.NDArray[np.int64]) -> float:
-    """Over all entries but padding; refuses NaN and infinity, naming the first task and example that has one."""
+    """Over all entries except padding; refuses NaN and infinity, naming the first task and example that has one."""
     total, entries = 0.0, 0
     for first, part in parts(array):
         there = present(counts, first, part)
@@ -194,7 +194,7 @@ def count_classes(where: str, y: Array, counts: npt.NDArray[np.int64]) -> int:
 def names_of(
     where: str, flag: str, given: str | None, stored: tuple[str, ...], count: int
 ) -> tuple[str, ...]:
-    """The names that a user gives, or those in the file; as many as there are numbers, each one once."""
+    """The names that a user gives, or those in the file: all different, one for each number."""
     names = stored if given is None else tuple(name.strip() for name in given.split(","))
     if not names:
         return ()

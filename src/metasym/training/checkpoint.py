@@ -1,4 +1,4 @@
-"""Checkpoint files: written atomically, verified before use, the one before always kept."""
+"""Checkpoint files: written atomically, verified before use, the previous one always kept."""
 
 from __future__ import annotations
 
@@ -68,10 +68,10 @@ class TrainingFile(LearnerFile):
     scheduler: dict[str, Any] | None
     best: BestFile | None
     average: NotRequired[dict[str, Any] | None]
-    """Of the outer parameters, by their names in the learner; files of before have none."""
+    """The average of the outer parameters, by their names in the learner; older files have none."""
     random: list[RandomFile]
     computed_by: NotRequired[dict[str, str]]
-    """Which engine and kernels took the steps; files of before do not say."""
+    """Which engine and kernels took the steps; older files do not say."""
 
 
 def read_training(path: Path) -> dict[str, Any]:
@@ -103,9 +103,9 @@ def save(learner: Learner, path: str | os.PathLike[str]) -> None:
 def load(path: str | os.PathLike[str], learner: AnyLearner, *, best: bool = True) -> AnyLearner:
     """Put the state stored at ``path`` into ``learner``, in place, and return it. Executes no code.
 
-    ``path`` is a file of :func:`save` or a training checkpoint. Of a training checkpoint the parameters
-    that were best in validation are taken where it holds any; ``best=False`` takes the latest (their average, in a
-    run with ``average=``).
+    ``path`` is a file of :func:`save` or a training checkpoint. From a training checkpoint the parameters
+    that were best in validation are taken, where it holds any; ``best=False`` takes the latest (their average, in
+    a run with ``average=``).
     """
     stored = learner_state(Path(path))
     check_learner(learner, stored, str(path), method_only=True)
@@ -157,7 +157,7 @@ def check_equal(expected: Any, found: Any, name: str, path: str = "") -> None:
 
 
 def plain(value: Any) -> Any:
-    """``value`` as JSON gives it back: tuples as lists, keys as text."""
+    """``value`` as it comes back from JSON: tuples as lists, keys as text."""
     try:
         return json.loads(json.dumps(value))
     except TypeError as error:
@@ -179,10 +179,10 @@ class Checkpoints:
         self.previous = folder / PREVIOUS
 
     def open(self, *, resume: bool, check: Callable[[dict[str, Any], str], None]) -> bytes | None:
-        """The bytes to resume from, verified and passed by ``check(state, name)``; ``None``: a fresh start.
+        """The bytes to resume from, verified and accepted by ``check(state, name)``; ``None``: a fresh start.
 
-        The folder exists, and is locked. Left-overs of killed runs are removed. Where the newest checkpoint
-        cannot be used, the error names the older one if that can be; nothing is moved or deleted.
+        The folder must exist and be locked. Leftovers of killed runs are removed. Where the newest checkpoint
+        cannot be used, the error names the older one if that one can be; nothing is moved or deleted.
         """
         found = [path for path in (self.current, self.previous) if path.exists()]
         if found and not resume:
@@ -199,7 +199,7 @@ class Checkpoints:
             raise CheckpointError(f"{error}{self._older(found[1:], check)}") from None
 
     def write(self, state: dict[str, Any]) -> None:
-        """Make ``state`` the current checkpoint and keep the one before."""
+        """Make ``state`` the current checkpoint and keep the previous one."""
         write_atomically(self.current, pack(state), keep=self.previous)
 
     def write_settings(self, settings: dict[str, Any]) -> None:

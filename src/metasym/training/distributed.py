@@ -30,7 +30,7 @@ class LostRankError(MetasymError):
 
 @dataclass(frozen=True)
 class Ranks:
-    """The process among those of the run. Alone (``size`` 1), every method is the identity."""
+    """Where this process stands among those of the run. Alone (``size`` 1), every method is the identity."""
 
     rank: int = 0
     size: int = 1
@@ -41,7 +41,7 @@ class Ranks:
         return self.rank == 0
 
     def share(self, count: int) -> slice:
-        """Which of ``count`` tasks are this rank's: consecutive ones, shares that differ by at most one."""
+        """Which of ``count`` tasks are this rank's: consecutive ones. Ranks' shares differ by at most one task."""
         return slice(count * self.rank // self.size, count * (self.rank + 1) // self.size)
 
     def sum(self, tensors: Sequence[Tensor]) -> list[Tensor]:
@@ -70,7 +70,7 @@ class Ranks:
         return values or []
 
     def on_main(self, work: Callable[[], T]) -> T:
-        """What ``work()`` returns on rank 0, on every rank; a ``MetasymError`` of it likewise."""
+        """On every rank, what ``work()`` returns on rank 0; every rank also raises its ``MetasymError``, if any."""
         if self.size == 1:
             return work()
         message: list[Any] = [None, None]
@@ -126,8 +126,8 @@ def connect(device: torch.device) -> Ranks:
     if not dist.is_initialized():
         if int(os.environ.get("WORLD_SIZE", "1")) == 1 or "RANK" not in os.environ:
             return Ranks()
-        # Defaults of its functions hold the group that exists when it is imported, which torch does late, by
-        # itself: the group would outlive its destruction and crash the process at exit.
+        # Torch imports this module late, by itself, and the defaults of its functions hold the group that exists
+        # at that time. That group would outlive its destruction and crash the process at exit.
         importlib.import_module("torch.distributed.nn.functional")
         backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
         try:

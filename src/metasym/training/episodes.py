@@ -1,4 +1,4 @@
-"""The tasks and episodes of every step of a run, those of several steps made at once where that changes nothing."""
+"""The tasks and episodes of every step of a run; several steps' are made at once where that changes nothing."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ Drawn = tuple[Tensor, Episode]
 class Supply:
     """What each step sees: a function of the seed, the step and the tasks alone.
 
-    Small arrays in memory are split for several steps at once, at hardly more than the cost of one: a whole run of
-    MSR-FC takes a fifth more without (``docs/performance.md``). All other families are asked at every step, as they
-    may compute, read files, or be written by users.
+    Small arrays in memory are split for several steps at once, at hardly more than the cost of one step. Without
+    that, a whole run of MSR-FC takes a fifth more time (``docs/performance.md``). All other families are asked at
+    every step, as they may compute, read files, or be written by users.
     """
 
     def __init__(self, tasks: Tasks, *, seed: int, wanted: int, ranks: Ranks) -> None:
@@ -35,7 +35,7 @@ class Supply:
         """What this step sees."""
         available = len(self._tasks)
         count = self._steps_ahead(available)
-        if count == 1:  # not kept: the next step's would have to stand beside it in memory
+        if count == 1:  # not kept: the next step's episodes would need memory beside these
             seed, ids, mine = self._draw(step, available)
             return ids, sample(self._tasks, mine, seed)
         if (step, available) not in self._made:

@@ -34,7 +34,7 @@ def evaluate(
 
     ``metric``: ``"loss"`` (the learner's own), ``"accuracy"``, or ``metric(prediction, target) -> scalar``
     for one task. ``inner_steps`` defaults to the learner's number for test time. An equal ``seed`` gives
-    equal episodes. The learner is in evaluation mode meanwhile (no dropout). Memory is that of
+    equal episodes. The learner is in evaluation mode (no dropout) during the call. Memory is that of
     ``tasks_per_chunk`` tasks. Under ``torchrun`` every rank has to call this: whole chunks are split over
     the ranks, and all ranks return the same Score as one process does.
     """

@@ -14,7 +14,7 @@ from metasym.storage.serialization import CheckpointError
 
 @contextlib.contextmanager
 def fitting(name: str, part: str) -> Iterator[None]:
-    """What goes wrong while ``part`` of the checkpoint ``name`` is put to use, as one line."""
+    """Turns any error while ``part`` of the checkpoint ``name`` is put to use into an error of one line."""
     try:
         yield
     except CheckpointError:
@@ -37,7 +37,7 @@ def fitting(name: str, part: str) -> Iterator[None]:
 def check_optimizer(optimizer: Optimizer, found: dict[str, Any], name: str) -> None:
     """Refuse a state whose settings or tensors are not like those of ``optimizer``.
 
-    Fused kernels walk through memory without asking for shapes.
+    Fused kernels walk through memory without checking shapes.
     """
     own = optimizer.state_dict()
     check_alike(own["param_groups"], found.get("param_groups"), f"{name}.param_groups")
@@ -52,7 +52,7 @@ def check_optimizer(optimizer: Optimizer, found: dict[str, Any], name: str) -> N
             )
         for key, value in values.items():
             shape, wanted = value.shape if isinstance(value, Tensor) else (), parameters[index].shape
-            # Of other optimizers the shapes are not known.
+            # For other optimizers the shapes are not known.
             if isinstance(optimizer, Adam | SGD) and shape not in ((), (1,), wanted):
                 raise CheckpointError(
                     f"{name}.state.{index}.{key}: expected a tensor {list(wanted)}, found {list(shape)}"

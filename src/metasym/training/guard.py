@@ -47,8 +47,8 @@ def guarded_gradient(
 ) -> StepGradient:
     """The outer gradient over the tasks ``ids [tasks]``, of which ``episodes`` are this rank's share.
 
-    Where it is not finite the offending tasks are found, by their loss or else by their own gradients.
-    They are dropped and the rest is computed anew (``skip``), or named in a :class:`NonFiniteError`.
+    Where it is not finite, the offending tasks are found by their loss, or else by their own gradients.
+    They are dropped and the rest is computed again (``skip``), or they are named in a :class:`NonFiniteError`.
     """
     kept: Sequence[int] = range(len(ids))
     while True:

@@ -64,26 +64,27 @@ def train(
 
     Each step is taken when its Record is asked for: loop over what is returned, or call its ``run()``.
 
-    **The step.** ``tasks_per_step`` tasks without repetition (all of them, in order, where there are not
-    more) are drawn by ``seed`` and the step's number alone; their mean query loss is descended by Adam
-    with ``outer_lr``, or by ``optimizer``, which brings its own rate: a torch optimizer of (some of)
-    ``learner.outer_parameters().values()``, or a function that makes one of them, such as
-    ``lambda p: torch.optim.SGD(p, lr=0.1)``. ``scheduler``, likewise one of that optimizer or a function that
-    makes it, is stepped after every step (``ReduceLROnPlateau``: with the outer loss, or at every validation
-    with its score). ``clip_norm`` bounds the gradient's norm; Records hold the norm before clipping.
+    **The step.** ``tasks_per_step`` tasks are drawn without repetition (all of them, in order, where there are
+    not more), by ``seed`` and the step's number alone. Adam with the rate ``outer_lr`` descends their mean query
+    loss. ``optimizer`` replaces Adam and brings its own rate: a torch optimizer of (some of)
+    ``learner.outer_parameters().values()``, or a function that makes one from them, such as
+    ``lambda p: torch.optim.SGD(p, lr=0.1)``. ``scheduler``, a scheduler of that optimizer or a function that
+    makes one from it, is stepped after every step (``ReduceLROnPlateau``: with the outer loss, or at every
+    validation with its score). ``clip_norm`` bounds the gradient's norm; Records hold the norm before clipping.
     ``average``, such as 0.99, keeps an exponential average of the outer parameters with that decay: validation
     scores it, and it is in the learner when the last Record is yielded.
 
-    **Validation.** Every ``validate_every`` steps on the tasks ``validation``, always with the same episodes; the
-    parameters with the lowest loss are in the learner when the last Record is yielded. Another metric or goal,
-    fewer tasks, or the latest parameters: give a :class:`Validation`.
+    **Validation.** The tasks ``validation`` are scored every ``validate_every`` steps, always with the same
+    episodes; when the last Record is yielded, the learner has the parameters with the lowest loss. For another
+    metric or goal, fewer tasks, or the latest parameters, give a :class:`Validation`.
 
     **Files.** With a folder ``out``: ``config.json`` (the learner's and the run's settings, unless the folder has
     one), ``metrics.jsonl`` (a Record a line) and ``checkpoint.safetensors``, written at the start, every
-    ``checkpoint_every`` steps and at the end; the one before is kept beside it. ``tensorboard`` adds curves.
-    ``resume=True`` goes on from there, bit for bit as if nothing had happened, after any kind of end, also
-    to a larger ``outer_steps``; it starts afresh where there is none. Without ``resume`` a folder that holds
-    a checkpoint is refused, and so is one in which another run is training until its generator ends.
+    ``checkpoint_every`` steps and at the end; the previous one is kept beside it. ``tensorboard`` adds curves.
+    ``resume=True`` goes on from the checkpoint, bit for bit as if nothing had happened, however the run ended, also
+    to a larger ``outer_steps``; where there is no checkpoint it starts afresh. Without ``resume`` a folder that
+    holds a checkpoint is refused. A folder in which another run is training is refused until that run's generator
+    ends.
     Closing the generator early leaves the learner at the last yielded step and the last regular checkpoint.
 
     **Stopping.** SIGINT (Ctrl-C) and SIGTERM finish the step, write the checkpoint and yield the Record;
@@ -100,8 +101,8 @@ def train(
     ``torch.distributed.init_process_group(timeout=...)`` before; that group is then used.
 
     ``progress``: ``"auto"`` (a bar on a terminal, lines in a pipe), ``"plain"`` or ``"silent"``.
-    ``device="cuda"`` moves the learner there;
-    ``autocast="bfloat16"`` computes in mixed precision. All but ``Record.steps_per_second`` is reproducible.
+    ``device="cuda"`` moves the learner there; ``autocast="bfloat16"`` computes in mixed precision. Everything but
+    ``Record.steps_per_second`` is reproducible.
     """
     check_whole(outer_steps=outer_steps, tasks_per_step=tasks_per_step, checkpoint_every=checkpoint_every)
     check_choice("on_nonfinite", on_nonfinite, ("stop", "skip"))
@@ -228,7 +229,7 @@ def _run(
                 if loop.step == outer_steps:  # before the yield: the caller may never ask for another record
                     loop.take_best()
                 yield record
-                # Received since: several ranks can agree only at the end of another step.
+                # A signal that came since waits: several ranks can agree only at the end of another step.
                 if ranks.size == 1 or loop.step == outer_steps:
                     signal = signal or requests.received
                 if signal:

@@ -41,7 +41,7 @@ class StoredRecords(NamedTuple):
 
 
 def read_records(path: Path, *, up_to: int | None = None) -> StoredRecords:
-    """The records in the file (of ``up_to`` steps), each as it may be; none where the file is missing."""
+    """The records in the file (of ``up_to`` steps at most), each checked; none where the file is missing."""
     if not path.exists():
         return StoredRecords([], False)
     try:
@@ -100,7 +100,7 @@ def _step(line: bytes) -> int | None:
 
 
 class MetricsFile:
-    """Appends Records; on the disk after :meth:`sync`, visible to other programs after a second at most."""
+    """Appends Records; they are on the disk after :meth:`sync`, and other programs see them within a second."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -122,7 +122,7 @@ class MetricsFile:
                 self._flushed = time.monotonic()
 
     def sync(self) -> None:
-        """Bring all lines to the disk."""
+        """Write all lines to the disk."""
         with self._writing():
             self._file.flush()
             os.fsync(self._file.fileno())

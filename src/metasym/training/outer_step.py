@@ -37,12 +37,12 @@ _LOG = logging.getLogger(__name__)
 _PROGRESS = frozenset(
     ("last_epoch", "_step_count", "_last_lr", "best", "num_bad_epochs", "cooldown_counter", "T_cur", "T_i")
 )
-"""What schedulers count: not part of which scheduler it is."""
+"""What schedulers count: it changes from step to step and does not tell one scheduler from another."""
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Held-out tasks with their metric by name, its goal and the number of tasks settled."""
+    """Held-out tasks, with the name of their metric, its goal and the number of tasks all decided."""
 
     tasks: Tasks
     every: int
@@ -82,7 +82,7 @@ def make_optimizer(
     if strangers:
         raise MetasymError(
             "expected an optimizer of the learner's outer_parameters() alone, found one with "
-            f"{strangers} tensors that are none of them"
+            f"{strangers} tensors that are not among them"
         )
     closure = inspect.signature(optimizer.step).parameters.get("closure")
     if closure is not None and closure.default is inspect.Parameter.empty:
@@ -138,9 +138,9 @@ class OuterLoop:
     computed_by: dict[str, str] = field(default_factory=dict)
     """Which engine and kernels took the steps so far: what their last bits depend on."""
     _asked: bool = False
-    """Whether that is known of this process."""
+    """Whether ``computed_by`` is known for this process."""
     _restored: str | None = None
-    """The checkpoint that no step has been taken from yet."""
+    """The checkpoint that was restored, until the first step from it has been taken."""
     _parameters: Params = field(init=False)
     _settings: dict[str, Any] = field(init=False)
     _supply: Supply = field(init=False)
@@ -177,7 +177,7 @@ class OuterLoop:
         )
 
     def agree(self, received: int) -> int:
-        """The signal (or 0) on which all ranks stop: each says which one it has received. At a step's end."""
+        """The signal on which all ranks stop, or 0; each rank says, at a step's end, which one it has received."""
         if self.ranks.size == 1:
             return received
         flags = torch.tensor([float(received == number) for number in SIGNALS], device=self.device)
@@ -210,7 +210,7 @@ class OuterLoop:
         """Refuse the state of another learner, model or run; ``name`` is what errors call the file."""
         check_learner(self.learner, state, name)
         wanted, found = plain(self._settings), plain(state["run"])
-        # A setting that the file does not know was not compared yet when it was written.
+        # A setting that is missing in the file did not exist when the file was written.
         check_equal({key: value for key, value in wanted.items() if key in found}, found, name)
 
     @property
@@ -289,7 +289,7 @@ class OuterLoop:
         }
 
     def _note_engine(self, episodes: Episode) -> None:
-        """Once in a process: keep what computes the steps, and say so where another took those before."""
+        """Once in a process: record what computes the steps, and say so where the earlier ones took another way."""
         if self._asked:
             return
         before, now = self.computed_by, self.learner.computed_by(episodes)
@@ -357,14 +357,14 @@ class OuterLoop:
 
 
 def _laid_out_as(like: Tensor, value: Tensor) -> Tensor:
-    """``value`` in memory as ``like`` is: fused optimizers silently read other layouts wrongly."""
+    """``value``, laid out in memory as ``like`` is: fused optimizers silently misread other layouts."""
     if value.stride() == like.stride():
         return value
     return torch.empty_like(like, dtype=value.dtype).copy_(value)
 
 
 def _choices(state: Any) -> Any:
-    """What of a scheduler's state was chosen rather than counted, in plain types; functions are left out."""
+    """The part of a scheduler's state that was chosen, not counted, in plain types; functions are left out."""
     if isinstance(state, dict):
         return {str(key): _choices(value) for key, value in state.items() if key not in _PROGRESS}
     if isinstance(state, list | tuple):

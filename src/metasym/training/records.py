@@ -11,9 +11,9 @@ from metasym.types import MetasymWarning, Record
 
 
 class Training(Generator[Record, None, None]):
-    """The Records of a training, step by step; a generator, with :meth:`run` for those who want no loop.
+    """The Records of a training, step by step: a generator, with :meth:`run` for those who want no loop.
 
-    Nothing happens until the first Record is asked for: one that is dropped before says so.
+    Nothing happens until the first Record is asked for; a training that is dropped before then warns about it.
     """
 
     def __init__(self, records: Generator[Record, None, None]) -> None:

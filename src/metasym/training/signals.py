@@ -8,7 +8,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
-"""Those that ask a run to stop."""
+"""The signals that ask a run to stop."""
 
 
 class StopRequests:

@@ -28,7 +28,7 @@ class ConvolutionEngine(Engine):
         self._reference = reference
 
     def refuses(self, description: Description, setting: Setting) -> str | None:
-        """What is not the squared loss of one convolution, linear in what adapts, on images with many patches."""
+        """Anything but the squared loss of one convolution, linear in what adapts, on images with many patches."""
         if not isinstance(description.model, nn.Conv2d):
             return "not one convolution"
         why = refuses_closed(description, setting)
@@ -52,11 +52,11 @@ class ConvolutionEngine(Engine):
         return None
 
     def decisions(self, description: Description) -> frozenset[str]:
-        """None."""
+        """It has none to make."""
         return frozenset()
 
     def milliseconds(self, description: Description, setting: Setting) -> dict[str, float]:
-        """The moments cost the same either way and are left out."""
+        """Without the moments, which cost the same in both."""
         d = adapting(description)
         predict = _bind(d)[0]
         entries = sum(predict.params[name].numel() for name in d.inner)
@@ -67,11 +67,11 @@ class ConvolutionEngine(Engine):
         return {"mapped": mapped, "closed": closed}
 
     def choices(self, description: Description, setting: Setting) -> Plan:
-        """None."""
+        """It makes none."""
         return ()
 
     def kernels(self, ways: Ways) -> tuple[str, ...]:
-        """The moments'."""
+        """The kernel of the moments."""
         return ("patch_moments",)
 
     def losses(self, description: Description, ways: Ways, episodes: Episode) -> OuterLoss:
@@ -108,7 +108,7 @@ class ConvolutionEngine(Engine):
     def scores(
         self, description: Description, ways: Ways, episodes: Episode, metric: Loss, steps: int
     ) -> Tensor:
-        """By the reference: the metric may be any, and its gradient is not asked for."""
+        """By the reference: any metric is allowed, and no gradient is needed."""
         return self._reference.scores(description, ways, episodes, metric, steps)
 
     def adapt(self, description: Description, support: Batch, steps: int) -> Params:

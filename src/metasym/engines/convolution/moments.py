@@ -3,8 +3,8 @@
 A convolution is linear in its weight ``M [out, p]`` (p the entries of a patch, one more with a bias): with P
 the patches ``[rows, p]`` and Y the targets ``[rows, out]``, ``|P M^T - Y|^2 = <M S, M> - 2 <M, C> + |Y|^2`` with
 ``S = P^T P`` and ``C = Y^T P``. An image has many more patches than a patch has entries, and S and C depend on the
-data alone: computed once a task, every loss, gradient and second derivative of it is a product of tiny
-matrices, whatever the size of the image.
+data alone. They are computed once for each task; every loss, gradient and second derivative is then a product of
+tiny matrices, whatever the size of the image.
 
 The three terms cancel where the prediction is good, so all of them are held in float64: the loss is then
 right to 1e-16 of ``|Y|^2``, better than a float32 prediction gives it.
@@ -45,7 +45,7 @@ class ConvolutionPredictor(ModelPredictor):
         super().__init__(model, params)
         self.layer = model
         self.linear = linear
-        """Whether the weight is linear in what adapts: not so where U adapts together with v."""
+        """Whether the weight is linear in what adapts; it is not where U adapts together with v."""
 
     def loss_at(self, data: Batch, loss: Loss, *, evaluations: int) -> Callable[[Params], Tensor]:
         """The squared loss from second moments; any other loss from the prediction."""
@@ -58,7 +58,7 @@ class ConvolutionPredictor(ModelPredictor):
             exact = self.matrix(inner)
             M = exact.double()
             value = ((M @ S * M).sum() - 2 * (M * C).sum() + square) / entries
-            # Rounding may take a loss of zero below it; the gradient stays right and is kept.
+            # Rounding may push a loss of zero below zero; its gradient is still right and is kept.
             return (value + (-value.detach()).clamp_min(0)).to(exact.dtype)
 
         return squared
@@ -92,7 +92,7 @@ class ConvolutionPredictor(ModelPredictor):
 
     @property
     def weight_entries(self) -> int:
-        """Of the layer's weight, which a look at ``layer.weight`` would build from U and v."""
+        """Entries of the layer's weight, counted without ``layer.weight``, which would build it from U and v."""
         layer = self.layer
         return layer.out_channels * layer.in_channels * math.prod(layer.kernel_size)
 
@@ -135,7 +135,7 @@ class ConvolutionPredictor(ModelPredictor):
         return (made - zero).double().flatten(1), zero.double()
 
     def symmetry(self, inner: Params) -> Symmetry | None:
-        """The layer's U, if v is all that adapts, there is no bias, and the layer holds the parameters given."""
+        """The layer's U, if only v adapts, there is no bias, and the given parameters are the layer's own."""
         own = dict(self.layer.named_parameters())
         if list(inner) != [FILTER] or "bias" in own:
             return None
@@ -146,10 +146,11 @@ class ConvolutionPredictor(ModelPredictor):
     def moments(self, data: Batch, *, exact: bool = True) -> tuple[Tensor, Tensor, Tensor]:
         """``S [tasks, p, p]``, ``C [tasks, out, p]`` and the targets' squares of many tasks, in float64.
 
-        By a kernel for plain 3 x 3 convolutions, where it could be compiled. Not under vmap, nor for learned data.
+        A kernel computes them for plain 3 x 3 convolutions, where it could be compiled. Not for use under vmap, nor
+        for data that need gradients.
         """
         layer, x = self.layer, data.x
-        # As one task's is told.
+        # Checked on one task, so that the error names the same shapes as the reference's.
         check_shapes((x.shape[1], layer.out_channels, *self._places(x.shape)), data.y[0])
         found = patch_moments(*data, exact=exact) if self._plain else None
         if found is not None:
@@ -159,7 +160,7 @@ class ConvolutionPredictor(ModelPredictor):
         return S, C, square
 
     def rounds(self, data: Batch) -> bool:
-        """Whether ``moments(data, exact=False)`` differ from the exact ones: they round more and take less time."""
+        """Whether ``moments(data, exact=False)`` takes the faster sums, which round more than the exact ones."""
         return self._plain and adds_blocks(*data)
 
     @property
@@ -169,17 +170,17 @@ class ConvolutionPredictor(ModelPredictor):
         return settings == ((KERNEL, KERNEL), (1, 1), (0, 0), (1, 1)) and layer.bias is None
 
     def _moments(self, data: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        """The same, under vmap too."""
+        """The moments of one task; works under vmap."""
         check_shapes((data.x.shape[0], self.layer.out_channels, *self._places(data.x.shape)), data.y)
         found: tuple[Tensor, Tensor, Tensor] = _Moments.apply(data.x, data.y, self.layer)  # type: ignore[no-untyped-call]
         return found
 
 
 class _Moments(torch.autograd.Function):
-    """The moments of one task's data, under vmap one task after the other.
+    """The moments of one task's data; under vmap one task goes after the other.
 
-    A task's data in float64 stay in the cache, those of all tasks do not: the loop costs about what float32
-    costs all at once.
+    One task's data in float64 stay in the cache, those of all tasks would not. The loop thus costs about as much
+    as all tasks at once in float32.
     """
 
     @staticmethod
@@ -193,7 +194,7 @@ class _Moments(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        """Only for inputs that ask for gradients, as learned ones do."""
+        """Only called where the data need gradients, as learned data do."""
         x, y = (t.double() for t in ctx.saved_tensors)
         pull = vjp(lambda x, y: _moments(x, y, ctx.layer), x, y)[1]
         return (*pull(gradients), None)
@@ -217,12 +218,12 @@ def _moments(x: Tensor, y: Tensor, layer: nn.Conv2d) -> tuple[Tensor, Tensor, Te
     if layer.bias is not None:
         P = torch.cat([P, torch.ones_like(P[:, :1])], dim=1)
     Y = y.reshape(y.shape[0], y.shape[1], -1)
-    # P first: the product is a third faster so than the other way round.
+    # P stands first: that makes the product a third faster.
     return (P @ P.mT).sum(0), (P @ Y.mT).sum(0).mT, torch.linalg.vector_norm(Y) ** 2
 
 
 def _patches(x: Tensor, layer: nn.Conv2d) -> Tensor:
-    """``[examples, entries of a patch, places]``: what ``F.unfold`` gives, five times as fast by views."""
+    """``[examples, entries of a patch, places]``: as ``F.unfold`` gives, but by views, five times as fast."""
     padding = layer.padding
     assert not isinstance(padding, str)
     x = F.pad(x, (padding[1], padding[1], padding[0], padding[0]))

@@ -24,8 +24,8 @@ LARGEST_BASIS = 2**18
 """Entries of B up to which it is formed: 2 MiB, as much as the moments of a few dozen tasks."""
 
 CANCELS = 1e-3
-"""Losses below this share of the targets' mean square are computed from exact moments. Moments that are not are off
-by 1 to 3e-9 of that square: the losses above keep six digits."""
+"""Losses below this share of the targets' mean square are computed again from exact moments. The faster moments are
+off by 1e-9 to 3e-9 of that mean square, so larger losses keep six digits."""
 
 
 def quadratic_losses(
@@ -54,7 +54,7 @@ def quadratic_losses(
 
     support, query = (_Quadratic(predict, batch, exact=False) for batch in episodes[:2])
     found = losses(support, query)
-    # The digits of a loss whose terms cancel need exact moments: half as expensive again.
+    # A loss whose terms cancel keeps its digits only with exact moments, which cost half as much again.
     if support.rounded(found.before, found.after) or query.rounded(found.query):
         found = losses(*(_Quadratic(predict, batch, exact=True) for batch in episodes[:2]))
     return OuterLoss(*(loss.to(next(iter(inner.values())).dtype) for loss in found))
@@ -116,21 +116,21 @@ def quadratic_gradient(
 
 
 class QuadraticGradient(NamedTuple):
-    """What a step gives: losses ``[tasks]``, gradients by the model's names, and by each step's step sizes."""
+    """What a step gives: losses ``[tasks]``, the gradient of the model, and that of each step's step sizes."""
 
     losses: OuterLoss
     by_model: Params
     by_rates: list[Params]
-    """An entry an inner step: for every entry of what adapts, as if each had a step size of its own."""
+    """One item for each inner step: gradients for every entry of what adapts, as if it had its own step size."""
 
 
 class _Trail(NamedTuple):
     """The inner steps of all tasks, and where they end."""
 
     weights: list[Weights]
-    """One more than there are steps; the first of one row, the same for all tasks."""
+    """One more than there are steps. The first has a single row, which all tasks share."""
     gradients: list[WeightGradients]
-    """Of the support loss's gradients, an entry a step."""
+    """Those of the support losses, one item for each step."""
     losses: OuterLoss
     by_query: Tensor
     """The query losses' gradients by the adapted weights, ``[tasks, p, out]``."""
@@ -167,12 +167,12 @@ class _Quadratic:
         self.exact = exact or not predict.rounds(data)
 
     def __call__(self, M: Tensor) -> Tensor:
-        """The losses ``[tasks]``; rounding may take one below zero, where the gradient stays right and is kept."""
+        """The losses ``[tasks]``. Rounding may push one below zero: it counts as zero, and keeps its gradient."""
         value = (((M @ self.S - 2 * self.C) * M).sum((1, 2)) + self.square) / self.entries
         return value + (-value.detach()).clamp_min(0)
 
     def gradient(self, M: Tensor) -> Tensor:
-        """By M, ``[tasks, out, p]``."""
+        """The gradient by M, ``[tasks, out, p]``."""
         return (M @ self.S - self.C) * (2.0 / self.entries)
 
     def at(self, Mt: Tensor) -> tuple[Tensor, Tensor]:
@@ -182,7 +182,7 @@ class _Quadratic:
         return value.clamp_min(0), error * (2.0 / self.entries)
 
     def curvature(self, Dt: Tensor) -> Tensor:
-        """The Hessian by M applied to ``Dt [tasks, p, out]``."""
+        """The Hessian by M, applied to ``Dt [tasks, p, out]``."""
         return (self.S * (2.0 / self.entries)) @ Dt
 
     @functools.cached_property

@@ -1,9 +1,9 @@
-"""How a convolution's weight follows from what adapts, ``M = M_0 + theta B``, and the way back, for all tasks.
+"""How a convolution's weight follows from what adapts, ``M = M_0 + theta B``, and the gradients back through it.
 
 B ``[entries, out p]`` holds the weights of the unit filters, the same for all tasks. Where v alone adapts and U is a
 Kronecker product, B is never formed: ``M = U_out V R^T`` with R the product of U_in and U_space, a tenth of the
-multiply-adds at the paper's sizes. All in float64, and without autograd but for parameters that M depends on in
-other ways.
+multiply-adds at the paper's sizes. Everything is in float64. Autograd is used only for parameters on which M depends
+in other ways.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from metasym.types import Params
 
 
 class Weights(NamedTuple):
-    """What :meth:`WeightMap.weights` makes of theta, and what of it the way back needs."""
+    """What :meth:`WeightMap.weights` makes of theta, and what the backward pass needs of it."""
 
     theta: Tensor
     """``[tasks, entries]``."""
@@ -33,7 +33,7 @@ class Weights(NamedTuple):
 
 
 class WeightGradients(NamedTuple):
-    """What :meth:`WeightMap.pull` makes of a gradient by the weights, likewise."""
+    """What :meth:`WeightMap.pull` makes of a gradient by the weights, and what the backward pass needs of it."""
 
     Gt: Tensor
     """``[tasks, p, out]``."""
@@ -44,7 +44,7 @@ class WeightGradients(NamedTuple):
 
 
 class WeightMap(ABC):
-    """The affine map from ``theta [tasks, entries]`` to weights ``M [tasks, out, p]``, of which p may hold a bias."""
+    """The affine map from ``theta [tasks, entries]`` to weights ``M [tasks, out, p]``, where p may include a bias."""
 
     offset: Tensor | None
     """``M_0^T [p, out]``, where it is not zero."""
@@ -55,13 +55,14 @@ class WeightMap(ABC):
 
     @abstractmethod
     def pull(self, Gt: Tensor) -> WeightGradients:
-        """A gradient by the weights as one by theta."""
+        """Turns a gradient by the weights into one by theta."""
 
     @abstractmethod
     def pull_back(self, uses: list[tuple[Weights, WeightGradients]], by_offset: Tensor) -> Params:
-        """The gradient by what B and M_0 are made of, by the model's names of it.
+        """The gradient by the parameters that B and M_0 are made of, under their names in the model.
 
-        B's gradient is the sum of all outer products ``theta^T G`` of the uses, ``by_offset [p, out]`` that of M_0^T.
+        B's gradient is the sum of the outer products ``theta^T G`` of all ``uses``; ``by_offset [p, out]`` is the
+        gradient by M_0^T.
         """
 
 

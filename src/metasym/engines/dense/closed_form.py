@@ -71,7 +71,7 @@ def closed_gradient(
 def _fused(
     layer: Layer, support: Batch, query: Batch, first_order: bool, weight: float, learned: bool
 ) -> tuple[OuterLoss, Layer]:
-    """The same with all between the products with U in one kernel: for MSR, with the inputs contracted first."""
+    """The same, with one kernel for everything between the products with U; MSR only, inputs contracted first."""
     U, v, bias, _, rates = layer
     (y, y_query), m, k = (support.y, query.y), support.y.shape[-1], len(v)
     if bias is not None:
@@ -133,10 +133,10 @@ class _Unrolled(torch.autograd.Function):
 
 @dataclass
 class _Trail:
-    """What the inner steps leave for the way back; lists have an entry a step.
+    """What the inner steps keep for the backward pass; lists have one item for each step.
 
-    A task's vectors are rows, ``[tasks, 1, ...]``: from the left bmm takes an eighth of the time that it needs
-    with one column on the right.
+    A task's vectors are rows, ``[tasks, 1, ...]``: bmm multiplies by a row from the left in an eighth of the time
+    that it takes to multiply by a column from the right.
     """
 
     layer: Layer
@@ -230,7 +230,7 @@ def _unroll(
 
 
 def _pull_back(trail: _Trail, by_loss: Tensor, *, U: bool, bias: bool) -> Layer:
-    """The gradient by the layer of the query losses' sum, each weighted by its own of ``by_loss [tasks]``."""
+    """The gradient, by the layer, of the query losses' sum, each weighted by its entry of ``by_loss [tasks]``."""
     tasks, m, _ = trail.sizes
     rates_v, A, c = trail.layer.rates_v, trail.A, trail.c
     by_residual = trail.residual * (by_loss * (2.0 / trail.residual.shape[2])).view(tasks, 1, 1)
@@ -276,7 +276,7 @@ def _pull_back(trail: _Trail, by_loss: Tensor, *, U: bool, bias: bool) -> Layer:
 def _by_U(
     trail: _Trail, by_residual: Tensor, by_W: Tensor | None, left: list[Tensor], right: list[Tensor]
 ) -> Tensor:
-    """The gradient by U ``[m n, k]``: the inputs times that by what U was contracted with."""
+    """The gradient by U ``[m n, k]``: the inputs times the gradient by what their contraction with U gave."""
     tasks, m, k = trail.sizes
     shape, own = (len(trail.rows), m * k), trail.A.shape
     by_contracted = trail.A.new_empty(shape) if left else trail.A.new_zeros(shape)
@@ -290,7 +290,7 @@ def _by_U(
 
 
 class _Moves:
-    """What U's own moves add to the way back: the sums over earlier steps j in the lines for r_s and g_s."""
+    """What U's own moves add to the backward pass: the sums over earlier steps j in the lines for r_s and g_s."""
 
     def __init__(self, trail: _Trail, by_residual: Tensor) -> None:
         rates = trail.layer.rates_U
@@ -301,7 +301,7 @@ class _Moves:
         self.by_r: list[Tensor | float] = [0.0] * len(trail.Kr)
 
     def from_query(self) -> Tensor:
-        """The part of the last filter's gradient; the earlier filters' and residuals' are kept for their steps."""
+        """What the query adds to the last filter's gradient; what it adds to earlier steps is kept for these."""
         trail = self.trail
         tasks, m, _ = trail.sizes
         assert trail.to_query is not None
@@ -309,7 +309,7 @@ class _Moves:
         return self._through(len(trail.Kr), back, [_dot(back, r) for r in trail.r[:-1]])
 
     def through_step(self, s: int, by_v: Tensor, by_r: Tensor, by_h: Tensor) -> tuple[Tensor, Tensor]:
-        """The gradients by v_s and r_s with what the sums of step s add."""
+        """The gradients by v_s and r_s, with what the sums of step s add to them."""
         trail, c = self.trail, self.trail.c
         tasks, m, _ = trail.sizes
         by_r = by_r + self.by_r[s]

@@ -24,7 +24,7 @@ class DenseLayer(NamedTuple):
     """The one dense reparameterized Linear, last in its model, whose filter is all that adapts."""
 
     name: str
-    """Of its filter."""
+    """The name of its filter in the model."""
     U: Tensor
     """``[outputs * inputs, k]``."""
     v: Tensor
@@ -64,7 +64,7 @@ class LayerPredictor(ModelPredictor):
         return prediction
 
     def jacobian(self, inner: Params, x: Tensor) -> Tensor:
-        """The contraction itself: ``[rows * outputs, k]``, rows those that the layer sees."""
+        """The contraction itself, ``[rows * outputs, k]``, with a row for each input that the layer sees."""
         return self._contract(x).reshape(-1, self.k)
 
     def _contract(self, x: Tensor) -> Tensor:
@@ -116,7 +116,7 @@ def last_dense_layer(model: nn.Module, inner: list[str]) -> DenseLayer | None:
         return dense_layer(model, name, None)
     if type(model) is not nn.Sequential or model._forward_hooks or model._forward_pre_hooks:
         return None
-    *before, last = model._modules.items()  # not named_children, which lists a layer used twice once
+    *before, last = model._modules.items()  # named_children lists a layer that is used twice only once
     if last[0] != name:
         return None
     head = nn.Sequential(OrderedDict(before))

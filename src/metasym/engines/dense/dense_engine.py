@@ -39,7 +39,7 @@ class DenseEngine(Engine):
         self._reference = reference
 
     def refuses(self, description: Description, setting: Setting) -> str | None:
-        """What is not the squared loss of one dense layer, adapted by gradient steps, in one plain type."""
+        """Anything but the squared loss of one dense layer, adapted by gradient steps, in one plain type."""
         why = refuses_closed(description, setting)
         if why is not None:
             return why
@@ -73,7 +73,7 @@ class DenseEngine(Engine):
         return (choose("contract", self._costs(d, setting)[0], d.forced),)
 
     def kernels(self, ways: Ways) -> tuple[str, ...]:
-        """The inner steps', where the inputs are contracted first."""
+        """The kernel of the inner steps, where the inputs are contracted first."""
         return ("filter_steps",) if ways["contract"] == "input" else ()
 
     def losses(self, description: Description, ways: Ways, episodes: Episode) -> OuterLoss:
@@ -112,7 +112,7 @@ class DenseEngine(Engine):
     def scores(
         self, description: Description, ways: Ways, episodes: Episode, metric: Loss, steps: int
     ) -> Tensor:
-        """By the reference: the metric may be any, and its gradient is not asked for."""
+        """By the reference: any metric is allowed, and no gradient is needed."""
         return self._reference.scores(description, ways, episodes, metric, steps)
 
     def adapt(self, description: Description, support: Batch, steps: int) -> Params:
@@ -157,7 +157,7 @@ def _bind(d: Adapting, episodes: Episode) -> tuple[Layer, tuple[Batch, Batch]]:
 def linear_costs(
     sizes: Sizes, shape: tuple[int, int, int], steps: int, joint: bool
 ) -> tuple[dict[str, float], float, float]:
-    """Milliseconds: of the query by what is contracted first, of a mapped step, and of a closed one's remainder.
+    """Milliseconds: of the query, by what is contracted first; of a mapped step; of the rest of a closed step.
 
     ``shape``: outputs, inputs and k.
     """
@@ -169,6 +169,7 @@ def linear_costs(
     calls = 60 + steps * (60 if joint else 10)
     rest = 2 * support * product + passes + calls * MS_A_CALL
     mapped = min(by_query.values()) + (30 + 25 * steps) * MS_A_MAPPED_CALL
-    # Mapped, a step through W costs about ten products, there and back; contracted, passes without a closed form.
+    # An inner step that is mapped and builds W costs about ten products, forwards and backwards. Contracted first,
+    # it costs five times the passes of the closed form.
     mapped += 2 * support * product + 5 * passes if 2 * support < 3 * steps else 10 * steps * product
     return by_query, mapped, rest

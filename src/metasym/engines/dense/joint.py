@@ -6,7 +6,7 @@ gradient by vec(W) and v_s the filter at inner step s, and a the step size of U,
     U_t = U - a sum_{s<t} G_s v_s^T,    vec(W_t) = U_t v_t = U v_t - a sum_{s<t} G_s (v_s . v_t),
     gradient by v at t:  U_t^T G_t = U^T G_t - a sum_{s<t} v_s (G_s . G_t).
 
-U_t itself, m n k numbers for every task and step, is never needed: two products with the shared U a step do.
+U_t itself, m n k numbers for every task and step, is never needed: two products a step with the shared U suffice.
 The numbers are those of plain SGD.
 """
 
@@ -29,7 +29,7 @@ _WEIGHT = "weight"
 
 
 class JointPredictor(ModelPredictor):
-    """A model that is one dense reparameterized Linear, of which U and v adapt.
+    """A model that is one dense reparameterized Linear whose U and v adapt.
 
     Adapted parameters are held as the weight they give, under the name ``weight``.
     """

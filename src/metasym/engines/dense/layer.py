@@ -54,5 +54,5 @@ def contract(rows: Tensor, U: Tensor, m: int) -> Tensor:
 
 
 def gradient_by_U(rows: Tensor, by: Tensor, m: int, k: int) -> Tensor:
-    """The gradient by U ``[m n, k]`` from that by what :func:`contract` gave."""
+    """The gradient by U ``[m n, k]``, from the gradient by what :func:`contract` gave."""
     return (rows.mT @ by).view(-1, m, k).transpose(0, 1).reshape(-1, k)

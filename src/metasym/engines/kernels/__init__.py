@@ -1,4 +1,4 @@
-"""Fused kernels: batch norm, ReLU and max-pooling in one, with tangents; compiled where a compiler is."""
+"""Kernels in C++, compiled where there is a compiler; exported here: batch norm, ReLU and max-pooling in one."""
 
 from metasym.engines.kernels.engine_kernels import available
 from metasym.engines.kernels.norm_pool import (

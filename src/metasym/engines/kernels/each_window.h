@@ -1,4 +1,4 @@
-// Functions whose first template argument is the pooling window's side, called with it: f[4] is 1, 2 or 3.
+// Calls a function whose first template argument is the side of the pooling window, f[4]: 1, 2 or 3.
 
 #pragma once
 

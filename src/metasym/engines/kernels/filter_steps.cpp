@@ -1,5 +1,6 @@
 // The inner steps of many tasks on one filter, and the way back through them, a task at a time: its A stays in the
-// first cache while all steps read it. closed.py has the equations, and the same in torch's operations, the oracle.
+// first cache while all steps read it. dense/closed_form.py has the equations, and the same computation in torch's
+// operations, which is the oracle.
 //
 // contracted [tasks e m + tasks q m, k] holds A [e m, k] of every task and then B [q m, k] of every task; both are
 // overwritten by their gradients. A task's sums are taken in a fixed order, and so are those over tasks: the result
@@ -177,7 +178,7 @@ void task(const Problem<T>& p, Padded<T>& M, Padded<T>& N, const T* y, const T* 
   }
 }
 
-// sum [rows, k] = of parts [tasks, rows, wide] over tasks
+// sum [rows, k] = the sum of parts [tasks, rows, wide] over tasks
 template <typename T>
 void join(const std::vector<T>& parts, int64_t tasks, int64_t rows, int64_t k, int64_t wide, T* sum) {
   std::fill_n(sum, rows * k, T(0));

@@ -1,7 +1,7 @@
-"""The inner steps of one layer's filter v with the squared loss, and the way back through them, as one kernel.
+"""The inner steps of one layer's filter v with the squared loss, and the backward pass through them, as one kernel.
 
 What ``dense.closed_form`` does between its products with U, in one call of ``filter_steps.cpp`` where that could be
-compiled: a task's numbers stay in the first cache, and sixty small operations of torch are not waited for.
+compiled: a task's numbers stay in the first cache, and one call replaces sixty small operations of torch.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _KINDS = {torch.float32: "float", torch.float64: "double"}
 
 
 class Stepped(NamedTuple):
-    """The losses and the gradient of the query losses' weighted sum; its part by A and B overwrites A and B."""
+    """The losses and the gradient of the weighted sum of the query losses, without its part by A and B."""
 
     losses: Tensor
     """``[3, tasks]``: of the query, and of the support set before and after adapting."""
     v: Tensor
     """``[k]``."""
     rates: Tensor
-    """``[steps, k]``, of each entry of v; to be summed over entries that share a step size."""
+    """``[steps, k]``, for each entry of v; to be summed over entries that share a step size."""
     bias: Tensor | None
     """``[m]``."""
 
@@ -46,11 +46,12 @@ def filter_steps(
     first_order: bool,
     bias: bool,
 ) -> Stepped:
-    """All inner steps of all tasks, forth and back; overwrites ``contracted`` with the gradient by it.
+    """All inner steps of all tasks, forwards and backwards; overwrites ``contracted`` with the gradient by it.
 
     ``contracted [tasks (e + q), m, k]`` is U times the support inputs of all tasks and then their query inputs,
-    ``v [k]``, ``rates [steps]`` or ``[steps, k]``, ``y [tasks, e, m]`` and ``y_query [tasks, q, m]`` the targets
-    less the bias; ``weight`` that of each query loss in the sum, ``bias`` whether its gradient is wanted.
+    ``v [k]`` the filter, ``rates [steps]`` or ``[steps, k]`` the step sizes, ``y [tasks, e, m]`` and ``y_query
+    [tasks, q, m]`` the targets minus the bias. ``weight`` is the weight of each query loss in the sum; ``bias`` says
+    whether the bias needs a gradient.
     """
     (tasks, e, m), q, k, steps = y.shape, y_query.shape[1], v.shape[0], rates.shape[0]
     inputs = [t.contiguous() for t in (v, rates, y, y_query)]

@@ -41,7 +41,7 @@ void join(const Shape& s, const Sums<T>& parts, double* out) {
     for (int64_t k = 0; k < s.c; ++k) out[k] += parts[i * s.c + k];
 }
 
-// Sums [c] of channels that share their statistics: each gets that of them all.
+// Sums [c] of channels that share their statistics: each channel gets the sum over all of them.
 void tie(const Shape& s, double* sums) {
   for (int64_t k = 0; k < s.c && s.shared > 1; k += s.shared) {
     double total = 0;
@@ -249,7 +249,7 @@ void backward(const Shape& s, const T* x, const T* mean, const T* inv, const T* 
                   threads);
 }
 
-// ty from tx (none where null) and the tangents of scale and shift; keeps the two means that the backward needs.
+// ty from tx (zero where null) and the tangents of scale and shift; keeps the two means that the backward pass needs.
 template <int P, typename T, typename I>
 void tangent(const Shape& s, const T* x, const T* tx, const T* mean, const T* inv, const T* scale, const T* tscale,
              const T* tshift, const T* y, const I* where, int relu, T* tmean, T* slope, T* ty, int threads) {
@@ -299,7 +299,7 @@ void tangent(const Shape& s, const T* x, const T* tx, const T* mean, const T* in
     }
 }
 
-// Tangents of what backward gives, from the tangent tdy of dy and that tx of x (none where null).
+// Tangents of what backward gives, from the tangents tdy of dy and tx of x (zero where null).
 template <int P, typename T, typename I>
 void tangent_backward(const Shape& s, const T* x, const T* tx, const T* mean, const T* inv, const T* scale,
                       const T* tscale, const T* tmean, const T* slope, const T* y, const I* where, const T* dy,

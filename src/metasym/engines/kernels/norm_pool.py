@@ -65,7 +65,7 @@ class Tangent(NamedTuple):
 def forward(
     x: Tensor, scale: Tensor, shift: Tensor, *, eps: float, relu: bool, pool: int, shared: int = 1
 ) -> Normed:
-    """``x [n, h, w, c]``, ``scale [c / shared]``, ``shift`` alike: y and what it was made with."""
+    """``x [n, h, w, c]``, ``scale [c / shared]``, ``shift`` likewise: y and what it was made with."""
     kernels = _kernels(x)
     scale, shift = _wide(scale, shared), _wide(shift, shared)
     if kernels is None:
@@ -134,19 +134,19 @@ def _wide(t: Tensor, shared: int) -> Tensor:
 
 
 def _narrow(of: Normed, found: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
-    """The last two, which all channels of a field have alike, one for each field."""
+    """The same with one entry for each field in the last two, which are equal for all channels of a field."""
     if of.shared == 1:
         return found
     return found[0], found[1][:: of.shared].contiguous(), found[2][:: of.shared].contiguous()
 
 
 def _tie(t: Tensor, shared: int) -> Tensor:
-    """Sums ``[c]`` of channels that share their statistics: each gets that of them all."""
+    """Sums ``[c]`` of channels that share their statistics: each channel gets the sum over all of them."""
     return t if shared == 1 else t.unflatten(0, (-1, shared)).sum(1).repeat_interleave(shared)
 
 
 def _call(kernels: ctypes.CDLL, name: str, of: Normed, *arguments: object) -> None:
-    """Call a kernel: tuples are tensors, all contiguous; numbers stand where the kernel has them."""
+    """Call a kernel with these arguments in order: tuples of contiguous tensors (or None), and numbers."""
     sizes = (ctypes.c_int64 * 6)(*of.x.shape, of.pool, of.shared)
     flat: list[object] = [sizes]
     for argument in arguments:

@@ -3,9 +3,9 @@
 //
 // x [tasks, n, c, h, w], contiguous; y [tasks, n, out, h - 2, w - 2], each plane contiguous, with the strides given.
 // For every task, with p = 9 c entries of a patch: S [p, p], C [out, p] and the sum of y^2, all in float64. Products are
-// multiplied and added in float64, but in `moments_blocks`: that adds those of float32 data in float32, up to 30 of y x,
-// 15 of y^2 and 8 of x x in a lane, and only then in float64, in half the time. Sums are off by about 1e-9 of |x| |y|
-// then, as each of many short sums is rounded its own way.
+// multiplied and added in float64, except in `moments_blocks`: for float32 data it first adds up to 30 products of
+// y x, 15 of y^2 and 8 of x x in each lane in float32, and only these sums in float64, which takes half the time. The
+// result is then off by about 1e-9 of |x| |y|, because each of many short sums is rounded in its own way.
 // A task's sums are taken in a fixed order: the result does not depend on the number of threads, which share the tasks.
 //
 // patch_moments.py says what it computes; the tests hold the same in torch's operations, the oracle.
@@ -51,7 +51,7 @@ inline Wide multiply_add(Wide a, Wide b, Wide c) {
 #endif
 }
 
-// v in a register: left to itself the compiler loads a number anew for each product, and loads are what is scarce.
+// Keeps v in a register: by itself the compiler loads a number again for each product, and loads are the bottleneck.
 template <typename V>
 inline V held(V v) {
 #if defined(__AVX__)
@@ -98,7 +98,7 @@ inline void correlate(const Planes<T>& planes, const T* const* shifts, int64_t r
   for (int64_t a = 0; a < 3; ++a) {
     V s0[3] = {}, s1[3] = {}, s2[3] = {}, s3[3] = {};
     const T *x0 = shifts[0] + a * row, *x1 = shifts[1] + a * row, *x2 = shifts[2] + a * row;
-    // What comes next is asked for bit by bit: many requests at once would hold up the loads. Two planes a pass.
+    // The next planes are fetched a little at a time, two in each pass: many requests at once would hold up the loads.
     const int64_t half = planes.count / 2 * LANES;
     const char *early = planes.soon[a < 2 ? 2 * a : 3];
     const char *late = planes.soon[a < 2 ? 2 * a + 1 : 3] - 2 * sizeof(T) * half;
@@ -139,8 +139,8 @@ inline void correlate(const Planes<T>& planes, const T* const* shifts, int64_t r
   }
 }
 
-// sums[g] += the squares of a plane's numbers, multiplied and added as in `correlate`, but half as many in a lane: they
-// are all positive, and rounding takes a share of each sum.
+// sums[g] += the squares of a plane's numbers, multiplied and added as in `correlate`, but half as many in a lane:
+// squares are all positive, so that the sums, and with them the rounding errors, are larger.
 template <typename T>
 inline void squares(const Planes<T>& planes, Wide* sums) {
   typedef VecOf<T> V;
@@ -190,7 +190,7 @@ void products(const T* a, const T* b, int64_t step, int64_t count, Wide* sums) {
         s[3 * k + 2] = multiply_add(v, b2, s[3 * k + 2]);
       }
     }
-    if (j < end) {  // what is beyond the last number, times zero
+    if (j < end) {  // whatever lies beyond the last number is multiplied by zero
       const V some = load<V>(ones + LANES - (end - j));
       for (int k = 0; k < 9; ++k)
         s[k] = multiply_add(load<V>(a + k / 3 * step + j) * some, load<V>(b + k % 3 * step + j), s[k]);
@@ -200,16 +200,17 @@ void products(const T* a, const T* b, int64_t step, int64_t count, Wide* sums) {
   }
 }
 
-// The patches' own products, for two channels and each distance d of two patch rows: what patch row a of the first has
-// before and after the image rows that all patch rows share, at 2 a and 2 a + 1, and those rows' sums, last.
+// The products of patches with patches, for two channels and each distance d between two patch rows. The last span
+// holds the sums over the image rows that all patch rows share; spans 2 a and 2 a + 1 hold the sums over the further
+// rows that patch row a of the first channel takes before and after these.
 constexpr int64_t SPANS = 7;
 struct Own {
   Wide sums[3][SPANS][9];
 };
 
-// `shifts` holds for every channel the image less its last two columns, its first and last, its first two, rows laid
-// end to end: the products of rows u with rows u + d serve every pair of patch rows that lie d apart, whose sums differ
-// only in which of the first and last rows they leave out.
+// `shifts` holds three images for every channel: without the last two columns, without the first and the last,
+// without the first two; rows are laid end to end. The products of rows u with rows u + d serve every pair of patch
+// rows that lie d apart: the sums of such pairs differ only in which of the first and last image rows they leave out.
 template <typename T>
 void own(const T* shifts, int64_t step, int64_t c, int64_t count, int64_t used, Own* sums) {
   for (int64_t ci = 0; ci < c; ++ci)
@@ -271,7 +272,7 @@ void task(const int64_t* sizes, const T* x, const T* y, int64_t example, int64_t
       const T *from[GROUP], *soon[GROUP];
       for (int64_t g = 0; g < GROUP; ++g) {
         const int64_t i = GROUP * o + g;
-        from[g] = y + e * example + (i < out ? i : out - 1) * output;  // beyond the last plane: for nothing
+        from[g] = y + e * example + (i < out ? i : out - 1) * output;  // beyond the last plane: not used
         soon[g] = o + 1 < groups ? from[g] + GROUP * output : y + (e + 1) * example + g * output;
       }
       for (int64_t first = 0; first < places; first += CHUNK) {

@@ -15,13 +15,13 @@ from metasym.engines.kernels.engine_kernels import library
 
 _KINDS = {torch.float32: "float", torch.float64: "double"}
 BLOCKS_FROM = 2**13
-"""Patches a task from which on sums of float32 products are offered: of fewer the rounding does not average out."""
+"""How many patches a task needs for sums of float32 products: with fewer the rounding does not average out."""
 KERNEL = 3
 """Height and width of the patches that the kernel knows."""
 
 
 def adds_blocks(x: Tensor, y: Tensor) -> bool:
-    """Whether ``patch_moments(x, y, exact=False)`` is another, faster sum than the exact one."""
+    """Whether ``patch_moments(x, y, exact=False)`` takes faster and less exact sums."""
     enough = x.shape[1] * y.shape[-2] * y.shape[-1] >= BLOCKS_FROM
     return enough and x.dtype == torch.float32 and _kernels(x, y) is not None
 

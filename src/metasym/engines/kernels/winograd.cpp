@@ -9,9 +9,9 @@
 // The derivatives are the adjoints of the same formula: with m = A dy A^T the gradient by the weight is
 // G^T [ m * (B^T d B) ] G summed over tiles, that by the input B [ m * (G g G^T) ] B^T, tiles overlapping.
 //
-// Points 0, +-1/sqrt(2), +-sqrt(2), infinity: of those tried the rounding errors are the smallest (in float32 some
-// seven times a direct convolution's, half those of the customary 0, +-1, +-2). B's entries are then 1, 2, 1/2, 5/2
-// and the two roots.
+// The points are 0, +-1/sqrt(2), +-sqrt(2), infinity. Of those tried they have the smallest rounding errors (in
+// float32 some seven times those of a direct convolution, half those of the customary 0, +-1, +-2). B's entries are
+// then 1, 2, 1/2, 5/2 and the two roots.
 //
 // Images are [n, h, w, c], contiguous, so that all transforms run over vectors of channels; a block of tiles is
 // transformed, multiplied and transformed back while it is in the caches. Sums over tiles are taken in units of images
@@ -57,7 +57,7 @@ template <typename T>
 int64_t padded(int64_t channels) {
   return (channels + LANES<T> - 1) / LANES<T> * LANES<T>;
 }
-// Planes are apart by an odd number of cache lines, or all 36 would meet in the same few places of the cache.
+// Planes are an odd number of cache lines apart: otherwise all 36 would compete for the same few places of the cache.
 template <typename T>
 int64_t plane(int64_t rows, int64_t width) {
   const int64_t line = 64 / sizeof(T), lines = (rows * width + line - 1) / line;
@@ -202,8 +202,8 @@ struct Place {
       : image(t / s.tiles()), row(t % s.tiles() / s.tx() * OUT), col(t % s.tx() * OUT) {}
 };
 
-// The part of images that the tiles from `first` on lie in, fetched into the cache while products run, a bit with each
-// plane: the transforms would wait for most of their time otherwise.
+// The part of the images that holds the tiles from `first` on. It is fetched into the cache while products run, a
+// little with each plane: otherwise the transforms would spend most of their time waiting.
 template <typename T>
 struct Ahead {
   const T *at, *end;

@@ -45,7 +45,7 @@ def convolution_gradients(
 ) -> tuple[Tensor | None, Tensor | None]:
     """The gradients by x (where ``inputs``) and by W (where ``weight``), added to ``onto`` where that is given.
 
-    x is read for the gradient by W alone, and W for that by x; of the other only the shape matters.
+    Only the gradient by W reads x, and only the gradient by x reads W; otherwise just their shapes matter.
     """
     if onto is None:
         dx = x.new_empty(x.shape) if inputs else None

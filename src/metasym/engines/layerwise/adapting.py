@@ -87,11 +87,12 @@ def chained_adapt(
 
 
 class _Move:
-    """How a step on ``inner`` moves an effective parameter: along its gradient, or that times U U^T.
+    """How a step on ``inner`` moves an effective parameter: along its gradient, or along U U^T times its gradient.
 
     With ``W = U_out V U_in^T`` a step of size a on V moves W by ``- a U_out U_out^T G U_in U_in^T``: the products
-    U U^T are the same for all tasks and steps, so that V itself need not be known. ``uses`` is how many gradients
-    it will be given: the U of a layer with more inputs than these have rows is not squared, U (U^T x) costs less.
+    U U^T are the same for all tasks and steps, so that V itself need not be known. ``uses`` is the number of
+    gradients to come: where these have fewer rows in all than U_in, U_in (U_in^T x) costs less than forming
+    U_in U_in^T.
     """
 
     def __init__(self, inner: str, factors: list[Tensor], uses: int) -> None:
@@ -125,7 +126,7 @@ def _each(M: Tensor, G: Tensor) -> Tensor:
 
 
 def _moves_of_weights(chain: Chain, task: ChainTask, uses: int) -> list[_Move | None] | None:
-    """For each effective parameter how it moves (None: not at all); None where that needs what adapts itself."""
+    """How each effective parameter moves (None: not at all); None for all where that depends on what adapts."""
     moves: list[_Move | None] = []
     rates = task.rates(0)
     explained = set()

@@ -25,7 +25,7 @@ from metasym.symmetry.parametrized import filter_name, is_inside, list_of, lists
 from metasym.types import Batch, Episode, Loss, Params
 
 _TAPES = 2**25
-"""Bytes that the tapes of the tasks worked off together may take."""
+"""Bytes that the tapes of the tasks computed together may take."""
 
 
 class Tape(NamedTuple):
@@ -35,8 +35,9 @@ class Tape(NamedTuple):
     steps: list[Step]
     back: list[Any]
     output: Tensor
-    """A leaf, ``[examples, ...]``, and, in ``slope``, the loss's gradient by it, with its graph."""
+    """``[examples, ...]``, a leaf of autograd's graph."""
     slope: Tensor
+    """The loss's gradient by ``output``, with its graph."""
 
 
 class Chain:
@@ -58,7 +59,7 @@ class Chain:
         self._ways: dict[str, Chain] = {}
 
     def by(self, convolve: str) -> Chain:
-        """The same chain whose convolutions go the way ``convolve`` (see ``metasym.engines.plan``)."""
+        """The same chain with its convolutions computed the way ``convolve`` says (see ``metasym.engines.plan``)."""
         if convolve not in self._ways:
             found = copy.copy(self)
             found.stages = [s.by(convolve) if isinstance(s, Convolution) else s for s in self.stages]
@@ -108,7 +109,7 @@ class Chain:
     ) -> tuple[Params, list[Any]]:
         """The gradient by all effective parameters from that by the output, and (``keep``) what tangents need of it.
 
-        Takes ``steps`` apart: the memory of a stage serves those before it.
+        Empties ``steps``, so that the stages before a stage can use its memory.
         """
         dy: Tensor | None = _enter(slope)
         gradients: Params = {}
@@ -151,7 +152,7 @@ class Chain:
         return products
 
     def tasks_at_once(self, episodes: Episode) -> int:
-        """As many tasks as have their tapes in ``_TAPES`` bytes: at least one."""
+        """As many tasks as fit their tapes into ``_TAPES`` bytes, but at least one."""
         x = episodes.support.x
         entries = sum(self.activations(tuple(x.shape[2:])))
         tape = 3 * x.shape[1] * entries * x.element_size()  # activations, their gradients, places of maxima
@@ -177,10 +178,10 @@ class Chain:
         ]
 
     def _shapes(self, inputs: tuple[int, ...]) -> list[torch.Size]:
-        """Of each stage's output, from a run with two examples of zeros; remembered."""
+        """The shape of each stage's output, from a run with two examples of zeros; remembered."""
         if inputs not in self._seen:
             shapes = []
-            # Random layers draw nothing of the run's. In the model's own type, as its buffers are.
+            # Random layers must not draw from the run's generator. Zeros of the model's type fit its buffers.
             with torch.no_grad(), torch.random.fork_rng(devices=[]):
                 own = parameters_of(self._weights.model)
                 params = {name: torch.ones_like(p) for name, p in self.effective(own).items()}

@@ -18,7 +18,7 @@ from metasym.engines.layerwise.differentiable_layers import Stage, Step
 from metasym.types import Params
 
 _FEW_INPUTS = 32
-"""Up to so many entries of a patch, a product with the patches beats torch's convolution (measured: 9, 27)."""
+"""With up to this many entries of a patch, a product with the patches beats torch's convolution (measured: 9, 27)."""
 
 
 class Convolution(Stage):

@@ -63,7 +63,7 @@ class NormPool(Stage):
         self.names = (scale, shift)
         self.scale, self.shift, self.eps, self.relu, self.pool = scale, shift, eps, relu, pool
         self.shared = shared
-        """So many channels in a row have one mean, deviation, scale and shift."""
+        """This many channels in a row share one mean, deviation, scale and shift."""
 
     def forward(self, x: Tensor, p: Params, *, graph: bool) -> Step:
         """One pass for the statistics, one for the rest."""

@@ -1,4 +1,4 @@
-"""What a step costs by a chain and by torch.func over tasks, estimated from sizes; and its convolutions, either way.
+"""Estimates, from sizes, of a step by a chain and by torch.func over tasks, and of a chain's convolutions.
 
 One thread of an AMD EPYC (AVX2), torch 2.13.0, November 2026. Ratios matter, not the machine.
 """

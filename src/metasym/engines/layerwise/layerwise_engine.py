@@ -34,7 +34,7 @@ class LayerwiseEngine(Engine):
         self._chains = Chains()
 
     def refuses(self, description: Description, setting: Setting) -> str | None:
-        """What is not a chain of layers, on the CPU, in one plain type, adapted by gradient steps."""
+        """Anything but a chain of layers, on the CPU, in one plain type, adapted by gradient steps."""
         if isinstance(description, OwnParameters):
             return "every task has parameters of its own"
         if isinstance(description, Adapting) and description.solver != "sgd":

@@ -1,4 +1,4 @@
-"""What a trained run of Table 3 makes of turned query images: which invariance it has learned.
+"""How a trained run of Table 3 treats turned query images: which invariance it has learned.
 
 The run adapts to each test task's support images, as they are, and is then asked about the same query images in
 several ways: as they are, augmented as in training, and turned by one fixed angle, with and without flips.
@@ -47,10 +47,10 @@ def measure_angles(
     """Accuracy of the run in ``folder`` on its first ``tasks`` test tasks, for each way of showing the queries.
 
     Ways: ``plain`` (as they are), ``augmented`` (the very images of the run's own test), and for each of
-    ``degrees``, counter-clockwise, ``turned`` and ``flipped``: turned after both flips at random, as the paper's
-    augmentation has them. The result has the mean, its 95 % interval and the tasks' own accuracies, and a digest of
-    the images, by which runs on the same tasks are known. ``data`` is the folder of the images, if it is another
-    than in training. ``note`` is told how many tasks are done.
+    ``degrees``, counter-clockwise, ``turned`` and ``flipped``: turned after both flips at random, as in the paper's
+    augmentation. The result has the mean, its 95 % interval, the accuracy on each task, and a digest of the images,
+    by which runs on the same tasks are recognised. ``data`` is the folder of the images, if it is not the one used in
+    training. ``note`` is told how many tasks are done.
     """
     experiment, problem, learner = load_run(folder, data=data)
     if not isinstance(problem, ImageProblem):
@@ -116,7 +116,7 @@ def angles_file(found: dict[str, Any], folder: Path) -> Path:
 
 
 def check_names(folders: Sequence[Path]) -> None:
-    """Refuse runs whose files would have one name: the second would replace the first."""
+    """Refuse runs whose files would have the same name: the second would replace the first."""
     names: dict[str, Path] = {}
     for folder in folders:
         experiment = read_experiment(folder / CONFIG)

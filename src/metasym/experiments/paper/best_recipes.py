@@ -1,7 +1,7 @@
 """The recipes ``best`` and ``best-exact``: for each cell, what differs from the paper's recipe.
 
-Chosen on validation tasks cut from the training tasks, never on test tasks. The data, the number of support
-examples and the test protocol are the paper's.
+The choices were made on validation tasks cut from the training tasks, never on test tasks. The data, the number of
+support examples and the test protocol are the paper's.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ BEST: dict[str, dict[str, Any]] = {
     },
     # A rank-5 mixture has weak directions: 0.1 prunes some of them (11 to 13 of 15 left), as validation shows.
     "translation/rank5/*/msr-fc": {"nuclear": 0.05},
-    # The true space with the same inner solver: nothing is left to learn but where v starts.
+    # The true space with the same inner solver: only the start of v is left to learn.
     "translation/*/oracle-fc": {**_EXACT, "learn_start": True, "outer_steps": 1},
     # The loss is a mean over the output channels, so the useful step size grows with their number; the paper's
     # 0.1 is two orders of magnitude below it, which is all that holds MAML-Conv back there.
@@ -59,7 +59,7 @@ BEST_EXACT: dict[str, dict[str, Any]] = {
     "rotation/*": {"solver": "ridge", "penalty": 1e-9, "outer_steps": 250},
     "rotation/*/msr-conv": _FOUND,
 }
-"""On top of ``best``: the rotation problems with the inner problem solved exactly at training and at test."""
+"""Added to ``best``: the rotation problems with the inner problem solved exactly, in training and at test."""
 
 
 def best_changes(name: str, recipe: str = "best") -> dict[str, Any]:

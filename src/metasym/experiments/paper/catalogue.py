@@ -22,14 +22,14 @@ def _cells() -> dict[str, Experiment]:
 
 
 def printed(name: str) -> Printed | None:
-    """The paper's number of the experiment ``name``, if it has printed one."""
+    """The number that the paper prints for the experiment ``name``, if it does."""
     return TABLE1.get(name) or TABLE2.get(name) or image_cells.TABLE3.get(name)
 
 
 def names(pattern: str | None = None) -> list[str]:
-    """The names of all experiments; of those that match ``pattern``, or contain it, where one is given.
+    """The names of all experiments, or of those that match ``pattern`` or contain it.
 
-    A whole name is that experiment alone, also where others begin with it (``.../maml``, ``.../maml-big``).
+    A whole name stands for that experiment alone, even where others begin with it (``.../maml``, ``.../maml-big``).
     """
     found = list(_cells())
     if pattern is None:

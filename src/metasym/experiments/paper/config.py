@@ -25,7 +25,8 @@ AUTOCASTS = ("none", "bfloat16")
 _LARGEST = 2**63 - 1
 """The largest whole number that torch's and NumPy's generators and tensors take."""
 _MANY, _STEPS, _PIXELS, _IMAGES, _THREADS = 10**8, 10_000, 1024, 10_000, 1024
-"""More outer steps, tasks or entries, inner steps, pixels a side, images a class, threads are a slip."""
+"""Bounds of outer steps (also tasks and entries), inner steps, pixels a side, images a class, and threads: a larger
+number is a typing error."""
 
 
 def _option(
@@ -103,7 +104,7 @@ class Recipe:
     )
     test_tasks: int | None = _option(None, "test tasks (none: as many as the paper)", least=1, most=_MANY)
     seed: int = _option(0, "seed of the start, of the episodes, and of the data", least=0)
-    data_seed: int | None = _option(None, "seed of the data, if it shall differ", least=0)
+    data_seed: int | None = _option(None, "seed of the data, if it is to differ", least=0)
     device: str = _option("cpu", "cpu or cuda")
     map: str = _option("auto", "how tasks are mapped over (auto: by a fixed rule on the network)", MAPS)
     paths: str = _option(AUTO, "ways of computing a step, if forced: name=way,... (auto: by a cost model)")

@@ -52,7 +52,7 @@ from metasym.types import Tasks
 
 _FIND = 17
 FIND = "find"
-"""The folder, in a run's, of its first stage."""
+"""The folder of the first stage, inside the run's folder."""
 
 
 def run(
@@ -65,10 +65,10 @@ def run(
 ) -> dict[str, Any]:
     """Meta-train and test ``experiment``; its files go into the folder ``out``, its result is returned.
 
-    A folder with the finished result of this very experiment is not run again; with ``resume`` an unfinished
-    run goes on from its last checkpoint. The folder of another experiment is refused. Under ``torchrun`` every
-    rank has to call this; rank 0 alone reads and writes files, and all return its result. ``note`` is told how
-    the steps are computed, a line a decision.
+    An experiment whose finished result is in the folder is not run again; with ``resume`` an unfinished run goes
+    on from its last checkpoint. The folder of another experiment is refused. Under ``torchrun`` every rank has to
+    call this; rank 0 alone reads and writes files, and all return its result. ``note`` is told how the steps are
+    computed, one line for each decision.
     """
     folder = Path(out)
     ranks = connect(pick_device(experiment.recipe.device, torch.device("cpu")))
@@ -96,8 +96,8 @@ def load_run(
 ) -> tuple[Experiment, AnyProblem, Learner]:
     """The experiment in a run's folder, its problem, and its learner as trained.
 
-    ``data`` is the folder of the images, where the run had them from another. The parameters are those that the run
-    was tested with.
+    ``data`` is the folder of the images, if it is not the one that the run used. The parameters are those that the
+    run was tested with.
     """
     path = Path(folder)
     experiment = read_experiment(path / CONFIG)
@@ -128,7 +128,7 @@ def command(experiment: Experiment) -> str:
 
 
 def flags(experiment: Experiment) -> list[str]:
-    """The command line's flags for what is not usual about ``experiment``."""
+    """The flags for whatever in ``experiment`` differs from the catalogue's."""
     budgets = {recipe: ["--budget", budget] for budget, recipe in BUDGETS.items()}
     parts = {"paper": [], **budgets}.get(experiment.recipe_name, ["--recipe", experiment.recipe_name])
     usual = find(experiment.name, experiment.recipe_name).recipe
@@ -174,7 +174,7 @@ def _run(
         ranks.on_main(begin)
         found = _find(experiment, problem, tasks, folder, resume, progress)
         learner = build_learner(experiment, problem, len(tasks), found)
-    # Only now: the first stage may have left another model.
+    # Not earlier: the first stage may have left another model.
     plan = learner.plan(_setting(experiment, tasks))
     config["paths"] = as_dict(plan)
     for choice in plan:
@@ -256,7 +256,7 @@ def _run(
 
 
 def _validation(experiment: Experiment, held_out: Tasks) -> Validation:
-    """Table 3 tests what the last step leaves; all others test the best."""
+    """Table 3 tests the parameters of the last step; all other tables test those that validated best."""
     every, classes = experiment.recipe.validate_every, experiment.has_classes
     return Validation(held_out, every, metric="accuracy" if classes else "loss", keep_best=not classes)
 
@@ -282,8 +282,8 @@ def _find(
 ) -> nn.Module:
     """The first stage of a recipe with ``find_steps``: learn U under a nuclear norm, drop what it prunes.
 
-    Its own folder inside the run's holds its checkpoints. An inner problem with a firm penalty and a U that
-    starts small keep directions off until they earn their place; the norm then sets the others to 0.
+    Its own folder inside the run's holds its checkpoints. A strong penalty in the inner problem and a small start
+    of U keep directions near 0 until they help; the nuclear norm then sets the useless ones to exactly 0.
     """
     recipe = experiment.recipe
     learner = _finder(experiment, problem, tasks)
@@ -308,7 +308,7 @@ def _find(
 
 
 def _finder(experiment: Experiment, problem: AnyProblem, tasks: Tasks) -> Learner:
-    """The learner of the first stage: as the recipe says, but for its own solver and penalty."""
+    """The learner of the first stage: as the recipe says, except for its own solver and penalty."""
     recipe = experiment.recipe
     solver = recipe.solver if recipe.find_solver == "same" else recipe.find_solver
     return build_learner(experiment.replace(solver=solver, penalty=recipe.find_penalty), problem, len(tasks))

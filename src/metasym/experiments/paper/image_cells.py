@@ -53,7 +53,7 @@ _HOUR: dict[str, dict[str, Any]] = {
 }
 _FALLING: dict[str, Any] = {"queries": 5, "schedule": "cosine", "validate_every": 100}
 _DAY: dict[str, dict[str, Any]] = {
-    # The most round number of steps with which the dearest column, 20-way 5-shot, takes less than a day.
+    # The largest round number of steps with which the most expensive column, 20-way 5-shot, takes less than a day.
     "aug-omniglot/*": {"outer_steps": 4000, "tasks_per_step": 16, **_FALLING},
     "aug-miniimagenet/5way-1shot": {"outer_steps": 6000, "tasks_per_step": 4, **_FALLING},
     "aug-miniimagenet/5way-5shot": {"outer_steps": 600, "tasks_per_step": 4, **_FALLING},
@@ -114,7 +114,7 @@ def cheaper(experiment: Experiment, recipe: str) -> Experiment:
 
 
 def _recipe(column: Setting, symmetry: str) -> Recipe:
-    """60,000 steps of Adam, one inner step in training and three at test; 15 queries a class, as TorchMeta has."""
+    """60,000 steps of Adam, one inner step in training and three at test; 15 queries a class, as in TorchMeta."""
     omniglot = column.data == "omniglot"
     return Recipe(
         outer_steps=60_000,

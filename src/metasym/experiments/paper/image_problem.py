@@ -26,14 +26,14 @@ class ImageProblem:
     description: str
     train: Tasks
     validation: Tasks
-    """Of classes that are neither trained nor tested on."""
+    """Tasks of classes that are neither trained nor tested on."""
     choosing: Tasks
-    """More tasks of those classes, for choices that are made when training is over."""
+    """More tasks of those classes, for choices made when training is over."""
     test: Tasks
     plain_test: Tasks
     """The test tasks with their query images as they are."""
     input_shape: tuple[int, ...]
-    """Of one image."""
+    """The shape of one image."""
     output_shape: tuple[int, ...]
     """The number of classes of a task."""
 

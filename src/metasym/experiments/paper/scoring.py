@@ -1,4 +1,4 @@
-"""What a finished run has to say of itself: its test score, its step sizes, its learning curve."""
+"""What a finished run reports: its test score, its step sizes, its learning curve."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def best_inner_steps(accuracies: dict[int, float]) -> int:
 
 
 def tested(experiment: Experiment, problem: AnyProblem, learner: Learner) -> dict[str, Any]:
-    """The test score as ``result.json`` has it (without the scores of single tasks), and those."""
+    """The test score as ``result.json`` has it, and the scores of single tasks."""
     score = test_score(experiment, problem, learner)
     found: dict[str, Any] = {
         "metric": experiment.metric,

@@ -13,7 +13,7 @@ from metasym.storage.json_files import read_json
 from metasym.types import MetasymError
 
 _FREE = ("device", "threads", "chunk_size", "checkpoint_every", "data")
-"""Fields of a recipe that do not say what is computed: a result with others is still this one's."""
+"""Fields of a recipe that do not change what is computed: a result that differs only in these still counts."""
 _MOST_SHOWN = 4
 """Differing fields that an error names; the rest it counts."""
 
@@ -24,13 +24,13 @@ def read_experiment(path: Path) -> Experiment:
 
 
 def same_run(stored: dict[str, Any], experiment: Experiment, path: Path) -> None:
-    """Refuse the file ``path``, with the config ``stored``, of another run than ``experiment``'s.
+    """Refuse the file ``path``, with the config ``stored``, if it belongs to another run than ``experiment``'s.
 
     The error names what differs, and the run's folder or, for a small result file, the file itself.
     """
     wanted = json.loads(json.dumps(experiment.as_dict()))
     ours, theirs = dict(wanted.pop("recipe")), stored.get("recipe")
-    # A field that the file does not know yet had the default when it was written.
+    # A field that is missing in the file did not exist when the file was written: it had its default.
     theirs = {**dataclasses.asdict(Recipe()), **theirs} if isinstance(theirs, dict) else {}
     pairs = [(key, wanted[key], stored.get(key)) for key in wanted]
     pairs += [(key, ours[key], theirs.get(key)) for key in ours if key not in _FREE]

@@ -1,4 +1,4 @@
-"""How far the runs of a table are, while they run: what their files say, without touching a run."""
+"""How far the runs of a table are, while they run: read from their files, without touching a run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from metasym.storage.locks import is_held
 from metasym.training.metrics import NAME, StoredRecord, read_records
 
 DONE, RUNNING, TRAINED, STOPPED, WAITING = "done", "running", "trained", "stopped", "waiting"
-"""``trained``: all steps are taken, the test is not written yet. ``stopped``: begun, and nobody works on it."""
+"""``trained``: all steps are taken, the test is not written yet. ``stopped``: begun, but no process works on it."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class CellState:
     recipe: str
     seed: int
     image_size: int | None
-    """Of the rotation problems; None elsewhere."""
+    """The image size of a rotation problem; None elsewhere."""
     state: str
     step: int
     """Outer steps taken, those of a first stage included."""
@@ -48,7 +48,7 @@ class CellState:
     hours: float | None
     """Processor time so far, over all starts; what is not noted yet (at most 50 steps) is missing."""
     hours_left: float | None
-    """Until the last step, at the rate of the run's last start by the clock; None where it has no rate yet."""
+    """Hours until the last step, at the rate since the run was last started; None where there is no rate yet."""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain types, for JSON."""
@@ -68,11 +68,11 @@ def table_status(
 ) -> list[CellState]:
     """The state of every cell that ``reproduce`` with the same arguments would run, in its order.
 
-    Nothing is written, and a run that goes on meanwhile is not disturbed. A folder or a small file of another
+    Nothing is written, and runs that are training are not disturbed. A folder or a small file of another
     experiment is refused, as ``reproduce`` refuses it.
     """
     base = Path(out)
-    # Figures are drawn from the folders of runs: there a small result file does not stand for one.
+    # Figures are drawn from the folders of runs: for them a small result file does not replace a folder.
     target = None if table == "figures" else results_folder(base, results, quick=quick)
     return [
         cell_state(experiment, run_folder(base, experiment, quick=quick), target)

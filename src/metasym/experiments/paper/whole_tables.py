@@ -79,8 +79,8 @@ def reproduce(
     Run folders are ``out/recipe/experiment/seed``; the small files go to ``results/table/recipe`` (default
     ``results``, and ``out/results`` with ``quick``). ``only`` is a pattern of experiments' names. With
     ``jobs`` above 1, cells run side by side in processes of one thread each. A cell that fails does not
-    stop the others; they are named in one error at the end. ``note`` is told what happens. A small file that
-    is there already counts as run, so that a table can be completed where the others' folders are gone.
+    stop the others; one error at the end names those that failed. ``note`` is told what happens. A cell whose
+    small file is there already counts as run, so that a table can be completed without the other runs' folders.
     ``data`` is the folder of the images that ``table3`` needs.
     """
     wanted = plan(table, quick=quick, seeds=seeds, recipes=recipes, only=only, data=data)
@@ -209,7 +209,7 @@ def _collect(folder: Path, experiment: Experiment, results: Path, table: str) ->
     """The small file of a finished run: its result with the per-task scores rounded.
 
     Where the run's folder is gone (the small files are kept in the repository, the folders are not), the
-    file that is there stands for it.
+    small file that is there is used.
     """
     path = results / table / _small_file(experiment)
     if (folder / RESULT).exists():
@@ -233,7 +233,7 @@ def results_folder(base: Path, results: str | os.PathLike[str] | None, *, quick:
 
 
 def kept(experiment: Experiment, results: Path) -> Path | None:
-    """The small file of this very experiment, in the folder of whichever table."""
+    """The small file of exactly this experiment, in the folder of any table."""
     for path in sorted(results.glob(f"*/{_small_file(experiment)}")):
         same_run(read_result(path).get("config", {}), experiment, path)
         return path

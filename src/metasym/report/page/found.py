@@ -24,7 +24,7 @@ MOST_ELEMENTS = 16
 UNRELATED = 2**0.5
 """The error of an element that has nothing to do with the layer."""
 _SMALLEST_ERROR = 1e-8
-"""Where the bars of errors begin: what numbers of 32 bits cannot tell from 0."""
+"""Where the bars of errors begin: numbers of 32 bits cannot tell smaller errors from 0."""
 _HUES = 61
 _GOLDEN = 0.61803398875
 
@@ -56,7 +56,7 @@ def pattern_figure(pattern: SharingPattern) -> Figure | None:
 
 
 def class_colour(rank: int) -> tuple[int, int, int]:
-    """The colour of the ``rank``-th largest class; neighbours differ much, all are seen on light and dark."""
+    """The colour of the ``rank``-th largest class. Neighbouring ranks differ much; all show on light and dark."""
     hue = (0.58 + rank * _GOLDEN) % 1.0
     red, green, blue = colorsys.hls_to_rgb(hue, 0.46 + 0.09 * (rank % 3), 0.62)
     return round(255 * red), round(255 * green), round(255 * blue)
@@ -88,7 +88,7 @@ def _coloured(classes: NDArray[np.int64], about: str) -> Markup:
 
 
 def _lettered(classes: NDArray[np.int64], about: str) -> Markup:
-    """For small patterns: cells with the number of their class, so that colour is not all."""
+    """For small patterns: cells with the number of their class, so that no one depends on colour."""
     ranks = _ranks(classes)
     cell = 20
     rows, columns = classes.shape
@@ -161,7 +161,7 @@ def _flips(element: GroupElement) -> bool:
 def cycle_notation(
     to: Sequence[int], signs: Sequence[int], most: int = 180, names: Sequence[str] = ()
 ) -> str:
-    """``(0 1 2)(3 5)``, as far as it is readable; a minus before what is flipped, names where there are any."""
+    """``(0 1 2)(3 5)``, as far as it is readable, with names where there are any; a minus marks a change of sign."""
     called = names if len(names) == len(to) else [str(i) for i in range(len(to))]
     between = " → " if names else " "
     seen: set[int] = set()
@@ -183,7 +183,7 @@ def cycle_notation(
 
 
 def permutation_picture(where: str, to: Sequence[int], signs: Sequence[int]) -> Markup:
-    """Points on a ring with an arrow from each to where it goes; a matrix where they are many."""
+    """Points on a ring with an arrow from each to where it goes; a matrix where there are many points."""
     n = len(to)
     about = f"Permutation of {n} {where}: {cycle_notation(to, signs)}."
     if n > MOST_ON_A_RING:

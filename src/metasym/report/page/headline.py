@@ -103,7 +103,7 @@ def _sure(report: LayerReport) -> str:
         )
     if group.approximate:
         return (
-            f"This holds approximately only (error {number(group.error)}, where 0 is exact and 1.4 unrelated): the "
+            f"This holds only approximately (error {number(group.error)}, where 0 is exact and 1.4 unrelated): the "
             "tasks nearly have it, were too few, or training was too short."
         )
     if pattern is None or report.spatial:

@@ -1,4 +1,4 @@
-"""What a run has learned, out of its checkpoint: each layer's symmetry, and a weight to look at."""
+"""What a run has learned, read from its checkpoint: each layer's symmetry, and a weight to look at."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ class Learned:
 def learned(run: Run) -> Learned:
     """The layers of a run with a checkpoint.
 
-    A run whose tasks can be made again shows a weight adapted to a test task, one whose model can be built
-    again shows what its U makes. Of others the checkpoint's tensors are shown as far as they tell their shapes.
+    A run whose tasks can be made again shows a weight adapted to a test task; a run whose model can be built
+    again shows what its U makes. For other runs the checkpoint's tensors are shown, as far as their shapes are known.
     """
     path = run.folder / CURRENT
     state = learner_state(path)
@@ -80,7 +80,7 @@ def learned(run: Run) -> Learned:
     except (
         MetasymError,
         RuntimeError,
-    ):  # what was learned is not finite, so that nothing can be solved with it
+    ):  # what was learned is not finite, so nothing can be solved with it
         return Learned(_at_start(learner.model), learner.model)
     return Learned(_layers(learner, adapted), learner.model)
 
@@ -120,8 +120,9 @@ def _from_state(
 ) -> list[Layer]:
     """The layers as far as the names and shapes of the checkpoint's tensors tell.
 
-    ``shapes`` of the layers' weights, where a stored report knows them; ``strength`` of the directions that U was
-    given back after the checkpoint, 0 without any: the report is about what they made of it.
+    ``shapes`` are those of the layers' weights, where a stored report knows them. ``strength`` is that of the
+    directions that were given back to U after the checkpoint, 0 if there were none: the report is about the
+    completed U.
     """
     best = state.get("best")
     chosen = state["learner"] if best is None else best["state"]

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 NAME = "report.html"
 Note = Callable[[str], None]
 DETAIL = 20
-"""Runs that are drawn; of more, only the scores are shown."""
+"""How many runs are drawn; for further runs only the scores are shown."""
 _MOST_LAYERS = 8
 
 
@@ -58,7 +58,7 @@ class Page:
     runs: int
     drawn: int
     faults: list[str]
-    """A line for each run that could not be read, or not wholly."""
+    """A line for each run that could not be read, or only in part."""
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ def _template() -> Template:
 
 
 def _found(run: Run, part: RunPart | None) -> str:
-    """The symmetries of a run's layers in a few words: of a run that is drawn, or from what it stored."""
+    """The symmetries of a run's layers in a few words, from the part that is drawn, or from what the run stored."""
     if part is not None:
         words = [layer.short for layer in part.layers if layer.short]
     else:
@@ -321,7 +321,7 @@ def _origin(run: Run, named: bool) -> list[tuple[str, str]]:
 
 
 def _columns(rows: list[Row]) -> dict[str, bool]:
-    """Which columns of the table say anything."""
+    """Which columns of the table have anything to show."""
     return {
         "symmetry": any(line.symmetry != "-" for line in rows),
         "paper": any(line.paper != "-" for line in rows),

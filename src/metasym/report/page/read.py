@@ -21,7 +21,7 @@ from metasym.training.checkpoint import CURRENT
 from metasym.types import MetasymError
 
 FILES = (CONFIG, metrics.NAME, CURRENT, RESULT)
-"""A folder with one of these is a run's."""
+"""A folder with one of these files is a run's folder."""
 _COLUMNS = ("outer_loss", "inner_loss_before", "inner_loss_after", "gradient_norm", "validation")
 
 
@@ -52,7 +52,7 @@ class Run:
     config: dict[str, Any]
     records: Records
     first_stage: Records
-    """Of a recipe that finds the filter's size first; empty otherwise."""
+    """The records of a first stage that finds the filter's size; empty where there was none."""
     result: dict[str, Any] | None
     """None while the run is not finished."""
     has_checkpoint: bool
@@ -147,8 +147,8 @@ class Runs:
 def find_runs(folder: Path) -> Runs:
     """The run in ``folder``, or all runs below it, in the order of their names.
 
-    The files of a folder that is itself a run, and the only one, must be whole. Of many runs, those with
-    damaged files are left out and said.
+    The files of a folder that is itself a run, and the only one, must be whole. Among many runs, those with
+    damaged files are left out, and a line names each.
     """
     if not folder.is_dir():
         found = "a file" if folder.exists() else "none"
@@ -172,7 +172,7 @@ def find_runs(folder: Path) -> Runs:
 
 
 def _places(folder: Path) -> Iterator[Path]:
-    """Folders of runs, behind links too, each once; a run's first stage belongs to the run."""
+    """Folders of runs, links included, each once; a run's first stage belongs to the run."""
     seen: set[Path] = set()
     for place, below, files in os.walk(folder, followlinks=True):
         real = Path(place).resolve()
@@ -187,7 +187,7 @@ def _places(folder: Path) -> Iterator[Path]:
 
 
 def broken_seals(folder: Path) -> list[str]:
-    """A line for each file of a run that the page does not need, but that is not what was written.
+    """A line for each damaged file of a run among those that the page does not need.
 
     The checkpoint itself is read, and refused, when it is drawn.
     """

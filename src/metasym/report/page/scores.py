@@ -1,4 +1,4 @@
-"""The part about scores: one row a run, seeds pooled, and how single tasks did."""
+"""The part about scores: one row for each run, seeds pooled, and how single tasks did."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Row:
 
 
 def score_text(result: dict[str, Any]) -> str:
-    """``0.0718 ± 0.0131``; accuracies in percent; of a single task, which has no interval, the score alone."""
+    """``0.0718 ± 0.0131``; accuracies in per cent; for a single task, which has no interval, the score alone."""
     alone = len(result.get("per_task") or ()) == 1 and math.isfinite(result["mean"])
     if alone:
         return f"{100 * result['mean']:.1f} %" if result["metric"] == "accuracy" else number(result["mean"])
@@ -91,7 +91,7 @@ def row(run: Run, anchor: str | None, symmetry: str = "-") -> Row:
 
 
 def pooled(runs: Sequence[Run]) -> list[tuple[str, ...]]:
-    """Runs that differ in their seeds only, taken together: rows of the table; none where there are no such.
+    """Runs that differ only in their seeds, taken together: rows of the table; none where there are no such runs.
 
     (experiment, recipe, seeds, score over all tasks of all seeds, lowest and highest mean, median, diverged)
     """
@@ -190,7 +190,7 @@ def tasks_figure(result: dict[str, Any]) -> Figure | None:
 
 
 def intervals_figure(runs: Sequence[Run]) -> Figure | None:
-    """Means with their 95 % intervals, one line a run: where a reader looks first. Of one metric only.
+    """Means with their 95 % intervals, one line for each run: where a reader looks first. Only one metric is drawn.
 
     A mean far beyond the others (a task diverged) is an arrow at the edge, so that the others can be told apart.
     """

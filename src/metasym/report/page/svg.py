@@ -1,4 +1,4 @@
-"""Charts as inline SVG: they take the page's colours, and their text stays legible at 320 pixels' width."""
+"""Charts as inline SVG: they take the page's colours, and their text stays legible at a width of 320 pixels."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def linear_ticks(low: float, high: float, about: int = 5) -> list[float]:
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """Powers of ten; with 2 and 5 times them where there are few; linear ones within less than a factor 4."""
+    """Powers of ten, with 2 and 5 times each where they are few; linear ticks in a range below a factor 4."""
     if high / low < 4:
         return [value for value in linear_ticks(low, high, 4) if value > 0]
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))

@@ -32,9 +32,9 @@ _KINDS: dict[type, str] = {
     FieldSymmetry: "group convolution",
 }
 _STORED = 512
-"""Singular values that a report holds at most."""
+"""The most singular values that a report holds."""
 _LARGEST_SVD = 2**23
-"""Entries of a U whose singular values are computed."""
+"""Singular values are computed for a U of up to this many entries."""
 
 
 @dataclass(frozen=True)
@@ -290,7 +290,7 @@ def _draw_factors(symmetry: KroneckerSymmetry, part: LayerPart) -> None:
 
 
 def singular_figure(values: Sequence[float], used: int, count: int) -> Figure:
-    """The largest singular values of U of ``count``, the ``used`` ones apart from the others."""
+    """The largest of the ``count`` singular values of U, with the ``used`` ones set apart from the others."""
     places = list(range(1, len(values) + 1))
     series = [Series("used", places[:used], values[:used], marks=True)]
     if used < len(values):
@@ -343,7 +343,7 @@ def _tiles(items: Sequence[tuple[str, Markup]], css: str) -> Markup:
 
 
 def _plane(kernel: torch.Size) -> tuple[int, int]:
-    """A kernel as a picture: of one dimension as a row, of three as slices below each other."""
+    """A kernel as a picture: one dimension is a row, three dimensions are slices below each other."""
     return (1, kernel[0]) if len(kernel) == 1 else (math.prod(kernel[:-1]), kernel[-1])
 
 

@@ -12,7 +12,7 @@ MINUS = "−"
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """About ``digits`` significant digits, short; what is not finite says so."""
+    """About ``digits`` significant digits, in short form; NaN and infinity in words."""
     try:
         value = math.nan if value is None else float(value)
     except OverflowError:  # a whole number of hundreds of digits

@@ -92,7 +92,7 @@ def training_remark(run: Run) -> str:
 
 
 def compared_curves(runs: Sequence[Run]) -> list[Figure]:
-    """The outer losses of runs on the same problem, a chart for each: losses of different ones say nothing."""
+    """The outer losses of runs, one chart for each problem: losses of different problems cannot be compared."""
     problems: dict[str, list[Run]] = {}
     for run in runs:
         if run.records.steps:
@@ -134,7 +134,7 @@ def _curves(problem: str, runs: Sequence[Run]) -> Figure | None:
 
 
 def _middle(series: Series) -> Series:
-    """Without its band, which would hide the other lines."""
+    """The series without its band, which would hide the other lines."""
     return Series(series.label, series.x, series.y)
 
 

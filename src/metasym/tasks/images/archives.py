@@ -1,4 +1,4 @@
-"""Zips and ``.npz`` files that others made: bounded in size, never unpacked or unpickled, every fault one line."""
+"""Zips and ``.npz`` files that others made: bounded in size, never unpacked or unpickled; errors are one line."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Archive:
             raise MetasymError(f"{self.path}: expected a member {name}, found none") from None
 
     def packed(self, name: str) -> int:
-        """How many bytes a member has in the archive, at most those of the whole file."""
+        """How many bytes a member takes in the archive; never more than the whole file has."""
         return min(self._zip.getinfo(name).compress_size, self.path.stat().st_size)
 
     def start(self, name: str, count: int) -> bytes:

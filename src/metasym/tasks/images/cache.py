@@ -61,9 +61,9 @@ class Index:
     shape: tuple[int, int, int]
     entries: tuple[Entry, ...]
     source: str
-    """What the images were converted from, for people."""
+    """What the images were converted from, in words."""
     origin: tuple[str, ...] = ()
-    """The paths where that was found, for converting again."""
+    """The paths where the source was found, for converting again."""
 
     @property
     def images(self) -> int:
@@ -72,7 +72,7 @@ class Index:
 
 
 def user_folder() -> Path:
-    """The user's cache folder for metasym; not made here."""
+    """The user's cache folder for metasym; this does not create it."""
     base = os.environ.get("XDG_CACHE_HOME")
     if base:
         return Path(base) / "metasym"
@@ -95,7 +95,7 @@ def expanded(path: str | os.PathLike[str]) -> Path:
 
 
 def make_folder(folder: Path, purpose: str) -> None:
-    """Make ``folder`` unless it is there; an error says what it was to be for."""
+    """Make ``folder`` unless it is there; an error says what it was meant for."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -184,10 +184,10 @@ def convert(
 ) -> tuple[Index, bool]:
     """Make the file ``path`` from ``classes()`` unless a sound one is there; ``again`` makes it anyway.
 
-    With ``exactly``, only one that was made from ``source`` will do. Returns what the file holds, and whether it
-    was made now. A second process waits for the first, then finds its file. Whatever stops this one, SIGKILL
-    included, leaves the file that was there or none; what killed conversions have left, in this folder and of
-    whatever name, is removed by the next.
+    With ``exactly``, only a file that was made from ``source`` will do. Returns what the file holds, and whether it
+    was made now. A second process waits for the first, then finds its file. Whatever stops this process, SIGKILL
+    included, either the file that was there stays or there is none. The next conversion removes whatever killed
+    conversions have left in this folder.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -27,9 +27,9 @@ class ImageClasses:
     """Images ``[images, channels, height, width]`` of many classes, those of a class one after the other.
 
     ``images`` may be memory-mapped: only what an episode needs is read. Class c owns the images
-    ``first[c] .. first[c] + counts[c] - 1``, turned by ``quarters[c]`` times 90 degrees (counter-clockwise):
-    this is how a rotated copy of a class is a class of its own without being stored. Pixels are sampled as
-    float32; those of type uint8 are divided by 255, others taken as they are.
+    ``first[c] .. first[c] + counts[c] - 1``, turned by ``quarters[c]`` times 90 degrees (counter-clockwise).
+    A rotated copy of a class can thus be a class of its own without being stored. Pixels are sampled as
+    float32; those of type uint8 are divided by 255, others are taken as they are.
     """
 
     def __init__(
@@ -87,9 +87,9 @@ class ImageClasses:
     def split(self, *sizes: int | float, seed: int = 0) -> list[ImageClasses]:
         """Cut the classes into parts of ``sizes``, at random but equal in every process.
 
-        Whole numbers are numbers of classes, fractions are of all classes: where they do not come out even, the
-        ends of the parts are rounded, so that parts of 1/2 and 1/2 are all. What is left over is in no part. The cut
-        depends on ``seed`` and on the number of classes alone.
+        Whole numbers are numbers of classes, fractions are fractions of all classes. Where those do not come out
+        even, the ends of the parts are rounded, so that parts of 1/2 and 1/2 hold all classes. Classes that are left
+        over are in no part. The cut depends on ``seed`` and on the number of classes alone.
         """
         check_seed(seed)
         if not sizes or not all(_is_size(size) for size in sizes):
@@ -109,7 +109,7 @@ class ImageClasses:
     def with_rotations(self) -> ImageClasses:
         """Four times as many classes: each class turned by 0, 90, 180 and 270 degrees.
 
-        Split first: a class and its turned copies belong into the same part.
+        Split first: a class and its turned copies belong in the same part.
         """
         _, height, width = self.shape
         if height != width:

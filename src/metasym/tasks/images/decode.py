@@ -1,4 +1,4 @@
-"""Image files that others made, to pixels: bounded in size, every fault one line."""
+"""From image files that others made to pixels: bounded in size; errors are one line."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ SUFFIXES = (
     *(".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif"),
     *(".ppm", ".pgm", ".pbm", ".pnm", ".tif", ".tiff"),
 )
-"""Of the files that are taken for images, in small letters or capitals; what is inside decides how they are read."""
+"""A file with one of these endings, in either case, is taken for an image; its contents decide how it is read."""
 MOST_PIXELS = 50_000_000
 MOST_BYTES = 1 << 26
-"""Of one image file."""
+"""The largest image file that is read."""
 _MODES = {1: "L", 3: "RGB"}
 _WITH_ALPHA = ("RGBA", "RGBa", "LA", "La", "PA")
 _BITS_PER_SAMPLE, _PHOTOMETRIC, _TILE_WIDTH, _TILE_LENGTH = 258, 262, 322, 323
@@ -37,12 +37,12 @@ def check_size(size: int) -> None:
 def decode(data: bytes, name: str, *, channels: int, size: int, invert: bool = False) -> Images:
     """An image file to ``[channels, size, size]``, uint8; resized with antialiasing, whatever its aspect ratio.
 
-    What is transparent is laid on white. Of 16 bits the upper 8 are kept. Of several frames or pages the first
+    Transparent pixels are laid on white. Of 16 bits the upper 8 are kept. Of several frames or pages the first
     is read.
     """
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of odd metadata, say: it is the pixels that count
+            warnings.simplefilter("ignore")  # about odd metadata, for example: only the pixels count
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             image: Image.Image = Image.open(io.BytesIO(data), formats=FORMATS)
             _check_pixels(image, name)
@@ -128,5 +128,5 @@ def read_file(path: Path) -> bytes:
 
 
 def first_line(error: Exception) -> str:
-    """What a library says of a fault, one line of it."""
+    """The first line of a library's error message."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -58,7 +58,7 @@ def _attempts(url: str, part: Path, most: int, progress: Progress | None) -> Non
         except urllib.error.HTTPError as error:
             error.close()
             problem = f"{error.code} {error.reason}"
-            if error.code == 416:  # what is there does not fit what the server has
+            if error.code == 416:  # the part on the disk does not fit the server's file
                 part.unlink(missing_ok=True)
             elif error.code < 500:
                 left = 1

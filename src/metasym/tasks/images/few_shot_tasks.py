@@ -20,9 +20,9 @@ _LAST = torch.iinfo(torch.int64).max
 class FewShotTasks:
     """Tasks that tell ``ways`` classes apart from ``shots`` images of each.
 
-    Which classes a task has, and which label each gets, depends on ``seed`` and the task's number; which of
+    Which classes a task has, and which label each gets, depends on ``seed`` and the task's number. Which of
     their images are support and which query is drawn for each episode, without repetition. ``tasks`` is the
-    number of tasks: leave it for training (practically without end), say 600 or 1,000 for a test.
+    number of tasks: keep the default for training (practically endless); give 600 or 1,000, say, for a test.
     An episode has support ``x [ways * shots, C, H, W]``, float32, and ``y [ways * shots]``, int64 from 0 to
     ``ways - 1``, sorted by label; the query set likewise with ``queries`` images a class.
     """
@@ -72,7 +72,7 @@ class FewShotTasks:
         return single(self.episodes(torch.tensor([index]), draw_seed(generator)))
 
     def episodes(self, ids: Tensor, seeds: Tensor) -> Episode:
-        """The episodes of tasks ``ids [tasks]``, each drawn by its own of ``seeds [tasks]``."""
+        """The episodes of tasks ``ids [tasks]``, each drawn by its own seed of ``seeds [tasks]``."""
         classes = self.classes_of(ids)
         places = self._places(classes, seeds)  # [tasks, ways, shots + queries]
         labels = torch.arange(self.ways)
@@ -84,7 +84,7 @@ class FewShotTasks:
         return Episode(parts[0], parts[1], ids)
 
     def _places(self, classes: Tensor, seeds: Tensor) -> Tensor:
-        """For each class of each task different places among its images: ``[tasks, ways, shots + queries]``."""
+        """For each class of each task, distinct places among its images: ``[tasks, ways, shots + queries]``."""
         counts = self.classes.counts[classes].unsqueeze(-1)
         most = torch.arange(int(counts.max()))
         ways = torch.arange(self.ways).unsqueeze(-1)

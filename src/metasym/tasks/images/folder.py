@@ -1,4 +1,4 @@
-"""A user's own images: one folder a class."""
+"""A user's own images: one folder for each class."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from metasym.tasks.images.sources import Files, ImageFile, Listed, Progress
 from metasym.types import MetasymError
 
 _READING = b"2"
-"""Other numbers for other ways to make pixels of the same file: what an older one converted is not used."""
+"""Changes whenever the same file would give other pixels: conversions by an older version are not used."""
 
 
 def from_folder(
@@ -32,7 +32,7 @@ def from_folder(
     """The images in a folder of class folders, as ``[channels, size, size]`` with pixels in [0, 1].
 
     ``channels`` is 3 (colour) or 1 (grey); ``invert`` makes dark ink 1. Images are resized with antialiasing,
-    without regard to their aspect ratio; what is transparent is laid on white, and of 16 bits the upper 8 are
+    without regard to their aspect ratio; transparent pixels are laid on white, and of 16 bits the upper 8 are
     kept. Files are taken for images by their names (``decode.SUFFIXES``: PNG, JPEG, WebP, BMP, GIF, PPM, TIFF),
     also in folders below a class's; others are left out. They are converted once, into the folder ``data`` (else
     ``METASYM_DATA``, else the user's cache folder), and again when a file is added, removed or changed.
@@ -80,9 +80,9 @@ def class_folders(root: Path, *, size: int, channels: int, invert: bool = False)
 
 
 def images_under(folder: Path) -> Iterator[Path]:
-    """The image files in a folder and those below it, by their names; hidden ones left out.
+    """The image files in a folder and in folders below it, chosen by their names; hidden ones are left out.
 
-    A name of an image that is none (a link to nothing, a pipe) is refused.
+    Whatever has the name of an image but is no file (a link to nothing, a pipe) is refused.
     """
 
     def unreadable(error: OSError) -> None:
@@ -97,7 +97,7 @@ def images_under(folder: Path) -> Iterator[Path]:
 
 
 def _regular(path: Path) -> os.stat_result:
-    """What is known of a file, which must be one: to open a pipe is to wait for ever."""
+    """What is known about a path, which must be a regular file: opening a pipe would wait for ever."""
     try:
         about = path.stat()
     except FileNotFoundError:

@@ -29,7 +29,7 @@ NPZ = "mini_imagenet.npz"
 LISTS = {"train": "train.csv", "val": "val.csv", "test": "test.csv"}
 SPLITS_ZIP = "mini_imagenet_splits.zip"
 _GROWTH = 10
-"""Encoded images hardly shrink when they are compressed once more: what grows more than this is no image."""
+"""Encoded images hardly shrink when they are compressed again: what grows by more than this holds no images."""
 _PLACES = ("", "mini_imagenet", "mini-imagenet", "miniimagenet", "miniImagenet")
 
 

@@ -26,7 +26,7 @@ from metasym.types import MetasymError
 
 CHARACTERS, DRAWERS = 1623, 20
 SIZES = (1028, 172, 423)
-"""Of the parts train, val and test, in characters."""
+"""How many characters are in train, val and test."""
 PARTS = ("images_background", "images_evaluation")
 NPZ = "omniglot.npz"
 _PLACES = ("", "omniglot-py", "omniglot", "python", "omniglot/python", "raw")
@@ -34,7 +34,7 @@ _PLACES = ("", "omniglot-py", "omniglot", "python", "omniglot/python", "raw")
 _LARGEST = 4096
 URL = "https://raw.githubusercontent.com/brendenlake/omniglot/master/python"
 MD5 = ("68d2efa1b9178cc56df9314c21c6e718", "6b91aef0f799c5bb55b94e3f2daec811")
-"""Of the official zips, in the order of ``PARTS``."""
+"""The checksums of the official zips, in the order of ``PARTS``."""
 _LARGEST_ZIP = 1 << 26
 
 
@@ -99,7 +99,7 @@ def find(path: Path, size: int) -> Source | None:
 
 
 def _parts(folder: Path, *, unpacked: bool) -> list[Path]:
-    """What ``folder`` has of each part: its folder or its zip; of both, the folder if ``unpacked``."""
+    """What ``folder`` has of each part: its folder or its zip; where it has both, the folder if ``unpacked``."""
     found = []
     for part in PARTS:
         tree, packed = folder / part, folder / f"{part}.zip"
@@ -109,7 +109,7 @@ def _parts(folder: Path, *, unpacked: bool) -> list[Path]:
 
 
 def fetch(folder: Path, *, url: str = URL, progress: Progress | None = None) -> list[Path]:
-    """Download the two official zips into ``folder``, those that are not there."""
+    """Download into ``folder`` those of the two official zips that are not there."""
     if folder.is_dir() and not writable(folder):
         raise unusable(folder, "to download to", PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
     paths = []

@@ -27,11 +27,11 @@ class DataSet:
 
     title: str
     name: str
-    """Of the file of converted images."""
+    """The name of the file of converted images."""
     find: Callable[[Path, Path | None], Source | None]
     """The images at a path, with ``lists``; None where there are none, an error where they are not sound."""
     provide: str
-    """What a user can do to have it."""
+    """What a user can do to get the data."""
     lists: Path | None = None
     """Where its split lists are, if not with the images."""
 
@@ -43,7 +43,7 @@ class Prepared:
     path: Path
     index: Index
     fresh: bool
-    """Whether it was made now; if not, another process had made it meanwhile."""
+    """Whether it was made now; if not, another process made it in the meantime."""
 
 
 def prepared(data_set: DataSet, folder: Path, *, progress: Progress | None = None) -> Path:
@@ -108,7 +108,7 @@ def is_sound(path: Path, source: str | None = None) -> bool:
 
 
 def source_at(data_set: DataSet, path: Path) -> Source:
-    """The images at ``path``, or an error that says how to have them."""
+    """The images at ``path``, or an error that says how to get them."""
     found = data_set.find(path, data_set.lists)
     if found is None:
         what = "none" if path.exists() else "no such file or folder"
@@ -126,7 +126,7 @@ def target(data_set: DataSet, folder: Path) -> Path:
 
 
 def writable(folder: Path) -> bool:
-    """Whether we may write there. A folder that denies it to all is left alone by the superuser too."""
+    """Whether we may write there. A folder that nobody may write to is left alone even by the superuser."""
     return os.access(folder, os.W_OK) and folder.stat().st_mode & 0o222 != 0
 
 

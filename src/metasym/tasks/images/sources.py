@@ -33,7 +33,7 @@ class Source(Protocol):
 
     @property
     def text(self) -> str:
-        """What it is, for people."""
+        """What it is, in words."""
         ...
 
     @property
@@ -48,7 +48,7 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class ImageFile:
-    """An image file that can be read: its name for people, and how to get its bytes."""
+    """An image file that can be read: the name that errors give it, and how to get its bytes."""
 
     name: str
     read: Callable[[], bytes]
@@ -87,7 +87,7 @@ def read_all(source: Source, progress: Progress | None = None) -> Iterator[Conve
 
 
 def check_once(path: Path, what: str, names: Sequence[str]) -> None:
-    """Refuse names, of classes say, that are not all different."""
+    """Refuse names, such as those of classes, that are not all different."""
     for name, count in Counter(names).items():
         if count > 1:
             raise MetasymError(f"{path}: expected every {what} once, found {name} {count} times")
