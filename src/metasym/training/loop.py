@@ -84,8 +84,7 @@ def train(
     ``resume=True`` goes on from the checkpoint, bit for bit as if nothing had happened, however the run ended, also
     to a larger ``outer_steps``; where there is no checkpoint it starts afresh. Without ``resume`` a folder that
     holds a checkpoint is refused. A folder in which another run is training is refused until that run's generator
-    ends.
-    Closing the generator early leaves the learner at the last yielded step and the last regular checkpoint.
+    ends. Closing the generator early leaves the learner at the last yielded step and the last regular checkpoint.
 
     **Stopping.** SIGINT (Ctrl-C) and SIGTERM finish the step, write the checkpoint and yield the Record;
     the next ``next()`` raises ``KeyboardInterrupt``, or ``SystemExit(143)``, also after the last step. A
