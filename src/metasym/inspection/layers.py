@@ -37,7 +37,9 @@ _LISTED = 200
 _WORK = 2**30
 """Each element's error is computed for at most this many entries of U times elements of the group."""
 _SHOWN = 512
-FREE_BIAS = "the bias is free: the layer is equivariant only without it, or with one that the group leaves alone"
+FREE_BIAS = (
+    "the bias is free: the layer is equivariant only without it, or with one that the group leaves alone"
+)
 
 
 @torch.no_grad()
