@@ -63,6 +63,19 @@ def test_a_budget_changes_few_fields_only_and_the_same_for_all_methods(budget, o
         assert len(budgets) == 1
 
 
+def test_the_best_recipe_sees_as_many_tasks_as_a_day_and_is_the_same_for_all_methods():
+    for column in COLUMNS:
+        changed = []
+        for method in METHODS:
+            day, best = (find(f"{column}/{method}", r).recipe for r in ("paper-day", "best"))
+            assert best.outer_steps * best.tasks_per_step == day.outer_steps * day.tasks_per_step
+            assert best.test_tasks == day.test_tasks == 1000
+            fields = [f.name for f in dataclasses.fields(Recipe)]
+            changed.append({f: getattr(best, f) for f in fields if getattr(best, f) != getattr(day, f)})
+        assert all(found == changed[0] for found in changed)
+        assert changed[0]["choose_inner_steps"] >= 3  # the paper's number is among those to choose from
+
+
 def test_the_sizes_of_the_budgets():
     omniglot = find("aug-omniglot/20way-5shot/anil", "paper-cpu").recipe
     assert (omniglot.outer_steps, omniglot.tasks_per_step, omniglot.queries) == (1000, 16, 5)
