@@ -102,6 +102,7 @@ def started(arguments: list[str], log: Path) -> int:
     if process:
         return process
     status = 1
+    random.seed(0)  # Python draws a new seed in every process, and a checkpoint holds its state
     # Half a second of images in place of a minute's: the command wants Omniglot's number of characters.
     importlib.import_module("metasym.tasks.images.omniglot").CHARACTERS = 40  # type: ignore[attr-defined]
     try:

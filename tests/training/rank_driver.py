@@ -1,4 +1,4 @@
-"""One rank of a run: ``rank_driver.py out=FOLDER steps=N [tasks=N] [kill=STEP | term=STEP]`` (on rank 1).
+"""One rank of a run: ``rank_driver.py out=FOLDER steps=N [tasks=N] [kill=STEP | term=STEP | seconds=X]`` (on rank 1).
 
 ``kill`` hits after the step, ``term`` within it, after the gradients were exchanged.
 """
@@ -44,6 +44,7 @@ for record in train(
     checkpoint_every=10,
     resume=True,
     progress="plain",
+    max_seconds=float(options["seconds"] if rank == 1 else 1e6) if "seconds" in options else None,
 ):
     if rank == 1 and options.get("kill") == str(record.step):
         os.kill(os.getpid(), signal.SIGKILL)

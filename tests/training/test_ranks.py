@@ -120,3 +120,12 @@ def test_more_ranks_than_tasks_a_step_are_refused_on_every_rank(tmp_path):
     errors = [process.communicate(timeout=120)[1] for process in processes]
     assert all("each of 2 ranks, found 1" in error for error in errors)
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.slow
+def test_ranks_whose_time_is_over_at_different_steps_stop_together(tmp_path):
+    """Rank 1 has no time at all, rank 0 has plenty."""
+    done = torchrun(2, tmp_path / "run", 50, seconds=0)
+    assert done.returncode == 0, done.stderr
+    assert unpack((tmp_path / "run" / "checkpoint.safetensors").read_bytes(), "x")["step"] == 1
+    assert len((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()) == 1

@@ -83,6 +83,7 @@ def _learn(options: argparse.Namespace) -> None:
     from metasym.experiments.own_tasks.learn import learn
     from metasym.experiments.own_tasks.options import Options
     from metasym.tasks.task_file import Reading
+    from metasym.training.distributed import is_main
 
     def given(described: type) -> dict[str, Any]:
         known = {field.name for field in dataclasses.fields(described)}
@@ -100,7 +101,8 @@ def _learn(options: argparse.Namespace) -> None:
         note=(lambda _: None) if quiet else say,
         explain=_explain,
     )
-    _summary(found)
+    if is_main():  # under torchrun one process speaks for all
+        _summary(found)
 
 
 def _explain(file: TaskFile, diagnosis: Diagnosis, reasons: list[Reason]) -> None:

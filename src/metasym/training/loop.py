@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import time
 from collections.abc import Generator
@@ -59,6 +60,7 @@ def train(
     tensorboard: bool = False,
     device: str | torch.device | None = None,
     autocast: Literal["bfloat16"] | None = None,
+    max_seconds: float | None = None,
 ) -> Training:
     """Meta-train ``learner`` in place on ``tasks``; yields the Record of every outer step (from step 1).
 
@@ -88,7 +90,8 @@ def train(
 
     **Stopping.** SIGINT (Ctrl-C) and SIGTERM finish the step, write the checkpoint and yield the Record;
     the next ``next()`` raises ``KeyboardInterrupt``, or ``SystemExit(143)``, also after the last step. A
-    second Ctrl-C interrupts at once.
+    second Ctrl-C interrupts at once. ``max_seconds`` after the first Record was asked for the training ends by
+    itself: with the step that was begun, a validation and a checkpoint, as if it had been the last one.
 
     **Guard.** A NaN or infinite loss or gradient raises :class:`NonFiniteError` with the parameters as
     before the step; ``on_nonfinite="skip"`` leaves such tasks out and counts them in the Record.
@@ -114,6 +117,8 @@ def train(
         raise MetasymError(f"expected clip_norm > 0, found {clip_norm}")
     if tensorboard and out is None:
         raise MetasymError("expected a folder out= for tensorboard=True, found none")
+    if max_seconds is not None and not max_seconds >= 0:
+        raise MetasymError(f"expected max_seconds >= 0, found {max_seconds}")
     wanted = validation_of(validation, validate_every)
     place = pick_device(device, device_of(learner))
     learner.to(place)
@@ -148,7 +153,8 @@ def train(
         average=averaged,
     )
     folder = None if out is None else Path(out)
-    return Training(_run(loop, outer_steps, folder, checkpoint_every, resume, progress, tensorboard))
+    limit = math.inf if max_seconds is None else max_seconds
+    return Training(_run(loop, outer_steps, folder, checkpoint_every, resume, progress, tensorboard, limit))
 
 
 def _run(
@@ -159,9 +165,10 @@ def _run(
     resume: bool,
     progress: ProgressChoice,
     tensorboard: bool,
+    max_seconds: float,
 ) -> Generator[Record, None, None]:
     """Drive the loop: files, progress and signals around its steps."""
-    ranks = loop.ranks
+    ranks, until = loop.ranks, time.perf_counter() + max_seconds
     checkpoints = None if folder is None else Checkpoints(folder)
     metrics: MetricsFile | None = None
     last_saved: int | None = None
@@ -217,23 +224,26 @@ def _run(
             if loop.step >= outer_steps:
                 loop.take_best()
             while loop.step < outer_steps:
-                record = loop.advance(began, first)
+                record = loop.advance(began, first, until)
                 signal = loop.agree(requests.received)
+                last = loop.out_of_time or loop.step == outer_steps
                 if metrics is not None:
                     metrics.write(record)
                 for display in shown:
                     display.show(record)
-                if signal or loop.step == outer_steps or loop.step % checkpoint_every == 0:
+                if signal or last or loop.step % checkpoint_every == 0:
                     checkpoint()
-                if loop.step == outer_steps:  # before the yield: the caller may never ask for another record
+                if last:  # before the yield: the caller may never ask for another record
                     loop.take_best()
                 yield record
                 # A signal that came since waits: several ranks can agree only at the end of another step.
-                if ranks.size == 1 or loop.step == outer_steps:
+                if ranks.size == 1 or last:
                     signal = signal or requests.received
                 if signal:
                     checkpoint()
                     raise stop(signal)
+                if last:
+                    break
         except (NonFiniteError, LostRankError) as error:
             if checkpoints is not None and last_saved is not None:
                 error.args = (f"{error}; last good checkpoint: {checkpoints.current} (step {last_saved})",)

@@ -135,6 +135,8 @@ class OuterLoop:
     """What validation sees and the learner ends with, where it is wanted."""
     step: int = 0
     best: Best | None = None
+    out_of_time: bool = False
+    """Whether the last step ended later than it should have."""
     computed_by: dict[str, str] = field(default_factory=dict)
     """Which engine and kernels took the steps so far: what their last bits depend on."""
     _asked: bool = False
@@ -150,8 +152,11 @@ class OuterLoop:
         self._settings = self._describe_run()
         self._supply = Supply(self.tasks, seed=self.seed, wanted=self.tasks_per_step, ranks=self.ranks)
 
-    def advance(self, began: float, first: int) -> Record:
-        """Do one outer step; the rate in its Record counts from step ``first``, time ``began``."""
+    def advance(self, began: float, first: int, until: float = math.inf) -> Record:
+        """Do one outer step; the rate in its Record counts from step ``first``, time ``began``.
+
+        One that ends after the time ``until`` is the last, on every rank, and is validated.
+        """
         step = self.step + 1
         ids, found = self._supply.at(step)
         episodes = found.to(self.device)
@@ -162,6 +167,7 @@ class OuterLoop:
         self.step = step
         if self.average is not None:
             self.average.update(step)
+        self.out_of_time = self._late(until)
         score = self._validate()
         self._schedule(result.outer_loss, score)
         return Record(
@@ -183,6 +189,13 @@ class OuterLoop:
         flags = torch.tensor([float(received == number) for number in SIGNALS], device=self.device)
         raised = self.ranks.sum([flags])[0].tolist()
         return next((number for number, count in zip(SIGNALS, raised, strict=True) if count), 0)
+
+    def _late(self, until: float) -> bool:
+        """Whether the time is over on one of the ranks: their clocks differ, and all have to stop at one step."""
+        if until == math.inf:
+            return False
+        late = torch.tensor([float(time.perf_counter() > until)], device=self.device)
+        return bool(self.ranks.sum([late])[0])
 
     def take_best(self) -> None:
         """Put the parameters that were best in validation into the learner, if there are any; else the average."""
@@ -328,7 +341,7 @@ class OuterLoop:
 
     def _validate(self) -> float | None:
         held_out = self.validation
-        if held_out is None or self.step % held_out.every != 0:
+        if held_out is None or (self.step % held_out.every != 0 and not self.out_of_time):
             return None
         with contextlib.nullcontext() if self.average is None else self.average.inside():
             with self._precision():

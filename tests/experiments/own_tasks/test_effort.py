@@ -17,6 +17,7 @@ from metasym.experiments.own_tasks.options import Choices, Options
 from metasym.experiments.own_tasks.training_stages import loss_of, msr
 from metasym.tasks.reading import read_tasks
 from metasym.tasks.stored import StoredTasks
+from metasym.training.checkpoint import read_training
 from metasym.types import MetasymError
 
 
@@ -84,4 +85,24 @@ def test_a_training_that_has_to_end_is_told_and_ends(tmp_path, monkeypatch, caps
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert result["out_of_time"] is True
     assert result["outer_steps"] < 100000
-    assert (result["outer_steps"] - 5) % 5 == 0
+
+
+def test_a_first_stage_without_time_counts_the_steps_that_it_took(tmp_path, capsys):
+    draw = np.random.default_rng(0)
+    np.savez(tmp_path / "t.npz", x=draw.standard_normal((12, 6, 4)), y=draw.standard_normal((12, 6, 4)))
+    out = tmp_path / "run"
+    command = ["learn", str(tmp_path / "t.npz"), "--out", str(out), "--progress", "silent", "--no-baseline"]
+    command += ["--find-steps", "100000", "--outer-steps", "100000", "--max-minutes", "0.01"]
+    assert main(command) == 0
+    found, fitted = (read_training(place / "checkpoint.safetensors")["step"] for place in (out / "find", out))
+    result = json.loads((out / "result.json").read_text())
+    assert result["outer_steps"] == found + fitted < 200000
+    assert result["out_of_time"] is True
+    # Killed before its result was written: the first stage stays as it was when the second began.
+    before = (out / "find" / "checkpoint.safetensors").read_bytes()
+    (out / "result.json").unlink()
+    assert main([*command, "--resume"]) == 0, capsys.readouterr().err
+    assert (out / "find" / "checkpoint.safetensors").read_bytes() == before
+    again = json.loads((out / "result.json").read_text())
+    assert again["outer_steps"] > result["outer_steps"]
+    assert again["filter_sizes"] == result["filter_sizes"]

@@ -15,7 +15,7 @@ from metasym.certification.certificate import TOLERANCE
 from metasym.diagnosis.findings import CAUTION, Diagnosis, Finding
 from metasym.experiments.own_tasks.by_evidence import by_evidence
 from metasym.experiments.own_tasks.choices_in_words import adaptation_words, network_words, steps_words
-from metasym.experiments.own_tasks.effort import affordable_steps, validated_often
+from metasym.experiments.own_tasks.effort import affordable_steps
 from metasym.experiments.own_tasks.large_layers import MOST_DIRECTIONS, fits
 from metasym.experiments.own_tasks.networks import filter_entries, plain_network, stored_dense
 from metasym.experiments.own_tasks.options import MODELS, Choices, Options, Reason
@@ -83,8 +83,6 @@ def choose(file: TaskFile, options: Options, diagnosis: Diagnosis) -> tuple[Choi
     choices = _solver(file, options, choices, model)
     if file.classes and options.solver == "ridge":
         raise MetasymError("expected --solver sgd for labels, found ridge: it minimises squares")
-    if options.max_minutes is not None:
-        choices = validated_often(choices)
     _check_solver_flags(options, choices.solver)
     _check_network_flags(options, choices, model)
     return choices, reasons(file, choices, model)

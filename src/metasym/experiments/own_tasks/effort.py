@@ -51,11 +51,11 @@ def affordable_steps(choices: Choices, model: nn.Module, query: int) -> Choices:
     if seconds > 0:
         steps = min(steps, max(_LEAST_STEPS, math.floor(60 * _MINUTES / seconds) // 25 * 25))
     found = replace(choices, outer_steps=steps)
-    return found if seconds < _SLOW else validated_often(found)
+    return found if seconds < _SLOW else _validated_often(found)
 
 
-def validated_often(choices: Choices) -> Choices:
-    """The same with a validation every few steps: training can end only after one."""
+def _validated_often(choices: Choices) -> Choices:
+    """The same with a validation, and so a checkpoint, every few steps."""
     more = max(1, choices.validate_every // _OFTEN)
     return replace(
         choices, validate_every=min(_OFTEN, choices.validate_every), patience=choices.patience * more

@@ -55,7 +55,7 @@ from metasym.tasks.sampling import sample
 from metasym.tasks.stored import StoredTasks
 from metasym.tasks.task_file import Reading, TaskFile
 from metasym.training.checkpoint import CURRENT, save
-from metasym.training.distributed import pick_device
+from metasym.training.distributed import Ranks, connect, pick_device
 from metasym.training.progress import ProgressChoice
 from metasym.types import MetasymError
 
@@ -96,6 +96,7 @@ class _Run:
     resume: bool
     progress: ProgressChoice
     note: Callable[[str], None]
+    ranks: Ranks
     began: float = field(default_factory=time.perf_counter)
 
     @property
@@ -118,7 +119,8 @@ class _Run:
         until = math.inf
         if self.options.max_minutes is not None:
             until = self.began + 60 * self.options.max_minutes * part
-        return Stage(parts[0], parts[1], folder, self.resume, self.progress, self.options.device, until)
+        shared = (self.resume, self.progress, self.options.device, self.ranks, until)
+        return Stage(parts[0], parts[1], folder, *shared)
 
 
 def learn(
@@ -137,18 +139,22 @@ def learn(
     ``reading`` says what is in the file, where the file does not (the columns of a table, names, labels).
     ``explain`` is told what was seen in the data and the choices before training begins, ``note`` what is being
     done, a line at a time. A finished run of the same data and choices is not run again; with ``resume`` one that
-    was killed goes on.
+    was killed goes on. Under ``torchrun`` every rank has to call this; rank 0 alone writes files, tells and explains.
     """
     options = options or Options()
     folder = Path(out)
     with one_line(folder), threads(options.threads):
-        pick_device(options.device, torch.device("cpu"))  # fails at once where there is no such device
+        ranks = connect(
+            pick_device(options.device, torch.device("cpu"))
+        )  # fails at once without such a device
         file = read_tasks(path, reading)
         diagnosis = look(file)
         choices, reasons = choose(file, options, diagnosis)
         diagnosis = diagnosis.with_more(unread_layers(choices))
-        explain(file, diagnosis, reasons)
-        run = _prepare(file, diagnosis, choices, options, folder, resume, progress, note)
+        if ranks.main:
+            explain(file, diagnosis, reasons)
+        told = note if ranks.main else lambda _: None
+        run = _prepare(file, diagnosis, choices, options, folder, resume, progress, told, ranks)
         if options.threads is None:
             first = sample(run.train, torch.tensor([0]), 0)
             torch.set_num_threads(enough_threads(plain_network(choices), first, choices.tasks_per_step))
@@ -167,16 +173,26 @@ def _prepare(
     resume: bool,
     progress: ProgressChoice,
     note: Callable[[str], None],
+    ranks: Ranks,
 ) -> _Run:
     train, validation, test = (
         StoredTasks(file, ids, support=choices.support, layout=choices.layout)
         for ids in parts(file, options, choices)
     )
-    run = _Run(file, diagnosis, choices, options, train, validation, test, folder, resume, progress, note)
-    places = {"msr": folder, "maml": folder / BASELINE} if options.baseline else {"msr": folder}
+    run = _Run(
+        file, diagnosis, choices, options, train, validation, test, folder, resume, progress, note, ranks
+    )
+    ranks.on_main(lambda: _open_folders(run))
+    return run
+
+
+def _open_folders(run: _Run) -> None:
+    """Folders with a config each; those of another run are refused."""
+    folder = run.folder
+    places = {"msr": folder, "maml": folder / BASELINE} if run.options.baseline else {"msr": folder}
     for method, place in places.items():
         make_folder(place)
-        wanted = config_of(file, diagnosis, choices, method)
+        wanted = config_of(run.file, run.diagnosis, run.choices, method)
         if (place / CONFIG).exists():
             check_same(read_config(place / CONFIG), wanted, place)
         else:
@@ -185,18 +201,17 @@ def _prepare(
                     f"{place}: expected an empty folder or a run with {CONFIG}, found one without"
                 )
             write_json(place / CONFIG, wanted)
-    return run
 
 
-def _finished(folder: Path) -> dict[str, Any] | None:
-    return read_result(folder / RESULT) if (folder / RESULT).exists() else None
+def _finished(run: _Run, folder: Path) -> dict[str, Any] | None:
+    return run.ranks.on_main(lambda: read_result(folder / RESULT) if (folder / RESULT).exists() else None)
 
 
 def _msr(run: _Run) -> dict[str, Any]:
     """Find, prune, refine, give back what was pruned too much; then score and inspect."""
-    found = _finished(run.folder)
-    if found is not None:
-        return found
+    stored = _finished(run, run.folder)
+    if stored is not None:
+        return stored
     began = time.perf_counter()
     if run.choices.solver == "evidence":
         return _by_evidence(run, began)
@@ -206,10 +221,15 @@ def _msr(run: _Run) -> dict[str, Any]:
     learner = msr(choices, symmetric_network(choices), loss)
     tried = run.train.with_support(choices.train_support)
     say_effort(choices, learner, tried, "MSR", choices.find_steps + choices.outer_steps, run.note)
+    finding = 0
     if choices.find_steps:
         run.note(f"MSR, first stage: {choices.find_steps} steps find how many filter entries the tasks need")
-        left = find(choices, learner, run.stage(run.folder / FIND, part=_FIND_PART))
-        run.note("; ".join(f"{name or 'the layer'} needs {k} filter entries" for name, k in left.items()))
+        begun = run.ranks.on_main(lambda: run.resume and (run.folder / CURRENT).exists())
+        found = find(choices, learner, run.stage(run.folder / FIND, part=_FIND_PART), over=begun)
+        finding = found.steps
+        run.note(
+            "; ".join(f"{name or 'the layer'} needs {k} filter entries" for name, k in found.left.items())
+        )
         learner = msr(choices, learner.model, loss)
     stage = run.stage(run.folder, part=_MSR_PART if run.options.baseline else 1.0)
     choose_penalty(choices, learner, stage.validation)
@@ -217,16 +237,15 @@ def _msr(run: _Run) -> dict[str, Any]:
     steps, rate, late = fit(choices, learner, stage, run.metric)
     sizes = {name: list(s.filter_shape) for name, s in symmetries(learner.model).items()}  # the checkpoint's
     learner, given = missing(choices, learner, run.validation, run.square)
-    result = _score(run, learner, "msr", choices.find_steps + steps, rate, late=late)
+    result = _score(run, learner, "msr", finding + steps, rate, late=late)
     report = uncertified(inspect(learner.model), run.choices, run.file.classes)
-    save_symmetry(learner.model, run.folder / SYMMETRY, report)
-    found = {
-        **result,
+    run.ranks.on_main(lambda: save_symmetry(learner.model, run.folder / SYMMETRY, report))
+    more = {
         "filter_sizes": sizes,
         "completed": None if given is None else given.as_dict(),
         "symmetry": report.to_json(),
     }
-    return _write(run, run.folder, found, began)
+    return _write(run, run.folder, {**result, **more}, began)
 
 
 def _from_weights(run: _Run, began: float) -> dict[str, Any]:
@@ -246,8 +265,7 @@ def _from_weights(run: _Run, began: float) -> dict[str, Any]:
             learner, report = whole, inspect(whole.model)
             sizes = {name: list(s.filter_shape) for name, s in symmetries(learner.model).items()}
             run.note(f"{sizes[''][0]} directions have the symmetry that was found: all of them are taken")
-    save(learner, run.folder / CURRENT)
-    save_symmetry(learner.model, run.folder / SYMMETRY, report)
+    _save(run, learner, report)
     result = _score(run, learner, "msr", 0, None, late=False)
     more = {"filter_sizes": sizes, "completed": None, "symmetry": report.to_json()}
     return _write(run, run.folder, {**result, **more}, began)
@@ -257,8 +275,7 @@ def _by_evidence(run: _Run, began: float) -> dict[str, Any]:
     """The tasks' prior, the group that the test tasks certify, and the scores with it and without."""
     tasks, names = (run.train, run.validation, run.test), (run.file.input_names, run.file.output_names)
     found = learn_by_evidence(run.choices, tasks, run.diagnosis, names, run.note)
-    save(found.learner, run.folder / CURRENT)
-    save_symmetry(found.learner.model, run.folder / SYMMETRY, found.report)
+    _save(run, found.learner, found.report)
     result = _score(run, found.learner, "msr", found.rounds, None, late=False)
     if found.without is not None:
         result["without_symmetry"] = _score(run, found.without, "msr", found.rounds, None, late=False)[
@@ -269,10 +286,20 @@ def _by_evidence(run: _Run, began: float) -> dict[str, Any]:
     return _write(run, run.folder, {**result, **more}, began)
 
 
+def _save(run: _Run, learner: AnyLearned, report: SymmetryReport) -> None:
+    """What was learned without outer steps, which would have left their own checkpoint."""
+
+    def write() -> None:
+        save(learner, run.folder / CURRENT)
+        save_symmetry(learner.model, run.folder / SYMMETRY, report)
+
+    run.ranks.on_main(write)
+
+
 def _maml(run: _Run) -> dict[str, Any]:
     """The baseline: the same network, plain, trained on what is scored."""
     folder = run.folder / BASELINE
-    found = _finished(folder)
+    found = _finished(run, folder)
     if found is not None:
         return found
     began = time.perf_counter()
@@ -355,8 +382,12 @@ def _write(run: _Run, folder: Path, result: dict[str, Any], began: float) -> dic
         **({} if symmetry is None else {"symmetry": symmetry}),
         "per_task": per_task,
     }
-    write_json(folder / RESULT, written)
-    return read_result(folder / RESULT)
+
+    def write() -> dict[str, Any]:
+        write_json(folder / RESULT, written)
+        return read_result(folder / RESULT)
+
+    return run.ranks.on_main(write)
 
 
 def command(file: TaskFile, options: Options) -> str:

@@ -23,6 +23,7 @@ from metasym.symmetry.reparam import symmetries
 from metasym.tasks.sampling import mix
 from metasym.tasks.stored import StoredTasks
 from metasym.training.checkpoint import CURRENT, load, read_training
+from metasym.training.distributed import Ranks
 from metasym.training.evaluation import evaluate
 from metasym.training.loop import train
 from metasym.training.metrics import NAME, read_records
@@ -56,13 +57,18 @@ class Stage:
     resume: bool
     progress: ProgressChoice
     device: str
+    ranks: Ranks
     until: float = math.inf
     """When it has to end, as ``time.perf_counter`` tells the time."""
 
     @property
-    def late(self) -> bool:
-        """Whether there is no time left."""
-        return time.perf_counter() > self.until
+    def seconds_left(self) -> float | None:
+        """How long it may take; None: as long as it takes."""
+        return None if self.until == math.inf else max(0.0, self.until - time.perf_counter())
+
+    def so_far(self) -> tuple[int, list[float]]:
+        """The step that a resumed run goes on from and the validation scores up to it, on every rank."""
+        return self.ranks.on_main(lambda: _so_far(self.folder) if self.resume else (0, []))
 
 
 def loss_of(classes: int) -> Loss:
@@ -106,16 +112,27 @@ def find_rates(rows: int) -> tuple[float, float]:
     return FIND_LR / more, min(NUCLEAR * more, MOST_NUCLEAR)
 
 
-def find(choices: Choices, learner: MSR, stage: Stage) -> dict[str, int]:
+class Found(NamedTuple):
+    """What the first stage did."""
+
+    left: dict[str, int]
+    """The filter entries that are left, by layer."""
+    steps: int
+    """Outer steps that it took, fewer than planned where there was no time for them."""
+
+
+def find(choices: Choices, learner: MSR, stage: Stage, *, over: bool = False) -> Found:
     """The first stage: learn U under a nuclear norm that sets to zero what the tasks do not need, and drop it.
 
-    Returns the filter entries that are left, by layer. The learner is of no use afterwards, its model is.
+    The learner is of no use afterwards, its model is. ``over``: the next stage has begun already, from what this
+    one had found when it ended, and not one step more is taken.
     """
+    steps = stage.so_far()[0]
     lr, nuclear = find_rates(max(math.prod(s.weight_shape) for s in symmetries(learner.model).values()))
     records = train(
         learner,
         stage.train,
-        outer_steps=choices.find_steps,
+        outer_steps=steps if over and steps else choices.find_steps,
         tasks_per_step=choices.tasks_per_step,
         optimizer=lambda parameters: NuclearAdam(parameters, lr=lr, nuclear=nuclear),
         seed=int(mix(choices.seed, _FIND)),
@@ -124,11 +141,12 @@ def find(choices: Choices, learner: MSR, stage: Stage) -> dict[str, int]:
         resume=stage.resume,
         progress=stage.progress,
         device=stage.device,
+        max_seconds=stage.seconds_left,
     )
-    for _ in records:
-        if stage.late:
-            records.close()
-    return compress(learner.model, tolerance=_tolerance(choices, learner, stage.validation))
+    for record in records:
+        steps = record.step
+    left = compress(learner.model, tolerance=_tolerance(choices, learner, stage.validation))
+    return Found(left, steps)
 
 
 def _tolerance(choices: Choices, learner: MSR, validation: StoredTasks) -> float:
@@ -156,8 +174,8 @@ class Fitted(NamedTuple):
 
 def fit(choices: Choices, learner: GradientLearner, stage: Stage, metric: str) -> Fitted:
     """Train until the validation score has not improved for some time; the best is left in the learner."""
-    steps, values = _so_far(stage.folder) if stage.resume else (0, [])
-    checkpoint, rate, late = stage.folder / CURRENT, None, False
+    steps, values = stage.so_far()
+    checkpoint, rate = stage.folder / CURRENT, None
     every = min(choices.validate_every, choices.outer_steps)
     if not _is_over(values, metric, choices.patience):
         records = train(
@@ -177,18 +195,19 @@ def fit(choices: Choices, learner: GradientLearner, stage: Stage, metric: str) -
             resume=stage.resume,
             progress=stage.progress,
             device=stage.device,
+            max_seconds=stage.seconds_left,
         )
         for record in records:
             steps, rate = record.step, record.steps_per_second
             if record.validation is not None:
                 values.append(record.validation)
-                over = _is_over(values, metric, choices.patience)
-                late = stage.late and not over and steps < choices.outer_steps
-                if over or late:
+                if _is_over(values, metric, choices.patience):
                     records.close()
                     break
+    stage.ranks.on_main(lambda: None)  # rank 0 has written it by now
     load(checkpoint, learner)
     learner.to(torch.device(stage.device))
+    late = steps < choices.outer_steps and not _is_over(values, metric, choices.patience)
     return Fitted(steps, rate, late)
 
 
