@@ -1,13 +1,15 @@
-"""What ``config.json`` of ``metasym learn`` may hold."""
+"""What ``config.json`` of ``metasym learn`` may hold, and the command line that makes such a run."""
 
 from __future__ import annotations
 
 import json
+import shlex
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal, NotRequired, TypedDict
 
 from metasym.diagnosis.findings import Diagnosis
-from metasym.experiments.own_tasks.options import Choices
+from metasym.experiments.own_tasks.options import Choices, Options
 from metasym.storage.described import Count
 from metasym.storage.json_files import read_json
 from metasym.tasks.task_file import Reading, TaskFile
@@ -101,3 +103,17 @@ def check_same(stored: dict[str, Any], wanted: dict[str, Any], folder: Path) -> 
             raise MetasymError(
                 f"{folder}: expected an empty folder or a run with {key} {expected!r}, found one with {found!r}"
             )
+
+
+def command(file: TaskFile, options: Options) -> str:
+    """The command line of a run."""
+    parts = ["metasym", COMMAND, str(file.path), "--out", "DIR"]
+    usual = Options()
+    wishes = {f.name: v for f in fields(Options) if (v := getattr(options, f.name)) != getattr(usual, f.name)}
+    for name, value in {**file.reading.changed(), **wishes}.items():
+        flag = name.replace("_", "-")
+        if isinstance(value, bool):
+            parts.append(f"--{flag}" if value else f"--no-{flag}")
+        else:
+            parts += [f"--{flag}", str(value)]
+    return shlex.join(parts)

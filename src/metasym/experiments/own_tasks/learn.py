@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 import os
 import platform
-import shlex
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,12 +22,12 @@ from metasym.experiments.inner_lrs import inner_lrs
 from metasym.experiments.machine import commit, enough_threads, one_line, threads
 from metasym.experiments.own_tasks.by_evidence import learn_by_evidence
 from metasym.experiments.own_tasks.choosing import choose, parts, unread_layers
-from metasym.experiments.own_tasks.config_file import COMMAND, check_same, config_of, read_config
+from metasym.experiments.own_tasks.config_file import COMMAND, check_same, command, config_of, read_config
 from metasym.experiments.own_tasks.effort import say_effort
 from metasym.experiments.own_tasks.large_layers import is_large, learned_from_weights, with_allowed
 from metasym.experiments.own_tasks.missing_directions import missing
-from metasym.experiments.own_tasks.networks import load_function, plain_network, symmetric_network
-from metasym.experiments.own_tasks.opening import SYMMETRY, AnyLearned, open_learned
+from metasym.experiments.own_tasks.networks import plain_network, symmetric_network
+from metasym.experiments.own_tasks.opening import SYMMETRY, AnyLearned
 from metasym.experiments.own_tasks.options import Choices, Options, Reason
 from metasym.experiments.own_tasks.predicting_the_mean import predicting_the_mean
 from metasym.experiments.own_tasks.training_stages import (
@@ -388,20 +387,3 @@ def _write(run: _Run, folder: Path, result: dict[str, Any], began: float) -> dic
         return read_result(folder / RESULT)
 
     return run.ranks.on_main(write)
-
-
-def command(file: TaskFile, options: Options) -> str:
-    """The command line of a run."""
-    parts = ["metasym", COMMAND, str(file.path), "--out", "DIR"]
-    usual = Options()
-    wishes = {f.name: v for f in fields(Options) if (v := getattr(options, f.name)) != getattr(usual, f.name)}
-    for name, value in {**file.reading.changed(), **wishes}.items():
-        flag = name.replace("_", "-")
-        if isinstance(value, bool):
-            parts.append(f"--{flag}" if value else f"--no-{flag}")
-        else:
-            parts += [f"--{flag}", str(value)]
-    return shlex.join(parts)
-
-
-__all__ = ["Learned", "command", "learn", "load_function", "open_learned"]
