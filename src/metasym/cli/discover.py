@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from metasym.cli.common import PROGRESS, Commands, console, say
+from metasym.cli.common import PROGRESS, Commands, console, interval, say
 
 _FILE = """\
 FILE holds one data set:
@@ -100,6 +100,10 @@ def _discover(options: argparse.Namespace) -> None:
     _summary(options.out, found)
 
 
+def _number(value: float | None) -> str:
+    return "not finite" if value is None else f"{value:.2g}"
+
+
 def _summary(folder: Path, found: dict[str, Any]) -> None:
     from rich.table import Table
 
@@ -111,8 +115,8 @@ def _summary(folder: Path, found: dict[str, Any]) -> None:
     line(f"Verdict: {found['verdict']}.")
     for one in found["symmetries"]:
         line(
-            f"  {one['name']}: the data allow a violation of {one['violation_upper']:.2g} of the variance of y; "
-            f"beta {one['beta']:.2g} ({one['beta_ci'][0]:.2g} to {one['beta_ci'][1]:.2g})"
+            f"  {one['name']}: the data allow a violation of {_number(one['violation_upper'])} of the variance of y; "
+            f"beta {_number(one['beta'])} ({' to '.join(map(_number, one['beta_ci']))})"
         )
     for one in found["refused"]:
         line(f"  not claimed, {one['what']}: {one['reason']}")
@@ -126,11 +130,12 @@ def _summary(folder: Path, found: dict[str, Any]) -> None:
     for label, key in (("knows no symmetry", "plain"), ("with the symmetry", "symmetric")):
         scores = found[key]
         if scores is not None:
-            table.add_row(label, f"{scores['mean']:.4g} ± {scores['ci95']:.2g}", f"{scores['relative']:.2%}")
+            relative = "not finite" if scores["relative"] is None else f"{scores['relative']:.2%}"
+            table.add_row(label, interval(scores["mean"], scores["ci95"]), relative)
     out.print(table, highlight=False, markup=False)
     for text in found["notes"]:
         line(f"Note: {text}.")
-    line(f"Saved in {folder}: result.json, model.safetensors ({found['seconds']:.0f} s)")
+    line(f"Saved in {folder}: result.json, model.safetensors ({found['seconds'] or 0:.0f} s)")
     line(f"More: metasym report {folder}")
     line("Use it from Python:")
     line("    import metasym as ms")

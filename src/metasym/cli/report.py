@@ -30,8 +30,9 @@ def add(commands: Commands) -> None:
 
 
 def _report(options: argparse.Namespace) -> None:
+    from metasym.experiments.discovering.discover_files import is_discovered
     from metasym.experiments.machine import threads
-    from metasym.report.discovered_page import is_discovered, write_discovered
+    from metasym.report.discovered_page import write_discovered
     from metasym.report.page import DETAIL, NAME, write
 
     detail = DETAIL if options.detail is None else options.detail

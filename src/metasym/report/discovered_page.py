@@ -8,21 +8,15 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from metasym.experiments.discovering.discover_run import COMMAND, read_discovered
-from metasym.experiments.result_files import CONFIG, RESULT
-from metasym.storage.atomic import make_folder, write_atomically
-from metasym.storage.json_files import read_json
+from metasym.experiments.discovering.discover_files import MODEL, read_discover_config, read_discovered
+from metasym.experiments.result_files import RESULT
+from metasym.report.page.text import number
+from metasym.storage.atomic import make_folder, read_bytes, write_atomically
+from metasym.storage.serialization import unpack
 from metasym.types import MetasymError
 
 _MOST_GENERATORS = 12
 _CELL = 14
-
-
-def is_discovered(folder: Path) -> bool:
-    """Whether the folder holds a run of ``metasym discover``."""
-    if not (folder / CONFIG).is_file():
-        return False
-    return read_json(folder / CONFIG, "the config of a run").get("command") == COMMAND
 
 
 def write_discovered(folder: Path, out: Path) -> str:
@@ -33,22 +27,25 @@ def write_discovered(folder: Path, out: Path) -> str:
         )
     if out.is_dir():
         raise MetasymError(f"{out}: expected a file to write the page to, found a folder")
-    html = _page(folder, read_discovered(folder))
+    read_discover_config(folder)
+    if (folder / MODEL).exists():  # the page does not need it, but whoever reads the page will use it
+        unpack(read_bytes(folder / MODEL), str(folder / MODEL))
+    html = _page(read_discovered(folder))
     make_folder(out.parent)
     write_atomically(out, html.encode(), what="a page")
     return html
 
 
-def _page(folder: Path, found: dict[str, Any]) -> str:
+def _page(found: dict[str, Any]) -> str:
     style = files("metasym.report.page").joinpath("page.css").read_text(encoding="utf-8")
-    path = found.get("config", {}).get("data", {}).get("path", folder)
+    path = found["config"]["data"]["path"]
     parts = [
         f"<h1>Symmetries in {escape(Path(str(path)).name)}</h1>",
         f'<p class="headline">{escape(found["verdict"])}</p>',
         _scores(found),
         *(_symmetry(one) for one in found["symmetries"]),
         _refused(found["refused"]),
-        "".join(f'<p class="note">{escape(str(text))}.</p>' for text in found.get("notes", [])),
+        "".join(f'<p class="note">{escape(text)}.</p>' for text in found["notes"]),
         _origin(found),
     ]
     body = "\n".join(part for part in parts if part)
@@ -68,28 +65,33 @@ def _scores(found: dict[str, Any]) -> str:
         score = found.get(key)
         if isinstance(score, dict):
             rows.append(
-                f'<tr><th scope="row">{label}</th><td>{score["mean"]:.4g} ± {score["ci95"]:.2g}</td>'
-                f"<td>{score['relative']:.3%}</td></tr>"
+                f'<tr><th scope="row">{label}</th><td>{number(score["mean"])} ± {number(score["ci95"], 2)}</td>'
+                f"<td>{_percent(score['relative'])}</td></tr>"
             )
-    caption = (
-        f"{metric} on {found.get('held_out', '?')} examples that took no part, and the variance unexplained"
-    )
+    caption = f"{metric} on {found['held_out']} examples that took no part, and the variance unexplained"
     return (
         f'<div class="card"><table><caption>{caption}</caption><thead><tr><th>model</th><th>{metric}</th>'
         f"<th>unexplained</th></tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
     )
 
 
+def _percent(value: float | None) -> str:
+    return "not finite" if value is None else f"{value:.3%}"
+
+
 def _symmetry(one: dict[str, Any]) -> str:
     continuous = one["kind"] == "continuous"
-    size = f"dimension {one['dimension']}" if continuous else f"order {one['order']}"
+    size = f"dimension {one.get('dimension', '?')}" if continuous else f"order {one.get('order', '?')}"
+    low, high = (number(value, 2) for value in one["beta_ci"])
     about = (
-        f"The data allow a violation of at most {one['violation_upper']:.2g} of the variance of y. "
-        f"beta = {one['beta']:.2g}, interval {one['beta_ci'][0]:.2g} to {one['beta_ci'][1]:.2g}: what breaks the "
+        f"The data allow a violation of at most {number(one['violation_upper'], 2)} of the variance of y. "
+        f"beta = {number(one['beta'], 2)}, interval {low} to {high}: what breaks the "
         "symmetry in a model without it does not predict what the symmetric model leaves."
     )
     shown = one["generators"][:_MOST_GENERATORS]
-    pictures = "".join(_matrix(g) if continuous else f"<li>{escape(json.dumps(g))}</li>" for g in shown)
+    pictures = "".join(
+        _matrix(g) if isinstance(g, list) else f"<li>{escape(json.dumps(g))}</li>" for g in shown
+    )
     if not continuous:
         pictures = f"<ul>{pictures}</ul>"
     more = len(one["generators"]) - len(shown)
@@ -130,9 +132,9 @@ def _refused(refused: list[dict[str, str]]) -> str:
 
 
 def _origin(found: dict[str, Any]) -> str:
-    rows = [("command", found.get("command_line")), ("commit", found.get("commit"))]
-    rows += [("time", f"{found['seconds']:.0f} s")] if isinstance(found.get("seconds"), int | float) else []
-    rows += list(found.get("versions", {}).items())
+    rows = [("command", found["command_line"]), ("commit", found["commit"])]
+    rows += [("time", f"{number(found['seconds'], 3)} s")]
+    rows += list(found["versions"].items())
     lines = "".join(
         f'<tr><th scope="row">{escape(str(name))}</th><td>{escape(str(value))}</td></tr>'
         for name, value in rows

@@ -8,10 +8,10 @@ import os
 import platform
 import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any, Literal, TypedDict
+from typing import Any
 
 import numpy as np
 import sklearn
@@ -22,10 +22,20 @@ import metasym
 from metasym.discovery.fitted_module import module_of
 from metasym.experiments.discovering.discover import Discovered, DiscoverOptions, Note, discover_in
 from metasym.experiments.discovering.discover_family import FamilyModel, discover_family_in
+from metasym.experiments.discovering.discover_files import (
+    COMMAND,
+    MODEL,
+    AveragedFile,
+    FamilyFile,
+    FunctionFile,
+    StageFile,
+    read_discover_config,
+    read_discovered,
+)
 from metasym.experiments.machine import commit, threads
 from metasym.experiments.result_files import CONFIG, RESULT
 from metasym.storage.atomic import make_folder, read_bytes, write_atomically
-from metasym.storage.described import Count, Score
+from metasym.storage.described import described
 from metasym.storage.json_files import read_json, write_json
 from metasym.storage.locks import FolderLock
 from metasym.storage.serialization import CheckpointError, pack, unpack
@@ -33,42 +43,7 @@ from metasym.storage.system import peak_memory
 from metasym.tasks.dataset import DataSet, Family
 from metasym.types import MetasymError
 
-COMMAND = "discover"
-MODEL = "model.safetensors"
 STAGES = "stages"
-
-
-class DiscoverConfig(TypedDict):
-    """``config.json`` of ``metasym discover``."""
-
-    command: Literal["discover"]
-    data: dict[str, Any]
-    options: dict[str, Any]
-
-
-class SymmetryFile(TypedDict, total=False):
-    """One claim."""
-
-    kind: Literal["finite", "continuous"]
-    name: str
-    order: Count
-    dimension: Count
-    inputs: list[Count]
-    generators: list[Any]
-    violation_upper: Score
-    beta: Score
-    beta_ci: list[Score]
-
-
-class DiscoverResult(TypedDict):
-    """``result.json`` of ``metasym discover``."""
-
-    command: Literal["discover"]
-    verdict: str
-    symmetries: list[SymmetryFile]
-    refused: list[dict[str, str]]
-    plain: dict[str, Any]
-    symmetric: dict[str, Any] | None
 
 
 def discover_file(
@@ -96,7 +71,7 @@ def discover_file(
             "options": asdict(options),
         }
         if (folder / CONFIG).exists():
-            _same(read_json(folder / CONFIG, "the config of a run"), wanted, folder)
+            _same(read_discover_config(folder), wanted, folder)
             if (folder / RESULT).exists():
                 return read_discovered(folder)
         else:
@@ -107,20 +82,16 @@ def discover_file(
         began = time.perf_counter()
         with threads(threads_used):
             memory = _memory(folder / STAGES, note)
-            if isinstance(data, Family):
-                found = discover_family_in(data.x, data.y, options, note=note, memory=memory)
-            else:
-                found = discover_in(data, options, note=note, memory=memory)
+            with _as_searched(folder / STAGES):
+                if isinstance(data, Family):
+                    found = discover_family_in(data.x, data.y, options, note=note, memory=memory)
+                else:
+                    found = discover_in(data, options, note=note, memory=memory)
         write_atomically(folder / MODEL, pack(found.state), what="a model")
         write_json(folder / RESULT, _result(found, path, options, wanted, began))
         return read_discovered(folder)
     finally:
         lock.release()
-
-
-def read_discovered(folder: Path) -> dict[str, Any]:
-    """``result.json`` of a finished run."""
-    return read_json(folder / RESULT, "a result of metasym discover", DiscoverResult)
 
 
 def load_discovered(folder: str | os.PathLike[str]) -> nn.Module | FamilyModel:
@@ -130,12 +101,34 @@ def load_discovered(folder: str | os.PathLike[str]) -> nn.Module | FamilyModel:
     """
     path = Path(folder) / MODEL
     state = unpack(read_bytes(path), str(path))
+    kind = FamilyFile if "family" in state else AveragedFile if "inner" in state else FunctionFile
+    described(state, kind, str(path), error=CheckpointError)
     try:
-        if state.get("family"):
+        if "family" in state:
             return FamilyModel(state)
-        return module_of(state)
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        raise CheckpointError(f"{path}: expected a model of metasym discover, found {error!r}") from None
+        module = module_of(state)
+        width = state["sources"].shape[1] if "inner" in state else int(state["used"].max()) + 1
+        module(torch.zeros(2, width))  # tensors that do not fit each other show only here
+        return module
+    except (KeyError, TypeError, ValueError, RuntimeError, IndexError) as error:
+        said = " ".join(str(error).split())[:200]
+        raise CheckpointError(f"{path}: expected a model of metasym discover, found {said}") from None
+
+
+@contextlib.contextmanager
+def _as_searched(folder: Path) -> Iterator[None]:
+    """What goes wrong with the findings of earlier searches, as one line; without any it is a defect."""
+    before = any(folder.glob("*.json"))
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, IndexError, RuntimeError) as error:
+        if not before:
+            raise
+        said = " ".join(str(error).split())[:200]
+        raise MetasymError(
+            f"{folder}: expected what searches of these data found, found {type(error).__name__}: {said}; without "
+            "--resume they are made again"
+        ) from error
 
 
 def _memory(folder: Path, note: Note) -> Callable[[str, Callable[[], dict[str, Any]]], dict[str, Any]]:
@@ -145,7 +138,7 @@ def _memory(folder: Path, note: Note) -> Callable[[str, Callable[[], dict[str, A
         path = folder / f"{stage.replace(' ', '-')}.json"
         if path.exists():
             with contextlib.suppress(MetasymError):  # a damaged one is made again
-                found = read_json(path, "what a search found")
+                found = read_json(path, "what a search found", StageFile)
                 note(f"{stage}: searched before")
                 return found
         found = compute()

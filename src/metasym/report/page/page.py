@@ -135,6 +135,7 @@ def _render(found: Runs, detail: int, note: Note, place: str | None) -> Page:
     overview = [*([] if scores is None else [scores]), *compared_curves(found.runs)]
     html = _template().render(
         title=place or (found.runs[0].title if alone else found.folder.resolve().name),
+        discovered=found.discovered,
         alone=alone,
         folder=None if place else str(found.folder),
         rows=rows,
@@ -144,14 +145,14 @@ def _render(found: Runs, detail: int, note: Note, place: str | None) -> Page:
         glossary=GLOSSARY,
         parts=parts,
         faults=faults,
-        counted=plural(len(found.runs), "run"),
+        counted=plural(len(found.runs) + len(found.discovered), "run"),
         detail=detail,
         version=metasym.__version__,
         script=script,
         style=style,
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
-    return Page(html, len(found.runs), len(parts), faults)
+    return Page(html, len(found.runs) + len(found.discovered), len(parts), faults)
 
 
 @functools.cache

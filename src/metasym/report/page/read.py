@@ -9,11 +9,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from metasym.experiments.discovering.discover_files import (
+    is_discovered,
+    read_discover_config,
+    read_discovered,
+)
 from metasym.experiments.finished_runs import check_config, read_config
 from metasym.experiments.own_tasks.learn import BASELINE
 from metasym.experiments.paper.experiment_run import FIND
 from metasym.experiments.result_files import CONFIG, RESULT, read_result
 from metasym.inspection import SymmetryReport
+from metasym.report.page.text import number
 from metasym.storage.atomic import read_bytes
 from metasym.storage.serialization import CheckpointError, unpack
 from metasym.training import metrics
@@ -124,12 +130,24 @@ class Run:
 
 
 @dataclass(frozen=True)
+class DiscoveredRun:
+    """A run of ``metasym discover``, which has a page of its own: here its verdict and its errors."""
+
+    name: str
+    verdict: str
+    plain: str
+    symmetric: str
+    """The error with the symmetry built in; ``-`` where none is claimed."""
+
+
+@dataclass(frozen=True)
 class Runs:
     """The runs that could be read, and a line for each that could not."""
 
     folder: Path
     runs: list[Run]
     faults: list[str]
+    discovered: list[DiscoveredRun] = field(default_factory=list)
 
     def baseline(self, run: Run) -> Run | None:
         """The plain network that ``metasym learn`` trained beside the run, where it is there."""
@@ -138,8 +156,8 @@ class Runs:
     @property
     def alone(self) -> bool:
         """Whether the page is about one run, its baseline not counted."""
-        if self.faults:
-            return not self.runs
+        if self.faults or self.discovered:
+            return not self.runs and not self.discovered
         others = [run for run in self.runs if run.folder != self.folder / BASELINE]
         return len(others) == 1 and (len(self.runs) == 1 or others[0].folder == self.folder)
 
@@ -158,17 +176,37 @@ def find_runs(folder: Path) -> Runs:
         raise MetasymError(
             f"{folder}: expected a run ({', '.join(FILES)}) or a folder of runs, found none of these files"
         )
-    if len(places) == 1:
-        return Runs(folder, [read_run(places[0], folder)], [])
-    runs, faults = [], []
+    read = Runs(folder, [], [])
     for place in places:
         try:
-            runs.append(read_run(place, folder))
+            if is_discovered(place):
+                read.discovered.append(_read_discovered(place, folder))
+            else:
+                read.runs.append(read_run(place, folder))
         except MetasymError as error:
-            faults.append(" ".join(str(error).split()))
-    if not runs:
+            if len(places) == 1:
+                raise
+            read.faults.append(" ".join(str(error).split()))
+    if not read.runs and not read.discovered:
+        faults = read.faults
         raise MetasymError(f"{faults[0]} (and so on: none of {len(faults)} runs can be read)")
-    return Runs(folder, runs, faults)
+    return read
+
+
+def _read_discovered(folder: Path, root: Path) -> DiscoveredRun:
+    read_discover_config(folder)
+    if not (folder / RESULT).exists():
+        return DiscoveredRun(_name(folder, root), "unfinished", "-", "-")
+    found = read_discovered(folder)
+    plain, symmetric = (
+        "-" if part is None else f"{number(part['mean'])} ± {number(part['ci95'], 2)}"
+        for part in (found["plain"], found["symmetric"])
+    )
+    return DiscoveredRun(_name(folder, root), found["verdict"], plain, symmetric)
+
+
+def _name(folder: Path, root: Path) -> str:
+    return str(folder.relative_to(root)) if folder != root else folder.resolve().name or str(folder)
 
 
 def _places(folder: Path) -> Iterator[Path]:
@@ -221,7 +259,7 @@ def _read_run(folder: Path, root: Path) -> Run:
         check_config(config, f"{folder / RESULT}: config")
     return Run(
         folder=folder,
-        name=str(folder.relative_to(root)) if folder != root else folder.resolve().name or str(folder),
+        name=_name(folder, root),
         config=config,
         records=read_records(folder / metrics.NAME),
         first_stage=read_records(folder / FIND / metrics.NAME),
