@@ -37,6 +37,8 @@ from metasym.storage.serialization import pack, unpack
 
 SECONDS = 60
 LEARN = ["--find-steps", "6", "--outer-steps", "6", "--tasks-per-step", "4", "--progress", "silent"]
+EVIDENCE = ["--outer-steps", "6", "--no-baseline", "--progress", "silent"]
+DISCOVER = ["--no-finite", "--progress", "silent"]
 RUN = ["rotation/rot90/msr-conv", "--image-size", "5", "--outer-steps", "6", "--train-tasks", "6"]
 RUN += ["--test-tasks", "4", "--tasks-per-step", "3", "--checkpoint-every", "3", "--progress", "silent"]
 KINDS = ("config", "result", "metrics", "checkpoint", "symmetry", "npz")
@@ -221,6 +223,12 @@ def prepare(folder: Path) -> None:
     circular(folder / "tasks.npz")
     tasks = str(folder / "tasks.npz")
     assert main(["learn", tasks, "--out", str(folder / "learn"), *LEARN]) == 0
+    assert main(["learn", tasks, "--out", str(folder / "learn-evidence"), *EVIDENCE]) == 0
+    draw = np.random.default_rng(0)
+    x = draw.standard_normal((80, 3))
+    np.savez(folder / "data.npz", x=x, y=np.hypot(x[:, 0], x[:, 1]) + x[:, 2])
+    found = ["discover", str(folder / "data.npz"), "--out", str(folder / "discover"), *DISCOVER]
+    assert main(found) == 0
     assert main(["run", *RUN, "--out", str(folder / "run")]) == 0
     shutil.copytree(folder / "learn", folder / "learn-unfinished")
     for part in (folder / "learn-unfinished", folder / "learn-unfinished" / "maml"):
@@ -242,8 +250,11 @@ def targets(kind: str) -> list[tuple[str, str]]:
     if kind == "npz":
         return [("learn", "../tasks.npz")]
     if kind == "symmetry":
-        return [("learn", names[kind])]
+        return [("learn", names[kind]), ("learn-evidence", names[kind])]
     finished = [("run", names[kind]), ("learn", names[kind]), ("learn", f"maml/{names[kind]}")]
+    if kind != "metrics":  # neither has outer steps
+        other = "model.safetensors" if kind == "checkpoint" else names[kind]
+        finished += [("learn-evidence", names[kind]), ("discover", other)]
     if kind == "result":
         return finished
     found = [*finished, ("run-unfinished", names[kind]), ("learn-unfinished", names[kind])]
@@ -260,20 +271,26 @@ def commands(run: Path, file: Path, tasks: Path) -> dict[str, Callable[[], int |
         model = torch.nn.Linear(4, 4, bias=False)
         return {
             "inspect": lambda: main(["inspect", str(file)]),
-            "load_symmetry": lambda: ms.load_symmetry(file, model) and None,
+            "load": lambda: ms.load_symmetry(file, model) and None,
         }
+    how = EVIDENCE if run.name == "learn-evidence" else LEARN
     again = (
         ["run", *RUN, "--out", str(run), "--resume"]
         if run.name.startswith("run")
-        else ["learn", str(tasks), "--out", str(run), "--resume", *LEARN]
+        else ["discover", str(tasks.with_name("data.npz")), "--out", str(run), "--resume", *DISCOVER]
+        if run.name == "discover"
+        else ["learn", str(tasks), "--out", str(run), "--resume", *how]
     )
     found: dict[str, Callable[[], int | None]] = {
         "report": lambda: main(["report", str(run), "--out", str(run / "page.html")]),
         "inspect": lambda: main(["inspect", str(file.parent)]),
         "resume": lambda: main(again),
     }
+    if run.name == "discover":
+        del found["inspect"]
+        found["load"] = lambda: ms.load_discovered(run) and None
     if run.name.startswith("learn"):
-        found["load_learned"] = lambda: ms.load_learned(file.parent) and None
+        found["load"] = lambda: ms.load_learned(file.parent) and None
     return found
 
 
@@ -281,6 +298,7 @@ def tamper(each: int, seed: int, kinds: list[str]) -> dict[str, Any]:
     """Tampered files of each kind, and what became of them."""
     counts: dict[str, Counter[str]] = {}
     faults: list[dict[str, str]] = []
+    taken: dict[str, dict[str, list[str]]] = {kind: {} for kind in kinds}
     with tempfile.TemporaryDirectory() as made:
         base = Path(made) / "base"
         base.mkdir()
@@ -292,7 +310,9 @@ def tamper(each: int, seed: int, kinds: list[str]) -> dict[str, Any]:
             while count["files"] < each:
                 name, file = draw.choice(targets(kind))
                 place = Path(made) / "now"
-                shutil.copytree(base, place)
+                shutil.copytree(base / name, place / name)
+                for data in base.glob("*.npz"):
+                    shutil.copy(data, place)
                 path = (place / name / file).resolve()
                 what = odd_npz(path, draw) if kind == "npz" else tampered(path, kind, draw)
                 count["files"] += 1
@@ -300,6 +320,8 @@ def tamper(each: int, seed: int, kinds: list[str]) -> dict[str, Any]:
                 for command, work in commands(place / name, path, place / "tasks.npz").items():
                     found, why = outcome(work)
                     count[f"{command}: {found}"] += 1
+                    if found == "taken":
+                        taken[kind].setdefault(f"{name}/{file}: {what}", []).append(command)
                     if found in ("traceback", "slow"):
                         where = f"{name}/{file}: {what}"
                         faults.append(
@@ -318,7 +340,8 @@ def tamper(each: int, seed: int, kinds: list[str]) -> dict[str, Any]:
                         )
                 shutil.rmtree(place)
             print(f"{kind}: {dict(sorted(count.items()))}", flush=True)
-    return {"counts": {kind: dict(sorted(c.items())) for kind, c in counts.items()}, "faults": faults}
+    every = {kind: dict(sorted(c.items())) for kind, c in counts.items()}
+    return {"counts": every, "faults": faults, "taken": taken}
 
 
 def options() -> argparse.Namespace:
@@ -349,7 +372,8 @@ def attack() -> None:
         print(fault)
     print(f"{len(found['faults'])} faults in {time.time() - began:.0f} s")
     if asked.out:
-        line = f"python -m studies.attack {asked.part} --each {asked.each} --seed {asked.seed}"
+        kinds = f" --kinds {' '.join(asked.kinds)}" if asked.part == "tamper" else ""
+        line = f"python -m studies.attack {asked.part} --each {asked.each} --seed {asked.seed}{kinds}"
         write_json(asked.out, {"command": line, "commit": commit(), "seed": asked.seed, **found})
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import typing
 from dataclasses import dataclass
@@ -208,9 +209,15 @@ def check_known(recipe: dict[str, Any], name: str) -> None:
 
 def field_type(field: dataclasses.Field[Any]) -> tuple[type, bool]:
     """The plain type of a recipe's field, and whether it may be none."""
-    hint = typing.get_type_hints(Recipe)[field.name]
+    hint = _hints()[field.name]
     parts = [part for part in typing.get_args(hint) if part is not type(None)]
     return (parts[0], True) if parts else (hint, False)
+
+
+@functools.cache
+def _hints() -> dict[str, Any]:
+    """Evaluating all of them for every flag was most of the time that a command took to start."""
+    return typing.get_type_hints(Recipe)
 
 
 def _check(
