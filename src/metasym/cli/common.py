@@ -29,6 +29,11 @@ class Parser(argparse.ArgumentParser):
         """Raised, not printed: :func:`metasym.cli.main` prints it."""
         raise MetasymError(f"{message} (see {self.prog} --help)")
 
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        """What --help has printed is written now, while a full disk can still be said in one line."""
+        sys.stdout.flush()
+        super().exit(status, message)
+
 
 def add_recipe(parser: argparse.ArgumentParser) -> None:
     """``--recipe`` and one flag for each of a recipe's fields, which override it."""

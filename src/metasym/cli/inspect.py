@@ -99,6 +99,10 @@ def _certified(opened: OpenedRun, read: SymmetryReport, *, asked: bool) -> Symme
 
     if opened.report is None:
         return read
+    if len(opened.report) != len(read):
+        raise MetasymError(
+            f"{opened.name}: expected a report on {len(read)} layers in its result, found one on {len(opened.report)}"
+        )
     layers = [
         dataclasses.replace(stored, errors=layer.errors) if asked else stored
         for stored, layer in zip(opened.report, read, strict=True)

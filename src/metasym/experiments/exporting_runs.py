@@ -23,6 +23,7 @@ from metasym.learners.deploying import Compiler
 from metasym.storage.json_files import read_json
 from metasym.structured.compilation import StructurePlan
 from metasym.structured.exporting import check_suffix, export
+from metasym.tasks.npz import DAMAGED
 from metasym.types import Batch, MetasymError
 
 _EXAMPLES, _SEED = 64, 0
@@ -120,7 +121,7 @@ def read_support(path: str | os.PathLike[str]) -> tuple[Tensor, Tensor]:
             found = {name: file[name] for name in ("x", "y") if name in file}
     except OSError as error:
         raise MetasymError(f"{what}, found {error.strerror or 'another format'}") from None
-    except (ValueError, EOFError, AttributeError, TypeError):
+    except DAMAGED:
         raise MetasymError(f"{what}, found another format") from None
     if len(found) < 2:
         raise MetasymError(f"{what}, found {', '.join(found) or 'neither'}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import zipfile
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from metasym.tasks.npz import DAMAGED
 from metasym.tasks.table_files import SUFFIXES, read_columns
 from metasym.types import MetasymError
 
@@ -169,7 +169,7 @@ def read_arrays(file: Path) -> dict[str, npt.NDArray[Any]]:
         raise
     except OSError as error:
         raise MetasymError(f"{want}, found {error.strerror or 'another kind of file'}") from None
-    except (ValueError, zipfile.BadZipFile, EOFError, KeyError, AttributeError) as error:
+    except DAMAGED as error:
         raise MetasymError(f"{want}, found another kind of file: {error}") from None
 
 

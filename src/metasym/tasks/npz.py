@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import lzma
 import math
+import struct
+import tokenize
 import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -16,6 +20,12 @@ from metasym.types import MetasymError
 
 NAMES = ("input_names", "output_names")
 
+DAMAGED: tuple[type[Exception], ...] = (
+    *(OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, SyntaxError, OverflowError),
+    *(RuntimeError, NotImplementedError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),
+    tokenize.TokenError,
+)
+"""What reading a damaged .npz raises: errors of the file, of zip, of its compressions and of numpy's header."""
 _LOCAL_HEADER = 30
 
 
@@ -106,7 +116,9 @@ def _members(file: Path) -> dict[str, _Member]:
                 return {name: _member(file, stream, archive, name) for name in known}
     except OSError as error:
         raise MetasymError(f"{want}, found {error.strerror or error}") from None
-    except (zipfile.BadZipFile, NotImplementedError, EOFError, RuntimeError) as error:
+    except MetasymError:
+        raise
+    except DAMAGED as error:
         raise MetasymError(f"{want}, found a damaged file: {error}") from None
 
 
@@ -212,7 +224,7 @@ def _read(file: Path, member: _Member) -> Array:
     try:
         with np.load(file, allow_pickle=False) as archive:
             return np.asarray(archive[member.name])
-    except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
+    except DAMAGED as error:
         raise MetasymError(f"{file}: expected an array {member.name}, found a damaged one: {error}") from None
 
 
