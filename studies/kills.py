@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import hashlib
 import importlib
@@ -15,17 +16,18 @@ import sys
 import tempfile
 import time
 import zipfile
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from PIL import Image
 from torch import Tensor
 
 from metasym.cli.main import main
 from metasym.storage.serialization import unpack
+from studies.tampering import circular
 
 _TIMES = {"seconds", "test_seconds", "cpu_seconds", "peak_memory_mb", "starts", "steps_per_second"}
 _TIMES |= {"outer_steps_per_second", "date"}
@@ -102,7 +104,9 @@ def started(arguments: list[str], log: Path) -> int:
     if process:
         return process
     status = 1
-    random.seed(0)  # Python draws a new seed in every process, and a checkpoint holds its state
+    random.seed(0)  # global generators differ from process to process, and a checkpoint holds their state
+    np.random.seed(0)  # noqa: NPY002
+    torch.manual_seed(0)
     # Half a second of images in place of a minute's: the command wants Omniglot's number of characters.
     importlib.import_module("metasym.tasks.images.omniglot").CHARACTERS = 40  # type: ignore[attr-defined]
     try:
@@ -161,55 +165,71 @@ def stage(folder: Path) -> str:
     return f"after {'/'.join(newest.relative_to(folder).parts[-2:])}"
 
 
-def kill(each: int, seed: int) -> dict[str, Any]:
-    """``each`` kills, the commands in turns; every run is then started again until it ends by itself."""
-    from studies.attack import circular
-
-    counts: dict[str, Counter[str]] = {name: Counter(kills=0) for name in COMMANDS}
-    stages: dict[str, Counter[str]] = {name: Counter() for name in COMMANDS}
-    faults: list[dict[str, str]] = []
-    draw = random.Random(seed)
-    with tempfile.TemporaryDirectory() as made:
-        inputs = Path(made) / "inputs"
-        inputs.mkdir()
-        circular(inputs / "tasks.npz")
-        omniglot(inputs / "omniglot")
-        whole: dict[str, tuple[float, dict[str, str]]] = {}
-        for name, command in COMMANDS.items():
-            out, began = Path(made) / "run", time.monotonic()
-            status = os.waitpid(started(command(inputs, out), Path(made) / "log"), 0)[1]
-            assert status == 0, (name, (Path(made) / "log").read_text())
-            whole[name] = time.monotonic() - began, content(out)
-            shutil.rmtree(out)
-            print(f"{name}: {whole[name][0]:.1f} s, {len(whole[name][1])} files", flush=True)
-        for number in range(each):
-            name = list(COMMANDS)[number % len(COMMANDS)]
-            out, (seconds, expected) = Path(made) / "run", whole[name]
-            process = started(COMMANDS[name](inputs, out), Path(made) / "log")
-            time.sleep(draw.uniform(0, seconds))
-            os.kill(process, signal.SIGKILL)
-            ended = os.waitpid(process, 0)[1]
-            counts[name]["kills"] += 1
-            stages[name][stage(out) if os.WIFSIGNALED(ended) else "already finished"] += 1
-            status = os.waitstatus_to_exitcode(
-                os.waitpid(started(COMMANDS[name](inputs, out), Path(made) / "log"), 0)[1]
-            )
-            said = (Path(made) / "log").read_text().strip().splitlines()
-            if status == 0:
-                found = content(out)
-                wrong = sorted(
-                    file for file in {**expected, **found} if expected.get(file) != found.get(file)
-                )
-                counts[name]["other bits" if wrong else "same bits"] += 1
-                if wrong:
-                    faults.append({"command": name, "found": f"other content: {', '.join(wrong[:5])}"})
-            elif status == 2 and said and said[-1].startswith("metasym: error: "):
-                counts[name]["refused in one line"] += 1
-                faults.append({"command": name, "found": said[-1]})
-            else:
-                counts[name]["traceback"] += 1
-                faults.append({"command": name, "found": f"exit {status}: {said[-1:]}"})
+def kill(asked: argparse.Namespace, results: dict[str, Any], keep: Callable[[dict[str, Any]], bool]) -> None:
+    """So many kills, the commands in turns; every run is then started again and has to end by itself."""
+    inputs, out, log = asked.work / "inputs", asked.work / "run", asked.work / "log"
+    if not inputs.exists():
+        making = Path(tempfile.mkdtemp(dir=asked.work))
+        circular(making / "tasks.npz")
+        omniglot(making / "omniglot")
+        making.rename(inputs)
+    told = results.setdefault("commands", {})
+    faults = results.setdefault("faults", [])
+    for name, command in COMMANDS.items():
+        if name not in told:
             shutil.rmtree(out, ignore_errors=True)
-    told = {name: {"counts": dict(counts[name]), "killed": dict(stages[name])} for name in COMMANDS}
-    print(json.dumps(told, indent=1))
-    return {"commands": told, "faults": faults}
+            began = time.monotonic()
+            status = os.waitpid(started(command(inputs, out), log), 0)[1]
+            assert status == 0, (name, log.read_text())
+            told[name] = {"seconds": time.monotonic() - began, "files": content(out), "kills": 0, "starts": 0}
+            told[name] |= {
+                "same bits": 0,
+                "other bits": 0,
+                "refused in one line": 0,
+                "traceback": 0,
+                "killed": {},
+            }
+            print(f"{name}: {told[name]['seconds']:.1f} s, {len(told[name]['files'])} files", flush=True)
+            if not keep(results):
+                return
+    while sum(one["kills"] for one in told.values()) < asked.each:
+        name = min(told, key=lambda one: told[one]["kills"])
+        _one_kill(name, told[name], asked, faults)
+        if not keep(results):
+            return
+    print(
+        json.dumps({n: {k: v for k, v in one.items() if k != "files"} for n, one in told.items()}, indent=1)
+    )
+
+
+def _one_kill(
+    name: str, told: dict[str, Any], asked: argparse.Namespace, faults: list[dict[str, str]]
+) -> None:
+    inputs, out, log = asked.work / "inputs", asked.work / "run", asked.work / "log"
+    shutil.rmtree(out, ignore_errors=True)
+    draw = random.Random(f"{asked.seed} {name} {told['starts']}")
+    told["starts"] += 1
+    process = started(COMMANDS[name](inputs, out), log)
+    time.sleep(draw.uniform(0, told["seconds"]))
+    os.kill(process, signal.SIGKILL)
+    if not os.WIFSIGNALED(os.waitpid(process, 0)[1]):
+        return  # it had ended before
+    told["kills"] += 1
+    where = stage(out)
+    told["killed"][where] = told["killed"].get(where, 0) + 1
+    status = os.waitstatus_to_exitcode(os.waitpid(started(COMMANDS[name](inputs, out), log), 0)[1])
+    said = log.read_text().strip().splitlines()
+    if status == 0:
+        expected, found = told["files"], content(out)
+        wrong = sorted(file for file in {**expected, **found} if expected.get(file) != found.get(file))
+        told["other bits" if wrong else "same bits"] += 1
+        if wrong:
+            faults.append(
+                {"command": name, "killed": where, "found": f"other content: {', '.join(wrong[:5])}"}
+            )
+    elif status == 2 and said and said[-1].startswith("metasym: error: "):
+        told["refused in one line"] += 1
+        faults.append({"command": name, "killed": where, "found": said[-1]})
+    else:
+        told["traceback"] += 1
+        faults.append({"command": name, "killed": where, "found": f"exit {status}: {said[-1:]}"})
