@@ -8,10 +8,11 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from metasym.cli.common import Commands, console
+from metasym.cli.common import Commands, console, say
 from metasym.types import MetasymError
 
 if TYPE_CHECKING:
+    from metasym.experiments.adapted_functions import AdaptedFunctions
     from metasym.experiments.finished_runs import OpenedRun
     from metasym.inspection import GroupElement, GroupErrors, LayerReport, SymmetryReport
 
@@ -44,6 +45,15 @@ def add(commands: Commands) -> None:
         "--group", metavar="NAME", help="also the equivariance error for this group (see below)"
     )
     inspect.add_argument(
+        "--function",
+        action="store_true",
+        help="also ask the networks adapted to the run's test tasks, all layers together, about --group "
+        "(default for square images: turns and flips); works for every method",
+    )
+    inspect.add_argument(
+        "--tasks", type=int, metavar="N", help="test tasks that --function adapts to (default: 50)"
+    )
+    inspect.add_argument(
         "--project",
         action="store_true",
         help=f"snap U to the pattern that was found, say how the score changes, write DIR/{PROJECTED}",
@@ -52,6 +62,11 @@ def add(commands: Commands) -> None:
 
 
 def _inspect(options: argparse.Namespace) -> None:
+    if options.function:
+        _ask_functions(options)
+        return
+    if options.tasks is not None:
+        raise MetasymError("expected --tasks together with --function, found it alone")
     if options.run.suffix == ".safetensors":
         report = _stored(options)
         projection = None
@@ -66,6 +81,58 @@ def _inspect(options: argparse.Namespace) -> None:
     show(report)
     if projection is not None:
         _show_projection(projection)
+
+
+def _ask_functions(options: argparse.Namespace) -> None:
+    """What the layers have learned, where they have symmetries, and what the adapted networks do."""
+    from metasym.experiments.adapted_functions import TASKS, adapted_functions
+    from metasym.experiments.finished_runs import open_run
+    from metasym.experiments.machine import threads
+    from metasym.inspection import inspect
+    from metasym.symmetry.reparam import symmetries
+
+    if options.project or options.run.suffix == ".safetensors":
+        found = "--project" if options.project else f"the file {options.run}"
+        raise MetasymError(f"expected the folder of a run with --function, found {found}")
+    if options.tasks is not None and options.tasks < 2:
+        raise MetasymError(f"expected --tasks of at least 2, found {options.tasks}")
+
+    def note(done: int, of: int) -> None:
+        if done == of or done % 10 == 0:
+            say(f"{done} of {of} test tasks")
+
+    with threads(1):
+        opened = open_run(options.run)
+        functions = adapted_functions(opened, options.group, tasks=options.tasks or TASKS, note=note)
+        model = opened.learner.model
+        report = _certified(opened, inspect(model), asked=False) if symmetries(model) else None
+    if options.json:
+        layers = {} if report is None else report.to_json()
+        print(json.dumps(_finite({**layers, "function": functions.to_json()}), allow_nan=False))
+        return
+    if report is not None:
+        show(report)
+    console().print("\n".join(_function_lines(functions)), highlight=False, markup=False, soft_wrap=True)
+
+
+def _function_lines(functions: AdaptedFunctions) -> list[str]:
+    """A line for each element of the group but the identity."""
+    metric = "accuracy" if functions.labels else "mean squared error"
+    score = f"{functions.score:.1%}" if functions.labels else f"{functions.score:.4g}"
+    lines = [
+        f"input to output, networks adapted to {functions.tasks} test tasks ({metric} {score}), "
+        f"group {functions.group}:",
+        "  violation is a share of the variance of the answers: 0 exact, 2 unrelated",
+    ]
+    width = max(len(element.name) for element in functions.elements)
+    for element in functions.elements[1:] or functions.elements:
+        kept = "" if element.same_class is None else f", same class for {element.same_class:.1%}"
+        score = f"{element.score:.1%}" if functions.labels else f"{element.score:.4g}"
+        lines.append(
+            f"  {element.name:<{width}}  {element.words:<13}  violation {element.violation:.3g}, "
+            f"at most {element.violation_upper:.3g} at 95 %{kept}, {metric} {score}"
+        )
+    return lines + ([f"  note: {functions.note}"] if functions.note else [])
 
 
 def _stored(options: argparse.Namespace) -> SymmetryReport:

@@ -12,14 +12,15 @@ from metasym.experiments.own_tasks.config_file import COMMAND, LearnConfig
 from metasym.experiments.own_tasks.learned import load_learned
 from metasym.experiments.paper.config import experiment_from
 from metasym.experiments.paper.experiment_run import load_run
-from metasym.experiments.paper.scoring import test_score
+from metasym.experiments.paper.image_problem import ImageProblem
+from metasym.experiments.paper.scoring import test_score, test_seed
 from metasym.experiments.result_files import CONFIG
 from metasym.inspection import SymmetryReport
 from metasym.learners import Learner
 from metasym.storage.described import Count, described
 from metasym.storage.json_files import read_json
 from metasym.training.checkpoint import CURRENT
-from metasym.types import MetasymError, Score
+from metasym.types import MetasymError, Score, Tasks
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +33,12 @@ class OpenedRun:
     """The score of the learner, as it is now, on the run's test tasks, with the same episodes every time."""
     input_shape: tuple[int, ...]
     """Of one example."""
+    test_tasks: Callable[[], Tasks]
+    """The run's test tasks, their queries as they are: not augmented."""
+    seed: int
+    """Of the episodes of the test tasks."""
+    labels: bool
+    """Whether targets are classes."""
     report: SymmetryReport | None = None
     """The report of the run itself, with its certificate where fresh tasks were asked."""
 
@@ -91,13 +98,25 @@ def _open_experiment(path: Path) -> OpenedRun:
         learner,
         lambda: test_score(experiment, problem, learner),
         tuple(problem.input_shape),
+        lambda: problem.plain_test if isinstance(problem, ImageProblem) else problem.test,
+        test_seed(experiment),
+        experiment.has_classes,
     )
 
 
 def _open_learned(path: Path) -> OpenedRun:
     run = load_learned(path)
     shape = run.choices.layout.input_shape
-    return OpenedRun(str(run.config["experiment"]), run.learner, run.score, shape, run.report)
+    return OpenedRun(
+        str(run.config["experiment"]),
+        run.learner,
+        run.score,
+        shape,
+        run.test_tasks,
+        run.choices.seed,
+        bool(run.config["data"]["classes"]),
+        run.report,
+    )
 
 
 OPENERS: dict[str, Opener] = {"run": _open_experiment, "learn": _open_learned}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 
 import torch
 from scipy.optimize import linear_sum_assignment
@@ -18,14 +20,33 @@ _EXAMPLES, _SIDE = 16, 12
 _SEED = 0
 
 
+@dataclass(frozen=True)
+class Move:
+    """An element of a group, acting on a network's inputs and on its outputs."""
+
+    name: str
+    inputs: Callable[[Tensor], Tensor]
+    outputs: Callable[[Tensor], Tensor]
+
+
+def group_moves(asked: Asked, x: Tensor, y: Tensor) -> tuple[list[Move], str]:
+    """The elements of the group on examples ``x [examples, ...]`` and outputs ``y [examples, ...]``, and a note.
+
+    Images are turned only by multiples of 90 degrees, which are exact; outputs that the group cannot move, such as
+    classes, are expected not to change.
+    """
+    if asked.spatial and x.ndim == 4:
+        return _image_moves(asked, images_out=y.ndim == 4)
+    return _vector_moves(asked, x, y)
+
+
 def end_to_end(
     model: nn.Module, asked: Asked, layers: Sequence[LayerReport], inputs: Tensor | Sequence[int] | None
 ) -> GroupErrors | None:
     """``|f(g x) - g f(x)| / |f(x)|`` for each element g; None for a single layer, whose own errors say it all.
 
     ``x`` are the given examples, or random ones of the given shape, or else of the first layer's. Filters that
-    are all zero (nothing was adapted yet) are drawn at random: the question is about U. Images are turned only by
-    multiples of 90 degrees, which are exact; outputs that are vectors are expected not to change.
+    are all zero (nothing was adapted yet) are drawn at random: the question is about U.
     """
     if len(layers) < 2 and inputs is None:
         return None
@@ -33,9 +54,12 @@ def end_to_end(
     try:
         x = _examples(network, layers, inputs)
         y = network(x)
-        if asked.spatial and x.ndim == 4:
-            return _images(network, asked, x, y)
-        return _vectors(network, asked, x, y)
+        moves, note = group_moves(asked, x, y)
+        # Channels of images go where they fit best: as for a layer, the group may permute them.
+        errors = tuple(
+            _relative(network(move.inputs(x)), move.outputs(y), any_channels=y.ndim == 4) for move in moves
+        )
+        return GroupErrors(asked.text, tuple(move.name for move in moves), errors, None, None, note)
     except MetasymError as error:
         return GroupErrors(asked.text, (), (), None, None, f"end to end: {error}")
     except RuntimeError as error:
@@ -69,7 +93,7 @@ def _examples(
     return torch.randn(_EXAMPLES, *shape, generator=generator, dtype=torch.float64).to(like)
 
 
-def _vectors(network: nn.Module, asked: Asked, x: Tensor, y: Tensor) -> GroupErrors:
+def _vector_moves(asked: Asked, x: Tensor, y: Tensor) -> tuple[list[Move], str]:
     if x.ndim != 2 or y.ndim != 2:
         raise MetasymError(
             f"group {asked.text}: expected vectors in and out, "
@@ -80,14 +104,11 @@ def _vectors(network: nn.Module, asked: Asked, x: Tensor, y: Tensor) -> GroupErr
         action = act(asked, y.shape[1], x.shape[1])
         outputs = action.outputs
     except MetasymError:
-        # Outputs of another size than the group's, such as classes, are expected not to change.
         action = act(asked, x.shape[1], x.shape[1])
         outputs = torch.arange(y.shape[1]).expand(len(action.element_names), -1)
         note = f"invariance: the group moves the {x.shape[1]} inputs and none of the {y.shape[1]} outputs"
-    errors = tuple(
-        _relative(network(_move(x, action.inputs[g])), _move(y, outputs[g])) for g in range(len(outputs))
-    )
-    return GroupErrors(asked.text, action.element_names, errors, None, None, note)
+    sides = zip(action.element_names, action.inputs, outputs, strict=True)
+    return [Move(name, partial(_move, element=i), partial(_move, element=o)) for name, i, o in sides], note
 
 
 def _move(x: Tensor, element: Tensor) -> Tensor:
@@ -99,23 +120,19 @@ def _move(x: Tensor, element: Tensor) -> Tensor:
     return moved
 
 
-def _images(network: nn.Module, asked: Asked, x: Tensor, y: Tensor) -> GroupErrors:
+def _image_moves(asked: Asked, *, images_out: bool) -> tuple[list[Move], str]:
     (order,) = asked.numbers
     flips = [False, True] if "flips" in asked.kind else [False]
-    elements = [(times, flip) for flip in flips for times in range(order) if (4 * times) % order == 0]
-    names, errors = [], []
-    for times, flip in elements:
-        turned = network(_turn(x, 4 * times // order, flip))
-        if y.ndim == 4:
-            goal = _turn(y, 4 * times // order, flip)
-            # Channels go where they fit best: as for a layer, the group may permute them.
-            errors.append(_relative(turned, goal, any_channels=True))
-        else:
-            errors.append(_relative(turned, y))
-        angle = 360 * times / order
-        names.append(("left-right flip, then " if flip else "") + f"rotation by {angle:g} degrees")
-    note = "images are turned by multiples of 90 degrees only" if (4 % order) else ""
-    return GroupErrors(asked.text, tuple(names), tuple(errors), None, None, note)
+    moves = []
+    for times, flip in [(t, flip) for flip in flips for t in range(order) if (4 * t) % order == 0]:
+        turn = partial(_turn, quarters=4 * times // order, flip=flip)
+        name = ("left-right flip, then " if flip else "") + f"rotation by {360 * times / order:g} degrees"
+        moves.append(Move(name, turn, turn if images_out else _as_it_is))
+    return moves, "images are turned by multiples of 90 degrees only" if (4 % order) else ""
+
+
+def _as_it_is(y: Tensor) -> Tensor:
+    return y
 
 
 def _turn(x: Tensor, quarters: int, flip: bool) -> Tensor:

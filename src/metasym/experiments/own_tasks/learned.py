@@ -112,8 +112,8 @@ class LearnedRun:
             return network
         return Deployed(network, layout, y_shape, bool(classes)).eval()
 
-    def score(self) -> Score:
-        """The score on the run's test tasks, as they are in the file now: it has to be the same."""
+    def test_tasks(self) -> StoredTasks:
+        """The tasks that the run was tested on, as they are in the file now: it has to be the same."""
         file = read_tasks(self.config["data"]["path"], Reading(**self.config["data"].get("reading", {})))
         found = file.describe()
         for name in ("x", "y"):
@@ -127,11 +127,14 @@ class LearnedRun:
             validation=choices.validation_tasks / file.tasks,
             test=choices.test_tasks / file.tasks,
         )
-        tasks = StoredTasks(file, split(file, parts)[2], support=choices.support, layout=choices.layout)
-        if file.classes:
-            return score(choices, self.learner, tasks, "accuracy")
-        found_score = score(choices, self.learner, tasks, "mse")
-        return in_units(found_score, choices.layout.y_scale**2)
+        return StoredTasks(file, split(file, parts)[2], support=choices.support, layout=choices.layout)
+
+    def score(self) -> Score:
+        """The score on the run's test tasks."""
+        if self.config["data"]["classes"]:
+            return score(self.choices, self.learner, self.test_tasks(), "accuracy")
+        found = score(self.choices, self.learner, self.test_tasks(), "mse")
+        return in_units(found, self.choices.layout.y_scale**2)
 
 
 def in_units(value: Score, unit: float) -> Score:
