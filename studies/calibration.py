@@ -24,7 +24,7 @@ from scipy import stats
 from metasym.certification import SignedPermutation, certify
 from metasym.certification.ladder import climb
 from metasym.evidence import TaskStatistics
-from metasym.evidence.outliers import robust_prior
+from metasym.evidence.fitting import robust_prior
 from metasym.experiments.machine import commit
 from metasym.storage.json_files import write_json
 from studies.calibration_problems import Problem, planted_generators, problem

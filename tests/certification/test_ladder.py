@@ -5,7 +5,8 @@ import torch
 
 from metasym.certification.ladder import climb
 from metasym.evidence import TaskStatistics
-from metasym.evidence.outliers import robust_prior, unlike
+from metasym.evidence.fitting import robust_prior
+from metasym.evidence.outliers import unlike
 from tests.evidence.families import circulant, examples, generic, shifted
 
 T, N = 160, 5

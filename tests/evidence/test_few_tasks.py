@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from metasym.evidence import TaskStatistics, fit_prior
-from metasym.evidence.outliers import robust_prior
+from metasym.evidence.fitting import robust_prior
 
 N = 6
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
-from scipy.special import chdtri, stdtrit
+from scipy.special import bdtrc, chdtri, stdtrit
 from torch import Tensor
 
 from metasym.certification.elements import Element, Orbits, moved
@@ -47,6 +47,9 @@ class Limit:
     """One-sided, at 99 %: what has to be above zero to refute."""
     upper: float
     """One-sided, at 95 %; infinite where some direction is never seen."""
+    mostly: bool = False
+    """Whether most tasks, each by itself, show more than noise explains. Where a few tasks have much more than all
+    others, the mean is too uncertain to say so."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +62,10 @@ class Forbidden:
     """The standard deviation of their mean if e is 0, the noise's own uncertainty included."""
     visible: float
     """The smallest eigenvalue of the mean of S^2: 0 where some direction is never seen."""
+    added: Tensor
+    """``[T]``: what noise adds to a task's square on average, which was taken off."""
+    measured: bool = True
+    """Whether the noise was measured in tasks, and not only learned with the prior."""
     unbiased: float | None = None
     """An estimate of ``E |e|^2`` itself, where all directions of every task are seen; else the limits' own."""
 
@@ -74,10 +81,16 @@ class Forbidden:
         upper = max(upper, max(mean, 0.0) * count / float(chdtri(count, LEVEL)))
         lower = mean - float(stdtrit(max(1, count - 1), SURE)) * error
         if self.visible <= 0:
-            return Limit(max(mean, 0.0), lower, math.inf)
+            return Limit(max(mean, 0.0), lower, math.inf, self._mostly())
         upper /= self.visible
         likely = mean / self.visible if self.unbiased is None else self.unbiased
-        return Limit(min(max(likely, 0.0), upper), lower, upper)
+        return Limit(min(max(likely, 0.0), upper), lower, upper, self._mostly())
+
+    def _mostly(self) -> bool:
+        """Noise alone makes a square half as large again as its mean in less than a quarter of the tasks."""
+        count = len(self.squares)
+        above = int((self.squares > self.added / 2).sum())
+        return self.measured and above > 0.6 * count and float(bdtrc(above - 1, count, 0.3)) < 1 - SURE
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,19 +100,27 @@ class Noise:
     variances: Tensor
     """``[m]``."""
     error: float
+    measured: bool
+    """Whether it was measured in tasks, and not only learned with the prior."""
 
 
-def noise_of(tasks: TaskStatistics, fallback: float) -> Noise:
-    """The tasks' noise from what no linear map explains; where that is too little, ``fallback``."""
+def noise_of(tasks: TaskStatistics, fallback: float, others: TaskStatistics | None = None) -> Noise:
+    """The tasks' noise from what no linear map explains; where that is too little, ``fallback``.
+
+    ``others`` are tasks of the same family. What is left of their outputs says nothing about weights: they may have
+    taken part in learning.
+    """
     m = tasks.outputs
     floor = LEAST_NOISE * tasks.mean_square
-    spare = (tasks.counts - tasks.inputs).clamp_min(0)
-    total = int(spare.sum())
+    squares, total = torch.zeros(m, dtype=torch.float64), 0
+    for part in (tasks,) if others is None else (tasks, others):
+        spare = (part.counts - part.inputs).clamp_min(0)
+        squares, total = squares + part.residual[spare > 0].sum(0), total + int(spare.sum())
     if total < 10:
-        return Noise(torch.full((m,), max(fallback, floor), dtype=torch.float64), _FALLBACK_ERROR)
-    own = (tasks.residual[spare > 0].sum(0) / total).clamp_min(floor)
+        return Noise(torch.full((m,), max(fallback, floor), dtype=torch.float64), _FALLBACK_ERROR, False)
+    own = (squares / total).clamp_min(floor)
     outputs = float(own.sum().square() / own.square().sum())  # how many matter
-    return Noise(own, math.sqrt(2 / (total * outputs)))
+    return Noise(own, math.sqrt(2 / (total * outputs)), True)
 
 
 def forbidden(
@@ -122,8 +143,14 @@ def forbidden(
     if tasks.inputs * tasks.outputs <= LARGEST_PROJECTED and not (quick and enough):
         return _projected(tasks, group, scale, noise, element)
     if not enough:
-        return Forbidden(torch.zeros(len(tasks), dtype=torch.float64), 0.0, 0.0)
+        return _unseen(len(tasks), 0.0)
     return _least_squares(ample, group, scale, noise, element)
+
+
+def _unseen(count: int, visible: float) -> Forbidden:
+    """Nothing is forbidden, or nothing of it can be seen."""
+    none = torch.zeros(count, dtype=torch.float64)
+    return Forbidden(none, 0.0, visible, none, measured=False)
 
 
 def _least_squares(
@@ -156,7 +183,7 @@ def _least_squares(
     spread = math.hypot(
         math.sqrt(float(added.var(0).sum()) * (1 + 1 / draws)) / len(tasks), noise.error * float(added.mean())
     )
-    return Forbidden(own - added.mean(0), spread, visible)
+    return Forbidden(own - added.mean(0), spread, visible, added.mean(0), noise.measured)
 
 
 def _projected(
@@ -170,7 +197,7 @@ def _projected(
         turned = complement.T @ (blocks - moved(blocks, element)).flatten(1).T
         complement = complement @ torch.linalg.inv(turned)
     if complement.shape[1] == 0:
-        return Forbidden(torch.zeros(len(tasks), dtype=torch.float64), 0.0, 1.0)
+        return _unseen(len(tasks), 1.0)
     allowed, against = basis * scale[:, None], complement * scale[:, None]
     values, vectors, right = [], [], []
     for part in _chunks(tasks, basis.shape[0]):
@@ -183,7 +210,7 @@ def _projected(
     eigen, turns, turned = torch.cat(values), torch.cat(vectors), torch.cat(right)
     typical = float(eigen.mean())
     if typical == 0:
-        return Forbidden(torch.zeros(len(tasks), dtype=torch.float64), 0.0, 0.0)
+        return _unseen(len(tasks), 0.0)
     best: Forbidden | None = None
     unbiased: float | None = None
     for part_of in _LAMBDAS:
@@ -198,7 +225,7 @@ def _projected(
         squares = (shrink * turned).square().sum(1) - added.sum(1)
         if part_of == _LAMBDAS[0] and visible > 0.99:
             unbiased = float(squares.mean())
-        found = Forbidden(squares, spread, visible, unbiased)
+        found = Forbidden(squares, spread, visible, added.sum(1), noise.measured, unbiased)
         if best is None or _promise(found) < _promise(best):
             best = found
     assert best is not None

@@ -22,7 +22,7 @@ from metasym.certification.single_elements import SURVIVES, contradictions
 from metasym.evidence.prior import Prior
 from metasym.evidence.statistics import TaskStatistics
 from metasym.inspection.finding import find_group
-from metasym.inspection.pattern import canonical, distances_up_to_sign
+from metasym.inspection.pattern import Labels, canonical, distances_up_to_sign
 from metasym.inspection.reports import FoundGroup
 
 CUTS = 8
@@ -138,37 +138,39 @@ def _patterns(
 
 def _elements(group: FoundGroup) -> list[SignedPermutation]:
     """Elements of the group other than the identity: all of a small one, products of generators of a large one."""
-    made = [SignedPermutation(g.outputs, g.inputs, g.output_signs, g.input_signs) for g in group.generators]
-    known = {_canonical_sign(g): g for g in made}
-    frontier = list(known.values())
-    while frontier and len(known) < _DRAWN:
-        fresh = []
-        for g in frontier:
-            for h in made:
-                product = _canonical_sign(_product(g, h))
-                if product not in known:
-                    known[product] = product
-                    fresh.append(product)
-            if len(known) >= _DRAWN:
-                break
-        frontier = fresh
-    identity = SignedPermutation(tuple(range(len(made[0].outputs))), tuple(range(len(made[0].inputs))))
-    return [g for g in known if g != identity]
-
-
-def _product(g: SignedPermutation, h: SignedPermutation) -> SignedPermutation:
-    """First h, then g."""
-    outputs = tuple(g.outputs[i] for i in h.outputs)
-    inputs = tuple(g.inputs[j] for j in h.inputs)
-    output_signs = tuple(s * g.output_signs[i] for i, s in zip(h.outputs, h.output_signs, strict=True))
-    input_signs = tuple(s * g.input_signs[j] for j, s in zip(h.inputs, h.input_signs, strict=True))
-    return SignedPermutation(outputs, inputs, output_signs, input_signs)
-
-
-def _canonical_sign(g: SignedPermutation) -> SignedPermutation:
-    """Of an element and its product with -1 the one that keeps the first output's sign."""
-    if g.output_signs[0] > 0:
-        return g
-    return SignedPermutation(
-        g.outputs, g.inputs, tuple(-s for s in g.output_signs), tuple(-s for s in g.input_signs)
+    m, n = len(group.generators[0].outputs), len(group.generators[0].inputs)
+    # Outputs and inputs as one row of points: where each goes, and with which sign, counted from 1.
+    made = np.array(
+        [
+            [*_signed(g.outputs, g.output_signs, 1), *_signed(g.inputs, g.input_signs, m + 1)]
+            for g in group.generators
+        ]
     )
+    known: dict[bytes, Labels] = {}
+    frontier = made
+    while len(frontier) and len(known) < _DRAWN:
+        fresh = []
+        for row in frontier * np.sign(frontier[:, :1]):  # of g and -g the one that keeps the first sign
+            if row.tobytes() not in known:
+                known[row.tobytes()] = row
+                fresh.append(row)
+        if not fresh:
+            break
+        # First a generator, then what was found last.
+        after = np.stack(fresh)[: _DRAWN // len(made) + 1]
+        frontier = (after[:, np.abs(made) - 1] * np.sign(made)).reshape(-1, m + n)
+    identity = np.arange(1, m + n + 1)
+    return [
+        SignedPermutation(
+            tuple((np.abs(row[:m]) - 1).tolist()),
+            tuple((np.abs(row[m:]) - 1 - m).tolist()),
+            tuple(np.sign(row[:m]).tolist()),
+            tuple(np.sign(row[m:]).tolist()),
+        )
+        for row in known.values()
+        if not np.array_equal(row, identity)
+    ]
+
+
+def _signed(images: Sequence[int], signs: Sequence[int], first: int) -> list[int]:
+    return [(image + first) * sign for image, sign in zip(images, signs, strict=True)]

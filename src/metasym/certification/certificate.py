@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from metasym.certification.bounds import Limit, forbidden, noise_of
+from metasym.certification.bounds import Limit, Noise, forbidden, noise_of
 from metasym.certification.elements import Element, Orbits, orbits
 from metasym.evidence.statistics import TaskStatistics
 
@@ -61,20 +61,21 @@ def certify(
     generators: Sequence[Element],
     *,
     power: Tensor | None = None,
-    noise: float = 0.0,
+    noise: float | Noise = 0.0,
     quick: bool = False,
 ) -> Certificate:
     """Hold the group that ``generators`` generate against ``tasks`` that took no part in finding it.
 
     ``power [m, n]`` is the mean square of every weight as learned from other tasks (default: these tasks' own).
-    ``noise`` is the outputs' noise variance where tasks have too few examples to tell it themselves.
+    ``noise`` is the outputs' noise variance where tasks have too few examples to tell it themselves, or as
+    :func:`~metasym.certification.bounds.noise_of` has measured it.
     ``quick`` leaves the generators' own defects out and looks at the tasks' own weights where these are known.
     """
     shape = (tasks.outputs, tasks.inputs)
     if power is None:
         power = _power(tasks)
     flat = power.reshape(-1).double().clamp_min(0)
-    variance = noise_of(tasks, noise)
+    variance = noise if isinstance(noise, Noise) else noise_of(tasks, noise)
     together = orbits(generators, shape)
     ones = torch.ones_like(flat)
     total = float(flat.sum())
@@ -115,7 +116,8 @@ def _relative(limit: Limit, total: float) -> tuple[float, float]:
 
 
 def _refuted(limit: Limit, total: float) -> bool:
-    return limit.lower > NEGLIGIBLE**2 * total
+    shown = limit.mean if limit.mostly else limit.lower
+    return shown > NEGLIGIBLE**2 * total
 
 
 def _power(tasks: TaskStatistics) -> Tensor:

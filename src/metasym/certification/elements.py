@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache, cached_property, lru_cache
 from typing import Protocol
 
 import numpy as np
@@ -95,13 +96,14 @@ class Orbits:
 
     def complement(self) -> Tensor:
         """An orthonormal basis ``[m n, d]`` of what the group forbids, orbit by orbit."""
-        return self._basis()[1]
+        return self._bases[1]
 
     def basis(self) -> Tensor:
         """An orthonormal basis ``[m n, d]`` of the weights that the group leaves as they are."""
-        return self._basis()[0]
+        return self._bases[0]
 
-    def _basis(self) -> tuple[Tensor, Tensor]:
+    @cached_property
+    def _bases(self) -> tuple[Tensor, Tensor]:
         size = len(self.labels)
         inside: list[Tensor] = []
         outside: list[Tensor] = []
@@ -113,31 +115,41 @@ class Orbits:
                 block[members, torch.arange(len(members))] = 1
                 outside.append(block)
                 continue
-            # Householder: the first column is the mean direction, the others span the differences.
-            unit = signs / len(members) ** 0.5
-            own = torch.linalg.qr(
-                torch.cat([unit[:, None], torch.eye(len(members), dtype=torch.float64)], 1)
-            ).Q
-            block[members] = own[:, : len(members)]
+            block[members] = signs[:, None] * _mean_and_differences(len(members))
             inside.append(block[:, :1])
             outside.append(block[:, 1:])
         none = torch.zeros(size, 0, dtype=torch.float64)
         return torch.cat([none, *inside], 1), torch.cat([none, *outside], 1)
 
 
+@cache
+def _mean_and_differences(size: int) -> Tensor:
+    """An orthonormal basis of ``size`` numbers: their mean first, by Householder, then their differences."""
+    ones = torch.ones(size, 1, dtype=torch.float64)
+    found: Tensor = torch.linalg.qr(torch.cat([ones, torch.eye(size, dtype=torch.float64)], 1)).Q[:, :size]
+    return found
+
+
 def orbits(generators: Sequence[Element], shape: tuple[int, int]) -> Orbits:
     """The orbits on the entries of a weight ``[m, n]``, up to sign."""
+    parts = ("outputs", "inputs", "output_signs", "input_signs")
+    return _orbits(tuple(tuple(tuple(getattr(g, part)) for part in parts) for g in generators), shape)
+
+
+@lru_cache(maxsize=256)
+def _orbits(generators: tuple[tuple[tuple[int, ...], ...], ...], shape: tuple[int, int]) -> Orbits:
+    """Asked for the same generators several times in a row: for a key, for a scale, for a certificate."""
     m, n = shape
     size = m * n
     # Every entry twice, as +w and -w; a group element joins each to where it goes.
     rows, columns = [], []
-    for g in generators:
-        if len(g.outputs) != m or len(g.inputs) != n:
+    for outputs, inputs, output_signs, input_signs in generators:
+        if len(outputs) != m or len(inputs) != n:
             raise MetasymError(
-                f"expected permutations of {m} outputs and {n} inputs, found {len(g.outputs)} and {len(g.inputs)}"
+                f"expected permutations of {m} outputs and {n} inputs, found {len(outputs)} and {len(inputs)}"
             )
-        images = (np.asarray(g.outputs)[:, None] * n + np.asarray(g.inputs)[None, :]).ravel()
-        flip = (np.outer(g.output_signs, g.input_signs).ravel() < 0).astype(np.int64)
+        images = (np.asarray(outputs)[:, None] * n + np.asarray(inputs)[None, :]).ravel()
+        flip = (np.outer(output_signs, input_signs).ravel() < 0).astype(np.int64)
         here = np.arange(size)
         for sign in (0, 1):
             rows.append(here + sign * size)

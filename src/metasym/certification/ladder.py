@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from metasym.certification.bounds import noise_of
 from metasym.certification.candidates import candidates, named, subgroups
 from metasym.certification.certificate import TOLERANCE, Certificate, certify
 from metasym.evidence.prior import Prior
@@ -49,18 +50,20 @@ def climb(
     *,
     tolerance: float = TOLERANCE,
     with_mean: bool = True,
+    beyond: int = 1,
 ) -> Ladder:
     """The groups that the prior of the tasks ``learned`` suggests, held against the tasks ``fresh``.
 
     A group that the tasks refute is replaced by its largest subgroups. Without the mean the groups are those of the
-    tasks' deviations from the mean map.
+    tasks' deviations from the mean map, and none is told but the certified one. Groups of orders up to ``beyond`` are
+    left out.
     """
     power = prior.power
     if not with_mean:
         learned, fresh = learned.minus(prior.mean), fresh.minus(prior.mean)
         power = power - prior.mean.square()
-    some = learned[slice(0, _TASKS)]
-    search = _Search(candidates(prior, with_mean=with_mean), prior, learned[slice(0, _LOOKED_AT)])
+    some, noise = learned[slice(0, _TASKS)], noise_of(fresh, prior.noise, learned)
+    search = _Search(candidates(prior, with_mean=with_mean), prior, learned[slice(0, _LOOKED_AT)], beyond)
     nearly: list[FoundGroup] = []
     rungs: list[Rung] = []
     certified: Rung | None = None
@@ -68,23 +71,23 @@ def climb(
         group = search.next()
         if group is None or len(rungs) == _ASKED:
             break
-        screened = certify(some, group.generators, power=power, noise=prior.noise, quick=True)
+        screened = certify(some, group.generators, power=power, noise=noise, quick=True)
         if screened.refuted:
-            if screened.defect <= NEARLY:
+            if with_mean and screened.defect <= NEARLY:
                 nearly.append(group)
             search.below(group)
             continue
-        rung = Rung(group, certify(fresh, group.generators, power=power, noise=prior.noise))
+        rung = Rung(group, certify(fresh, group.generators, power=power, noise=noise))
         rungs.append(rung)
         if rung.certificate.within(tolerance):
             certified = rung
             break
         search.below(group)
     for group in nearly[-_ABOVE:]:
-        rungs.append(Rung(group, certify(fresh, group.generators, power=power, noise=prior.noise)))
+        rungs.append(Rung(group, certify(fresh, group.generators, power=power, noise=noise)))
     told: list[Rung] = []
     for rung in rungs:
-        if rung is certified or rung.certificate.defect <= NEARLY:
+        if rung is certified or (with_mean and rung.certificate.defect <= NEARLY):
             told.append(Rung(named(rung.group, prior), rung.certificate))
             certified = told[-1] if rung is certified else certified
     return Ladder(tuple(sorted(told, key=lambda r: -r.group.order)), certified, tolerance)
@@ -93,14 +96,14 @@ def climb(
 class _Search:
     """Groups to be looked at, the largest first, none twice."""
 
-    def __init__(self, waiting: list[FoundGroup], prior: Prior, tasks: TaskStatistics) -> None:
-        self.waiting, self.prior, self.tasks = waiting, prior, tasks
+    def __init__(self, waiting: list[FoundGroup], prior: Prior, tasks: TaskStatistics, beyond: int) -> None:
+        self.waiting, self.prior, self.tasks, self.beyond = waiting, prior, tasks, beyond
         self.seen: set[tuple[GroupElement, ...]] = set()
 
     def next(self) -> FoundGroup | None:
         while self.waiting:
             group = self.waiting.pop(0)
-            if group.generators not in self.seen:
+            if group.order > self.beyond and group.generators not in self.seen:
                 self.seen.add(group.generators)
                 return group
         return None

@@ -21,6 +21,8 @@ LARGEST = 1024
 """Weights of a layer whose matrices of second moments are held."""
 _BLOCKS = 10
 """Parts of the tasks whose differences tell how uncertain the mean over all is."""
+_AT_ONCE = 64
+"""Elements that are looked at together."""
 SURVIVES = 3.0
 """Elements whose square stands out of noise by less than this many standard errors are not contradicted."""
 
@@ -41,17 +43,21 @@ def contradictions(tasks: TaskStatistics, elements: Sequence[Element], scale: Te
     added = spread.mean(0)  # noise of the weights of one output, over its variance: [n, n]
     powers, covariances = moments.diagonal(dim1=1, dim2=2), moments.flatten(1)
     noise = (variance[:, None] * added.diagonal()).reshape(-1) / scale.square()
-    here = torch.arange(m * n)
+    places = torch.arange(m * n) * (m * n)
+    powers_all = powers.sum(1)
+    floor = 1e-12 * float(powers_all.mean())
     found = []
-    for g in elements:
-        rows, columns = torch.tensor(g.outputs), torch.tensor(g.inputs)
-        signs = torch.outer(torch.tensor(g.output_signs), torch.tensor(g.input_signs)).double()
-        images = (rows[:, None] * n + columns[None, :]).reshape(-1)
-        squares = powers.sum(1) * 2 - 2 * (covariances[:, here * (m * n) + images] * signs.reshape(-1)).sum(1)
+    for some in (elements[i : i + _AT_ONCE] for i in range(0, len(elements), _AT_ONCE)):
+        rows, columns = torch.tensor([g.outputs for g in some]), torch.tensor([g.inputs for g in some])
+        signs = torch.tensor([g.output_signs for g in some])[:, :, None] * torch.tensor(
+            [g.input_signs for g in some]
+        )[:, None, :].to(scale)
+        images = (rows[:, :, None] * n + columns[:, None, :]).reshape(len(some), -1)
+        across = covariances[:, (places + images).reshape(-1)].reshape(_BLOCKS, len(some), -1)
+        squares = 2 * powers_all[:, None] - 2 * (across * signs.flatten(1)).sum(2)
         still = (rows == torch.arange(m)).double()  # noise of two outputs is independent
-        shared = (still * variance)[:, None] * added[torch.arange(n), columns] * signs
-        expected = 2 * noise.sum() - 2 * (shared.reshape(-1) / (scale * scale[images])).sum()
-        error = float(squares.std()) / math.sqrt(_BLOCKS)
-        floor = 1e-12 * float(powers.sum(1).mean())
-        found.append(float(squares.mean() - expected) / max(error, floor, 1e-300))
-    return torch.tensor(found, dtype=torch.float64)
+        shared = (still * variance)[:, :, None] * added[torch.arange(n), columns][:, None, :] * signs
+        expected = 2 * noise.sum() - 2 * (shared.flatten(1) / (scale * scale[images])).sum(1)
+        error = squares.std(0) / math.sqrt(_BLOCKS)
+        found.append((squares.mean(0) - expected) / error.clamp_min(max(floor, 1e-300)))
+    return torch.cat(found) if found else torch.zeros(0, dtype=torch.float64)

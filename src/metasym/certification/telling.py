@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from metasym.certification.ladder import Ladder, Rung
 from metasym.certification.resolution import Resolution
-from metasym.inspection.reports import LadderRung, LayerReport
+from metasym.inspection.reports import PLAIN, LadderRung, LayerReport
 
-PLAIN = 0.02
-"""A symmetry whose defect is at most this is named without ado; of others the words say how nearly."""
 _ALSO = 2
+_ALIKE = 1.5
+"""Of groups that the tasks do not contradict the largest is told whose bound is not this many times the tightest."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def with_ladder(report: LayerReport, ladder: Ladder, seen: Circumstances) -> Lay
             _finite(rung.certificate.defect_upper),
             rung.certificate.class_defect,
             _finite(rung.certificate.class_defect_upper),
-            rung.certificate.refuted,
+            rung.certificate.refuted and not capped,
             rung is named,
             rung.group.generators,
         )
@@ -80,6 +80,15 @@ def _words(ladder: Ladder, named: Rung | None, seen: Circumstances) -> str:
             f"cannot be decided by a linear layer: {percent(seen.unlinear)} of y is not linear in the inputs; the "
             f"linear part alone is {claim(ladder.certified, seen.tasks)}{nearly}"
         )
+    if _capped(ladder, seen):
+        near = min(above, key=lambda r: r.certificate.defect, default=None)
+        nearest = (
+            "" if near is None else f"; the nearest symmetry of the linear part would be {_called(near)}"
+        )
+        return (
+            f"cannot be decided by a linear layer: it leaves {percent(seen.unlinear)} of y unexplained, which is not "
+            f"linear in the inputs and no noise{nearest}"
+        )
     open_ = [r for r in ladder.rungs if not r.certificate.refuted]
     if seen.resolution.unseen:
         return (
@@ -88,7 +97,10 @@ def _words(ladder: Ladder, named: Rung | None, seen: Circumstances) -> str:
             "columns out"
         )
     if open_:
-        best = min(open_, key=lambda r: r.certificate.bound)
+        tightest = min(r.certificate.bound for r in open_)
+        best = max(
+            (r for r in open_ if r.certificate.bound <= _ALIKE * tightest), key=lambda r: r.group.order
+        )
         bound = best.certificate.bound
         if not math.isfinite(bound):
             return (

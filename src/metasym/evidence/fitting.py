@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from metasym.evidence.em import LEAST_NOISE, one_round
+from metasym.evidence.outliers import LEAST, middle, middle_of, suspicious, unlike
 from metasym.evidence.prior import Prior
+from metasym.evidence.shrinkage import Shrinkage, best_shrinkage
 from metasym.evidence.statistics import TaskStatistics
 from metasym.types import MetasymError
 
@@ -18,6 +20,11 @@ _GAIN = 1e-3
 """Rounds stop when the evidence of a task grows by less than this, in nats."""
 _FIRST, _BETWEEN = 8, 3
 """Rounds before the number of directions is asked about, and after each answer."""
+_MORE = 17
+"""More rounds where tasks have few examples and nothing can be dropped yet: their span takes longer to come out."""
+_NOISES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
+"""There the rounds take too little noise, since many directions explain a few examples whatever they are: held-out
+tasks are asked about so many times the noise of the rounds."""
 LARGEST_SYSTEM = 2048
 """Unknowns ``n (k + 1)`` of a round's system: more directions than fit are not looked for."""
 _SUBSET = 1000
@@ -75,16 +82,33 @@ def fit_prior(
         )
         return Fitted(blank, 0, 0.0, torch.ones(len(tasks), dtype=torch.float64))
     fit = _Fit(learned, validation, rounds)
+    shrinkage = Shrinkage()
     if directions is None:
         fit.find_directions()
+        shrinkage = best_shrinkage(fit.prior, validation[slice(0, _SUBSET)])
     else:
         fit.begin(directions)
     fit.tasks, fit.weights = tasks, torch.ones(len(tasks), dtype=torch.float64)
     fit.finish()
-    prior = fit.prior.rotated()
+    prior = shrinkage.of(fit.judged(fit.prior.rotated())[0] if directions is None else fit.prior.rotated())
     if directions is None:
         prior = _unless_collapsed(prior, tasks)
     return Fitted(prior, fit.rounds, fit.value, fit.weights)
+
+
+def robust_prior(tasks: TaskStatistics, validation: TaskStatistics) -> Fitted:
+    """The prior of the tasks without outliers: :func:`fit_prior` twice where some task seems to be one."""
+    found = fit_prior(tasks, validation)
+    if len(tasks) < LEAST or not suspicious(found.prior, tasks):
+        return found
+    halves = torch.arange(len(tasks)) % 2 == 0
+    out = torch.zeros(len(tasks), dtype=torch.bool)
+    for half in (halves, ~halves):
+        out[~half] = unlike(fit_prior(tasks[half], validation).prior, tasks[~half])
+    if not bool(out.any()):
+        return found
+    kept = fit_prior(tasks[~out], validation[~unlike(found.prior, validation)])
+    return Fitted(kept.prior, kept.rounds, kept.evidence, (~out).double())
 
 
 def _unless_collapsed(prior: Prior, tasks: TaskStatistics) -> Prior:
@@ -113,6 +137,8 @@ class _Fit:
         self.tasks, self.validation, self.most = tasks, validation, most
         self.floor = LEAST_NOISE * tasks.mean_square
         self.weights = torch.ones(len(tasks), dtype=torch.float64)
+        self.open_noise = False
+        """Whether only held-out tasks tell how much noise there is."""
         self.rounds = 0
         self.value = -math.inf
         self.prior: Prior
@@ -130,22 +156,51 @@ class _Fit:
         m, n = everything.outputs, everything.inputs
         self.begin(max(1, min(m * n, len(self.tasks) - 1, LARGEST_SYSTEM // n - 1)))
         self._run(_FIRST)
-        before = self.prior.directions + 1
+        early = self.prior
+        before = early.directions + 1
         while self.prior.directions < before:
             before = self.prior.directions
             self.prior = self._fewest()
             self._run(_BETWEEN)
+        if not _mostly_ample(self.tasks):
+            self._unless_hedged(early)
         self.finish()
         self.prior = self._fewest()
         self.tasks, self.weights = everything, weights
 
+    def _unless_hedged(self, early: Prior) -> None:
+        """Where tasks have few examples: from the ``early`` prior again, if nothing was found that is better.
+
+        Many directions explain a few examples whatever they are, with too little noise: nothing can be dropped, or
+        nearly all is taken for noise. With the noise that held-out tasks ask for, they tell which are there.
+        """
+        found = middle(self.prior.evidence(self.validation))
+        self.open_noise = True
+        if self.prior.directions < early.directions and found > middle(self.judged(early)[1]):
+            self.open_noise = False
+            return
+        self.prior = early
+        self._run(_MORE)
+        self.prior = self._fewest()
+
     def finish(self) -> None:
-        """Rounds until the evidence no longer grows."""
+        """Rounds until the evidence no longer grows, or that of held-out tasks falls where only these tell."""
         while self.rounds < self.most:
-            before = self.value
+            before, prior = self.value, self.prior
             self._run(5)
             if self.value - before < 5 * _GAIN:
                 break
+            if self.open_noise and middle(self.judged(self.prior)[1]) < middle(self.judged(prior)[1]) - 0.1:
+                self.prior = prior
+                break
+
+    def judged(self, prior: Prior) -> tuple[Prior, Tensor]:
+        """The evidence of held-out tasks, and the prior: with the noise that they ask for where only they tell."""
+        tried = [
+            replace(prior, noise=prior.noise * times) for times in (_NOISES if self.open_noise else (1.0,))
+        ]
+        pairs = [(one, one.evidence(self.validation)) for one in tried]
+        return max(pairs, key=lambda pair: middle(pair[1]))
 
     def _run(self, rounds: int) -> None:
         for _ in range(rounds):
@@ -164,12 +219,12 @@ class _Fit:
                 prior = Prior(full.mean, full.U[:, :k], full.noise)
                 if k < full.directions:  # the noise, and what is left, take over what was dropped
                     prior = self._settled(prior)
-                tried[k] = prior, prior.evidence(self.validation)
+                tried[k] = self.judged(prior)
             return tried[k][1]
 
         def good(k: int) -> bool:
-            best = max(tried.values(), key=lambda item: float(_trimmed(item[1]).mean()))[1]
-            return not _worse(at(k), best)
+            best = max(tried.values(), key=lambda item: middle(item[1]))[1]
+            return not _worse(at(k), best, sure=not self.open_noise)
 
         at(full.directions)
         low, high = 0, full.directions  # low is too few, high is enough
@@ -196,16 +251,10 @@ def _guesses(U: Tensor) -> list[int]:
     return [int(i) + 1 for i in drops.argsort(descending=True)[:2] if float(drops[i]) > math.log(2)]
 
 
-def _trimmed(values: Tensor) -> Tensor:
-    """Without a twentieth at each end: a few tasks of another kind would drown what all others say."""
-    cut = math.ceil(len(values) / 20) if len(values) >= 10 else 0
-    return values.sort().values[cut : len(values) - cut]
-
-
-def _worse(evidence: Tensor, best: Tensor) -> bool:
-    """Whether tasks are less likely: on average over tasks, by more than its standard error and a tenth of a nat."""
-    gap = _trimmed(best - evidence)
-    error = float(gap.std()) / math.sqrt(len(gap)) if len(gap) > 1 else 0.0
+def _worse(evidence: Tensor, best: Tensor, *, sure: bool = True) -> bool:
+    """Whether tasks are less likely: on average by more than a tenth of a nat, and surely by more than its error."""
+    gap = middle_of(best - evidence)
+    error = float(gap.std()) / math.sqrt(len(gap)) if sure and len(gap) > 1 else 0.0
     return float(gap.mean()) > max(error, 0.1)
 
 
@@ -220,7 +269,7 @@ def start(tasks: TaskStatistics, directions: int) -> Prior:
     ample = tasks.counts >= n + 2
     spare = (tasks.counts - n).clamp_min(0)[ample]
     noise = float(tasks.residual[ample].sum() / (m * spare.sum())) if bool(ample.any()) else 0.0
-    if int(ample.sum()) < max(2, len(tasks) // 2):
+    if not _mostly_ample(tasks):
         grams = tasks.grams.sum(0)
         size = float(grams.diagonal().sum()) / max(1, int(tasks.counts.sum()))  # E |x|^2
         scale = math.sqrt(tasks.mean_square / size)
@@ -245,6 +294,11 @@ def start(tasks: TaskStatistics, directions: int) -> Prior:
         right[:count].reshape(count, m, n) @ root.T * (powers[:count, None, None] - 1).clamp_min(0.01).sqrt()
     )
     return Prior(mean, scaled.reshape(count, m * n).T.contiguous(), 10 * floor)
+
+
+def _mostly_ample(tasks: TaskStatistics) -> bool:
+    """Whether most tasks have examples to spare beyond their inputs."""
+    return int((tasks.counts >= tasks.inputs + 2).sum()) >= max(2, len(tasks) // 2)
 
 
 def least_squares(tasks: TaskStatistics) -> tuple[Tensor, Tensor]:

@@ -11,13 +11,12 @@ import math
 import torch
 from torch import Tensor
 
-from metasym.evidence.fitting import Fitted, fit_prior
 from metasym.evidence.prior import Prior
 from metasym.evidence.statistics import TaskStatistics
 
 MOST = 0.1
 """If more than this part of the tasks is unlike the others, there is no family to be unlike."""
-_LEAST = 30
+LEAST = 30
 """Tasks below which nothing can be called an outlier."""
 _FAR, _TIMES = 15.0, 3.0
 """An outlier's squared residuals are above the median by so many typical deviations of their logarithm, and so many
@@ -28,13 +27,30 @@ _OWNED = 0.2
 """A task whose filter is this long, in units of what a task with a direction of its own would have, is suspicious."""
 
 
+_END = 20
+"""Where tasks are averaged one in so many is left out at each end ..."""
+_ALL = 10
+"""... but none of fewer tasks than this."""
+
+
+def middle_of(values: Tensor) -> Tensor:
+    """The ``values [T]`` without those at either end: a few tasks of another kind would drown what all others say."""
+    cut = math.ceil(len(values) / _END) if len(values) >= _ALL else 0
+    return values.sort().values[cut : len(values) - cut]
+
+
+def middle(values: Tensor) -> float:
+    """The mean of :func:`middle_of` them."""
+    return float(middle_of(values).mean())
+
+
 def unlike(prior: Prior, tasks: TaskStatistics) -> Tensor:
     """Which tasks have weights that the prior cannot make, ``[T]``; none where there are many.
 
     Judged by what is left of their outputs, not by how large their filters are: tasks may differ a lot in size.
     """
     none = torch.zeros(len(tasks), dtype=torch.bool)
-    if len(tasks) < _LEAST:
+    if len(tasks) < LEAST:
         return none
     left = prior.posterior(tasks).misfit.sum(1)
     size = (tasks.counts * tasks.outputs).clamp_min(1)
@@ -46,22 +62,7 @@ def unlike(prior: Prior, tasks: TaskStatistics) -> Tensor:
     return found if float(found.double().mean()) <= MOST else none
 
 
-def robust_prior(tasks: TaskStatistics, validation: TaskStatistics) -> Fitted:
-    """The prior of the tasks without outliers: :func:`fit_prior` twice where some task seems to be one."""
-    found = fit_prior(tasks, validation)
-    if len(tasks) < _LEAST or not _suspicious(found.prior, tasks):
-        return found
-    halves = torch.arange(len(tasks)) % 2 == 0
-    out = torch.zeros(len(tasks), dtype=torch.bool)
-    for half in (halves, ~halves):
-        out[~half] = unlike(fit_prior(tasks[half], validation).prior, tasks[~half])
-    if not bool(out.any()):
-        return found
-    kept = fit_prior(tasks[~out], validation[~unlike(found.prior, validation)])
-    return Fitted(kept.prior, kept.rounds, kept.evidence, (~out).double())
-
-
-def _suspicious(prior: Prior, tasks: TaskStatistics) -> bool:
+def suspicious(prior: Prior, tasks: TaskStatistics) -> bool:
     """Whether some task seems to have a direction of its own."""
     lengths = prior.posterior(tasks).mean.square().sum(1)
     return bool((lengths - lengths.median() > _OWNED * len(tasks)).any())

@@ -59,7 +59,12 @@ def enough_threads(model: nn.Module, episodes: Episode, tasks: int) -> int:
             model(episodes.query.x[0].to(device))
         except (RuntimeError, ValueError, TypeError):  # what does not fit is said where the step is taken
             return torch.get_num_threads()
-    return 1 if counter.get_total_flops() * tasks < _FEW_FLOPS else torch.get_num_threads()
+    return threads_for(counter.get_total_flops() * tasks)
+
+
+def threads_for(flops: float) -> int:
+    """How many threads a step of so many multiplications and additions needs."""
+    return 1 if flops < _FEW_FLOPS else torch.get_num_threads()
 
 
 @contextlib.contextmanager

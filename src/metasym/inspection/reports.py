@@ -59,6 +59,10 @@ class GroupElement:
     """What it does to the pixels, for a convolution: ``"rotation by 45 degrees"``."""
 
 
+PLAIN = 0.02
+"""A symmetry whose defect is at most this is named without ado; of others the words say how nearly."""
+
+
 @dataclass(frozen=True)
 class FoundGroup:
     """The largest group whose elements map every class of tied entries to itself."""
@@ -79,8 +83,12 @@ class FoundGroup:
 
     @property
     def approximate(self) -> bool:
-        """Whether U has this symmetry only nearly: its strongest directions do, the whole of it does not."""
-        return self.error > NEARLY
+        """Whether the tasks may have this symmetry only nearly.
+
+        With a certificate: whether its bound is wide. Without: whether the strongest directions of U have the
+        symmetry and the whole of it does not.
+        """
+        return self.error > NEARLY if self.defect_upper is None else self.defect_upper > PLAIN
 
     @property
     def transitive(self) -> bool:

@@ -18,7 +18,8 @@ from metasym.certification.telling import Circumstances, claim, percent, with_la
 from metasym.diagnosis.findings import Diagnosis
 from metasym.evidence import Prior, TaskStatistics
 from metasym.evidence.completion import completed
-from metasym.evidence.outliers import robust_prior, unlike
+from metasym.evidence.fitting import robust_prior
+from metasym.evidence.outliers import unlike
 from metasym.experiments.own_tasks.options import Choices, Options
 from metasym.inspection import SymmetryReport, inspect
 from metasym.learners.evidence_msr import EvidenceMSR
@@ -156,8 +157,8 @@ def _deviations(
     found = 1 if ladder.certified is None else ladder.certified.group.order
     if not any(group.order > found for group in candidates(prior, with_mean=False)):
         return None
-    other = climb(prior, learned, fresh, tolerance=ladder.tolerance, with_mean=False)
-    return other if other.certified is not None and other.certified.group.order > found else None
+    other = climb(prior, learned, fresh, tolerance=ladder.tolerance, with_mean=False, beyond=found)
+    return other if other.certified is not None else None
 
 
 def _unlinear(diagnosis: Diagnosis) -> float:

@@ -19,7 +19,7 @@ import metasym
 from metasym.diagnosis.findings import Diagnosis
 from metasym.diagnosis.look import look
 from metasym.experiments.inner_lrs import inner_lrs
-from metasym.experiments.machine import commit, enough_threads, one_line, threads
+from metasym.experiments.machine import commit, enough_threads, one_line, threads, threads_for
 from metasym.experiments.own_tasks.by_evidence import learn_by_evidence
 from metasym.experiments.own_tasks.choosing import choose, parts, unread_layers
 from metasym.experiments.own_tasks.config_file import COMMAND, check_same, command, config_of, read_config
@@ -155,12 +155,21 @@ def learn(
         told = note if ranks.main else lambda _: None
         run = _prepare(file, diagnosis, choices, options, folder, resume, progress, told, ranks)
         if options.threads is None:
-            first = sample(run.train, torch.tensor([0]), 0)
-            torch.set_num_threads(enough_threads(plain_network(choices), first, choices.tasks_per_step))
+            torch.set_num_threads(_threads(run))
         symmetric = _msr(run)
         plain = _maml(run) if options.baseline else None
         report = SymmetryReport.from_json(symmetric["symmetry"], str(folder / RESULT))
         return Learned(folder, symmetric, plain, report, choices)
+
+
+def _threads(run: _Run) -> int:
+    """As many as a step needs; a round of evidence looks at all tasks at once."""
+    layout = run.choices.layout
+    if run.choices.solver == "evidence":
+        weights = math.prod(layout.input_shape) * math.prod(layout.output_shape)
+        return threads_for(2 * weights * run.file.examples * len(run.train))
+    first = sample(run.train, torch.tensor([0]), 0)
+    return enough_threads(plain_network(run.choices), first, run.choices.tasks_per_step)
 
 
 def _prepare(
