@@ -20,6 +20,7 @@ import os
 import re
 import sys
 import tempfile
+import textwrap
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,8 @@ from typing import Any
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES, PAGES = ROOT / "examples", ROOT / "docs" / "gallery"
+WIDTH = 108
+"""Columns of the terminal that the pages show; as many fit beside the site's menus."""
 _EXTRAS = re.compile(r"^Extras: (.+)$", re.MULTILINE)
 
 
@@ -91,7 +94,7 @@ def run(path: Path, pictures: Path | None = None) -> tuple[str, list[Path]]:
             if part.code:
                 page.append(f"```python\n{part.code.strip()}\n```")
             if printed.getvalue().strip():
-                page.append(f'```text title="output"\n{printed.getvalue().rstrip()}\n```')
+                page.append(f'```text title="output"\n{_as_shown(printed.getvalue())}\n```')
             for number in plt.get_fignums():
                 figure = plt.figure(number)
                 if pictures is not None:
@@ -107,6 +110,14 @@ def run(path: Path, pictures: Path | None = None) -> tuple[str, list[Path]]:
         f"<!-- made from {example.digest} -->"
     )
     return "\n\n".join(block for block in page if block) + "\n", drawn
+
+
+def _as_shown(printed: str) -> str:
+    """What was printed, its long lines broken as a terminal would, but between words."""
+    lines = textwrap.TextWrapper(
+        WIDTH, subsequent_indent="    ", break_on_hyphens=False, break_long_words=False
+    )
+    return "\n".join(lines.fill(line) for line in printed.rstrip().splitlines())
 
 
 def _install(example: Example) -> str:
@@ -132,6 +143,7 @@ def index(examples: list[Example]) -> str:
 def main() -> None:
     """Make the pages of the named examples, or of all."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ["COLUMNS"] = str(WIDTH)
     wanted = sys.argv[1:] or [path.stem for path in sorted(EXAMPLES.glob("*.py"))]
     PAGES.mkdir(exist_ok=True)
     for name in wanted:

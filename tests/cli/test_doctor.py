@@ -44,6 +44,16 @@ def test_without_a_compiler(capsys, monkeypatch) -> None:
     assert "kernels" not in found
 
 
+def test_every_kernel_source_is_compiled_and_named(capsys, monkeypatch) -> None:
+    asked = []
+    monkeypatch.setattr(compiled, "compiler", lambda: "g++")
+    monkeypatch.setattr(compiled, "library", lambda source: asked.append(source.name) or object())
+    line = examined(capsys)["kernels"]
+    sources = {path.name for path in Path(metasym.__file__).parent.rglob("*.cpp")}
+    assert {"random_images.cpp", "winograd.cpp"} <= sources == set(asked)
+    assert all(source.removesuffix(".cpp") in str(line["found"]) for source in sources)
+
+
 def test_kernels_that_the_user_forgoes(capsys, monkeypatch) -> None:
     monkeypatch.setattr(compiled, "compiler", lambda: "g++")
     monkeypatch.setattr(compiled, "library", lambda _: None)
@@ -65,8 +75,9 @@ def test_the_table(capsys) -> None:
     assert metasym.__version__ in said
 
 
-def test_every_extra_that_it_names_exists() -> None:
+def test_it_names_every_extra_that_a_user_may_want() -> None:
     import tomllib
 
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
-    assert set(doctor._EXTRAS) <= set(project["project"]["optional-dependencies"])
+    for_developers = {"test", "bench", "docs", "dev"}
+    assert set(doctor._EXTRAS) == set(project["project"]["optional-dependencies"]) - for_developers

@@ -166,14 +166,24 @@ def test_folders_of_plain_training(kind, tmp_path):
     assert ("No step sizes over time" in found.words) == (kind == "protonet")
 
 
-def test_a_run_of_learn_shows_both_methods(tmp_path):
+def learn_a_ring(folder, *flags):
     group = ms.groups.shifts(5)
     basis = ms.groups.equivariant_basis(group, group).numpy()
     W = (basis @ np.random.default_rng(0).normal(size=(5, 40))).T.reshape(40, 5, 5)
     x = np.random.default_rng(1).normal(size=(40, 12, 5))
-    np.savez(tmp_path / "tasks.npz", x=x, y=np.einsum("toi,tei->teo", W, x))
-    flags = ["--find-steps", "40", "--outer-steps", "40", "--progress", "silent"]
-    assert main(["learn", str(tmp_path / "tasks.npz"), "--out", str(tmp_path / "run"), *flags]) == 0
+    np.savez(folder / "tasks.npz", x=x, y=np.einsum("toi,tei->teo", W, x))
+    flags = [*flags, "--progress", "silent"]
+    assert main(["learn", str(folder / "tasks.npz"), "--out", str(folder / "run"), *flags]) == 0
+
+
+def test_learning_at_once_needs_no_curve(tmp_path):
+    learn_a_ring(tmp_path, "--no-baseline")
+    assert not (tmp_path / "run" / "metrics.jsonl").exists()
+    assert "No training was recorded" not in page(tmp_path / "run").words
+
+
+def test_a_run_of_learn_shows_both_methods(tmp_path):
+    learn_a_ring(tmp_path, "--find-steps", "40", "--outer-steps", "40")
     made = render(tmp_path / "run")
     found = Document(made.html)
     assert (made.runs, made.faults) == (2, [])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import math
+import os
 import sys
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
@@ -80,10 +81,11 @@ def chosen(options: argparse.Namespace) -> Experiment:
 
 
 def console() -> Any:
-    """A rich console; 140 columns wide where the output is not a terminal."""
+    """A rich console; as wide as ``COLUMNS`` says where the output is not a terminal, else 140."""
     from rich.console import Console
 
-    return Console(width=None if sys.stdout.isatty() else 140)
+    known = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
+    return Console(width=None if known else 140)
 
 
 def interval(mean: float | None, ci95: float | None) -> str:

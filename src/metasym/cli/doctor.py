@@ -21,7 +21,9 @@ _PACKAGES = (
     "torch",
     "numpy",
     "scipy",
+    "scikit-learn",
     "safetensors",
+    "msgspec",
     "pillow",
     "matplotlib",
     "pynauty",
@@ -29,10 +31,14 @@ _PACKAGES = (
     "rich",
 )
 _EXTRAS = {
+    "onnx": (("onnx", "onnxruntime", "onnxscript"), "metasym export cannot write .onnx files, only .pt2"),
     "tables": (("pyarrow",), "metasym learn cannot read .parquet files"),
     "tensorboard": (("tensorboard",), "tensorboard=True of ms.train is refused"),
     "kornia": (("kornia",), "metasym.tasks.kornia_transform is refused"),
-    "simulators": (("gymnasium", "mujoco"), "the studies and examples with robots do not run"),
+    "simulators": (
+        ("gymnasium", "mujoco", "rebound", "ase", "spglib"),
+        "the studies and examples with robots, satellites and crystals do not run",
+    ),
 }
 """For each extra: the modules that it brings, and what cannot be done without them."""
 
@@ -116,8 +122,7 @@ def _version(name: str) -> str | None:
 
 
 def _kernels() -> Iterator[Finding]:
-    from metasym.engines.kernels.engine_kernels import kernel_names, library
-    from metasym.native.compiled import compiler
+    from metasym.native.compiled import compiler, library
 
     slower = "the same numbers by torch's own operations, which take longer: docs, Speed and memory"
     path = compiler()
@@ -125,14 +130,19 @@ def _kernels() -> Iterator[Finding]:
         yield Finding("C++ compiler", "none", False, f"{slower}; g++ in the PATH, or CXX, mends it")
         return
     yield Finding("C++ compiler", f"{path}, {_first_line(path)}")
-    made = {name: library(name) is not None for name in kernel_names()}
+    made = {source.stem: library(source) is not None for source in kernel_sources()}
     lacking = [name for name, there in made.items() if not there]
     if not lacking:
-        yield Finding("kernels", f"{len(made)} of {len(made)} compiled")
+        yield Finding("kernels", f"{len(made)} of {len(made)} compiled: {', '.join(made)}")
         return
     forgone = os.environ.get("METASYM_KERNELS") == "torch"
     why = "METASYM_KERNELS=torch forgoes them" if forgone else f"{', '.join(lacking)} could not be compiled"
     yield Finding("kernels", f"{len(made) - len(lacking)} of {len(made)} compiled: {why}", False, slower)
+
+
+def kernel_sources() -> list[Path]:
+    """Every C++ source in the package, whichever room uses it."""
+    return sorted(Path(metasym.__file__).parent.rglob("*.cpp"), key=lambda source: source.stem)
 
 
 def _first_line(compiler: str) -> str:

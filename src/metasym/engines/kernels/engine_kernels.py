@@ -16,8 +16,3 @@ def available() -> bool:
 def library(name: str = "norm_pool") -> ctypes.CDLL | None:
     """The compiled kernels of ``name.cpp``, or None where they cannot be had."""
     return native.library(Path(__file__).with_name(f"{name}.cpp"))
-
-
-def kernel_names() -> list[str]:
-    """What can be compiled, by the names of the sources."""
-    return sorted(source.stem for source in Path(__file__).parent.glob("*.cpp"))

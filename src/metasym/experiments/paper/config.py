@@ -105,7 +105,7 @@ class Recipe:
     )
     test_tasks: int | None = _option(None, "test tasks (none: as many as the paper)", least=1, most=_MANY)
     seed: int = _option(0, "seed of the start, of the episodes, and of the data", least=0)
-    data_seed: int | None = _option(None, "seed of the data, if it is to differ", least=0)
+    data_seed: int | None = _option(None, "seed of the data (none: the same as --seed)", least=0)
     device: str = _option("cpu", "cpu or cuda")
     map: str = _option("auto", "how tasks are mapped over (auto: by a fixed rule on the network)", MAPS)
     paths: str = _option(AUTO, "ways of computing a step, if forced: name=way,... (auto: by a cost model)")
