@@ -47,6 +47,35 @@ def test_the_archive_of_a_task_predicts_it(run: Path, capsys: pytest.CaptureFixt
     assert model(x[:1]).shape == (1, 12)  # any number of examples
 
 
+def test_a_task_in_a_table_like_the_one_that_was_learned_from(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def table(path: Path, tasks: list[int]) -> None:
+        lines = ["who,a,b,c,d,extra,A,B,C,D"]
+        for task in tasks:
+            for x, y in zip(data.x[task].tolist(), data.y[task].tolist(), strict=True):
+                lines.append(",".join(map(str, [f"t{task}", *x, 0, *y])))
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+    draw = np.random.default_rng(0)
+    W = draw.normal(size=(31, 4))[:, (np.arange(4)[:, None] - np.arange(4)) % 4]
+    x = draw.normal(size=(31, 8, 4))
+    data = ms.Batch(torch.from_numpy(x), torch.from_numpy(np.einsum("toi,tei->teo", W, x)))
+    table(tmp_path / "all.csv", list(range(30)))
+    table(tmp_path / "new.csv", [30])
+    columns = ["--task", "who", "--inputs", "a,b,c,d", "--outputs", "A,B,C,D"]
+    learn = ["learn", str(tmp_path / "all.csv"), *columns, "--out", str(tmp_path / "run"), "--no-baseline"]
+    assert main([*learn, "--progress", "silent"]) == 0
+    out, task = tmp_path / "m.pt2", tmp_path / "new.csv"
+    assert main(["export", str(tmp_path / "run"), "--out", str(out), "--support", str(task)]) == 0
+    model = torch.export.load(out).module()
+    assert torch.allclose(model(data.x[30].float()), data.y[30].float(), atol=1e-2)
+    capsys.readouterr()
+    task.write_text("a,b,c,d,A,B,C\n1,2,3,4,5,6,7\n", encoding="utf-8")
+    assert main(["export", str(tmp_path / "run"), "--out", str(out), "--support", str(task)]) == 2
+    assert "expected --outputs to name columns of the table, found 'D'" in capsys.readouterr().err
+
+
 def test_what_is_wrong_is_one_line(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, said in (
         ([str(run / "run"), "--out", str(run / "m.bin")], "expected a file .onnx or .pt2"),
@@ -55,6 +84,10 @@ def test_what_is_wrong_is_one_line(run: Path, capsys: pytest.CaptureFixture[str]
         (
             [str(run / "run"), "--out", str(run / "m.pt2"), "--support", str(run / "tasks.npz")],
             "expected x of one task",
+        ),
+        (
+            [str(run / "run"), "--out", str(run / "m.pt2"), "--support", str(run / "task.csv")],
+            "expected an npz file, because the run did not learn from a table, found .csv",
         ),
         (
             [str(run / "run"), "--out", str(run / "m.pt2"), "--support", str(run / "nothing.npz")],

@@ -25,7 +25,11 @@ def add(commands: Commands) -> None:
         "--out", type=Path, required=True, metavar="FILE", help=".onnx, or .pt2 for torch.export.load"
     )
     export.add_argument(
-        "--support", type=Path, metavar="TASK.npz", help="adapt to this task first: x and y [examples, ...]"
+        "--support",
+        type=Path,
+        metavar="TASK",
+        help="adapt to this task first: an .npz with x and y [examples, ...], or a table (.csv, .tsv, .parquet) with "
+        "the columns of the one that the run learned from",
     )
     export.add_argument(
         "--structured",

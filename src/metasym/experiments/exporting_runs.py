@@ -6,6 +6,7 @@ import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,6 +25,8 @@ from metasym.storage.json_files import read_json
 from metasym.structured.compilation import StructurePlan
 from metasym.structured.exporting import check_suffix, export
 from metasym.tasks.npz import DAMAGED
+from metasym.tasks.table_files import SUFFIXES as TABLES
+from metasym.tasks.table_files import read_columns
 from metasym.types import Batch, MetasymError
 
 _EXAMPLES, _SEED = 64, 0
@@ -72,7 +75,7 @@ def export_run(
             project(learner.model, inspect(learner.model))
         learner, plan = Compiler().of(learner, batch=batch, onnx=path.suffix == ".onnx")
         change = _change(before, learner.model)
-    task = None if support is None else read_support(support)
+    task = None if support is None else run.read(Path(support))
     batch_of_task = None if task is None else run.support(*task)
     dense = with_parameters(learner.model, {}) if batch_of_task is None else learner.adapt(batch_of_task)
     compiled = dense if plan is None else plan.apply(dense)
@@ -95,6 +98,28 @@ class _Run:
     learner: Learner
     input_shape: tuple[int, ...]
     learned: LearnedRun | None
+
+    def read(self, path: Path) -> tuple[Tensor, Tensor]:
+        """One task's examples from an npz file, or from a table with the columns that the run learned from."""
+        if path.suffix.lower() not in TABLES:
+            return read_support(path)
+        data: dict[str, Any] = {} if self.learned is None else self.learned.config["data"]
+        columns = data.get("reading", {})
+        if "inputs" not in columns or "outputs" not in columns:
+            raise MetasymError(
+                f"{path}: expected an npz file, because the run did not learn from a table, found {path.suffix}"
+            )
+        labels = bool(columns.get("labels"))
+        x, y, _, names = read_columns(path, columns["inputs"], columns["outputs"], labels=labels)
+        if not labels:
+            return torch.from_numpy(x).float(), torch.from_numpy(y).float()
+        known = list(data["output_names"])
+        unknown = [name for name in names if name not in known]
+        if unknown:
+            raise MetasymError(f"{path}: expected labels among {', '.join(known)}, found {unknown[0]}")
+        return torch.from_numpy(x).float(), torch.tensor([known.index(name) for name in names])[
+            torch.from_numpy(y)
+        ]
 
     def support(self, x: Tensor, y: Tensor) -> Batch:
         return Batch(x, y) if self.learned is None else self.learned.support(x, y)
