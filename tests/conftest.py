@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 from collections.abc import Iterator
 
@@ -17,14 +18,23 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("metasym")
 
 
+@contextlib.contextmanager
+def usual_signals() -> Iterator[None]:
+    """SIGINT and SIGTERM handled as in a program that was started from a terminal."""
+    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    before = {number: signal.signal(number, handler) for number, handler in usual.items()}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 @pytest.fixture(autouse=True)
 def signals_as_in_a_terminal() -> Iterator[None]:
     """A background job of a script (``nohup make test &``) is started with SIGINT ignored, as its children are."""
-    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
-    before = {number: signal.signal(number, handler) for number, handler in usual.items()}
-    yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
+    with usual_signals():
+        yield
 
 
 @pytest.fixture

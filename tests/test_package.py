@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -28,6 +29,29 @@ def test_one_version_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--version"])
     assert capsys.readouterr().out == f"metasym {metasym.__version__}\n"
+
+
+def test_what_is_imported_at_once_is_a_dependency() -> None:
+    """A package that one function needs (kornia, pyarrow, onnx, ...) is an extra, imported where it is used."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    needed = {re.split(r"[<>=~!\[; ]", line)[0] for line in project["dependencies"]}
+    imported = {
+        name.partition(".")[0]
+        for path in (ROOT / "src" / "metasym").rglob("*.py")
+        for statement in ast.parse(path.read_text(encoding="utf-8")).body
+        for name in _modules(statement)
+    }
+    others = imported - sys.stdlib_module_names - {"metasym"}
+    names = {"PIL": "pillow", "sklearn": "scikit-learn"}
+    assert {names.get(name, name) for name in others} <= needed
+    assert "kornia" in project["optional-dependencies"]
+    assert "kornia" not in needed
+
+
+def _modules(statement: ast.stmt) -> list[str]:
+    if isinstance(statement, ast.Import):
+        return [alias.name for alias in statement.names]
+    return [statement.module or ""] if isinstance(statement, ast.ImportFrom) else []
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ import torch
 from metasym.storage.serialization import unpack
 from metasym.training.checkpoint import CURRENT, load
 from metasym.training.loop import train
+from tests.conftest import usual_signals
 from tests.training.toy_learner import Lines, bits, learner, msr, reproducible
 
 HERE = Path(__file__).parent
@@ -159,6 +160,24 @@ def test_a_second_interrupt_stops_at_once():
     with pytest.raises(KeyboardInterrupt):
         impatient()
     assert seen[-1] == 5
+
+
+def test_tests_of_signals_work_in_a_background_job_too(tmp_path):
+    """A shell starts background jobs with SIGINT ignored, and a run leaves it ignored: tests set their handlers."""
+
+    def interrupted():
+        for record in train(learner(), Lines(), out=tmp_path, resume=True, **OPTIONS):
+            found.append(record.step)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    found: list[int] = []
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # as ``nohup make test &`` does
+    with usual_signals(), pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert found == [1]
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    interrupted()
+    assert found == list(range(1, 13))
 
 
 def test_training_in_another_thread_leaves_signals_alone(tmp_path):

@@ -12,7 +12,8 @@ from torch.optim import SGD, Adam, AdamW, RMSprop, lr_scheduler
 
 import metasym as ms
 from metasym.engines.plan import Choice
-from metasym.learners import MSR
+from metasym.learners import MAML, MSR
+from metasym.tasks.arrays import ArrayTasks
 from metasym.training.checkpoint import CURRENT, read_training
 from metasym.training.loop import train
 from metasym.types import MetasymError
@@ -168,3 +169,28 @@ def test_resuming_with_another_engine_says_so_in_one_line(tmp_path, caplog):
     said = record.getMessage()
     assert said.startswith("metasym: resumed at step 3 with engine mapped instead of closed")
     assert "\n" not in said
+
+
+def test_resuming_without_the_compiled_kernels_says_so_in_one_line(tmp_path, caplog, monkeypatch):
+    """As on a machine without a compiler: the engine is the same, its kernel is not, and the last bits may differ."""
+
+    def convolution():
+        torch.manual_seed(0)
+        return MAML(nn.Conv2d(1, 2, 3, bias=False), inner_steps=1, paths="engine=closed")
+
+    draw = torch.Generator().manual_seed(0)
+    images = (torch.randn(5, 4, *shape, generator=draw) for shape in ((1, 8, 8), (2, 6, 6)))
+    tasks = ArrayTasks(*images, support=1)
+    monkeypatch.setattr("metasym.engines.select.library", lambda name: object())
+    list(train(convolution(), tasks, outer_steps=2, out=tmp_path, **OPTIONS))
+    before = {"engine": "closed", "patch_moments": "compiled"}
+    assert read_training(tmp_path / CURRENT)["computed_by"] == before
+    monkeypatch.setattr("metasym.engines.select.library", lambda name: None)
+    list(train(convolution(), tasks, outer_steps=3, out=tmp_path, resume=True, **OPTIONS))
+    (record,) = caplog.records
+    said = record.getMessage()
+    assert said.startswith(
+        "metasym: resumed at step 2 with patch_moments torch instead of compiled: the last"
+    )
+    assert "\n" not in said
+    assert read_training(tmp_path / CURRENT)["computed_by"] == {**before, "patch_moments": "torch"}

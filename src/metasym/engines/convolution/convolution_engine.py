@@ -5,33 +5,29 @@ from __future__ import annotations
 from typing import ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from metasym.adaptation.functional import parameters_of
+from metasym.engines.closed_engine import ClosedEngine, by_outer_names, refuses_step, refuses_types
 from metasym.engines.convolution.moments import ConvolutionPredictor, convolution_predictor
 from metasym.engines.convolution.quadratic import LARGEST_BASIS, quadratic_gradient, quadratic_losses
-from metasym.engines.dense.dense_engine import refuses_closed
-from metasym.engines.description import MODEL, RATES, Adapting, Description, Setting
-from metasym.engines.engine import Engine, Ways
+from metasym.engines.description import Adapting, Description, Setting
+from metasym.engines.engine import Ways
 from metasym.engines.plan import MS_A_CALL, MS_A_MAPPED_CALL, MS_A_MULTIPLY_ADD, Plan
-from metasym.engines.reference import Reference, adapting
-from metasym.types import Batch, Episode, Loss, OuterLoss, Params
+from metasym.engines.reference import adapting
+from metasym.types import Episode, OuterLoss, Params
 
 
-class ConvolutionEngine(Engine):
-    """Small matrices for all tasks at once, in float64; scoring is left to the reference."""
+class ConvolutionEngine(ClosedEngine):
+    """Small matrices for all tasks at once, in float64."""
 
-    way: ClassVar[str] = "closed"
     serves: ClassVar[tuple[type[nn.Module], ...]] = (nn.Conv2d,)
-
-    def __init__(self, reference: Reference) -> None:
-        self._reference = reference
 
     def refuses(self, description: Description, setting: Setting) -> str | None:
         """Anything but the squared loss of one convolution, linear in what adapts, on images with many patches."""
         if not isinstance(description.model, nn.Conv2d):
             return "not one convolution"
-        why = refuses_closed(description, setting)
+        why = refuses_step(description, setting)
         if why is not None:
             return why
         d = adapting(description)
@@ -41,9 +37,9 @@ class ConvolutionEngine(Engine):
         if setting.device == "mps":
             return "no float64 on this device"
         inner = {name: predict.params[name] for name in d.inner}
-        dtype = next(iter(inner.values())).dtype
-        if setting.dtype != dtype or setting.targets not in (None, dtype):
-            return "data of another type than the layer's"
+        why = refuses_types(setting, next(iter(inner.values())).dtype)
+        if why is not None:
+            return why
         sizes = setting.sizes
         if not all(predict.pays((count, *sizes.inputs)) for count in (sizes.support, sizes.query)):
             return "fewer patches than a patch has entries"
@@ -96,24 +92,12 @@ class ConvolutionEngine(Engine):
             first_order=d.first_order,
             total_tasks=total_tasks,
         )
-        fixed = () if d.learn_start else d.inner
-        gradient = {
-            f"{MODEL}{name}": by_model[name] if name in by_model else torch.zeros_like(p)
+        learned = {
+            name: by_model[name] if name in by_model else torch.zeros_like(p)
             for name, p in predict.params.items()
-            if p.requires_grad and name not in fixed
+            if p.requires_grad
         }
-        gradient.update({f"{RATES}{name}": g for name, g in d.rates.pull_back_entries(by_rates).items()})
-        return losses, gradient
-
-    def scores(
-        self, description: Description, ways: Ways, episodes: Episode, metric: Loss, steps: int
-    ) -> Tensor:
-        """By the reference: any metric is allowed, and no gradient is needed."""
-        return self._reference.scores(description, ways, episodes, metric, steps)
-
-    def adapt(self, description: Description, support: Batch, steps: int) -> Params:
-        """By the reference."""
-        return self._reference.adapt(description, support, steps)
+        return losses, by_outer_names(d, learned, d.rates.pull_back_entries(by_rates))
 
 
 def _predictor(d: Adapting) -> ConvolutionPredictor | None:

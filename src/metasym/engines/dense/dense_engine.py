@@ -7,15 +7,15 @@ import math
 from typing import ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from metasym.adaptation.functional import is_squared
+from metasym.engines.closed_engine import ClosedEngine, by_outer_names, refuses_step, refuses_types
 from metasym.engines.dense.closed_form import closed_gradient, closed_loss
 from metasym.engines.dense.contraction import DenseLayer
 from metasym.engines.dense.joint import U_NAME, V_NAME
 from metasym.engines.dense.layer import Layer, find_layer, flat_rows
-from metasym.engines.description import MODEL, RATES, Adapting, Description, Setting
-from metasym.engines.engine import Engine, Ways
+from metasym.engines.description import Adapting, Description, Setting
+from metasym.engines.engine import Ways
 from metasym.engines.plan import (
     MS_A_CALL,
     MS_A_MAPPED_CALL,
@@ -25,22 +25,18 @@ from metasym.engines.plan import (
     Sizes,
     choose,
 )
-from metasym.engines.reference import Reference, adapting
-from metasym.types import Batch, Episode, Loss, OuterLoss, Params
+from metasym.engines.reference import adapting
+from metasym.types import Batch, Episode, OuterLoss, Params
 
 
-class DenseEngine(Engine):
-    """Products of matrices for all tasks at once; scoring is left to the reference."""
+class DenseEngine(ClosedEngine):
+    """Products of matrices for all tasks at once."""
 
-    way: ClassVar[str] = "closed"
     serves: ClassVar[tuple[type[nn.Module], ...]] = (nn.Linear,)
-
-    def __init__(self, reference: Reference) -> None:
-        self._reference = reference
 
     def refuses(self, description: Description, setting: Setting) -> str | None:
         """Anything but the squared loss of one dense layer, adapted by gradient steps, in one plain type."""
-        why = refuses_closed(description, setting)
+        why = refuses_step(description, setting)
         if why is not None:
             return why
         d = adapting(description)
@@ -49,8 +45,9 @@ class DenseEngine(Engine):
             return "not one dense linear layer whose filter alone adapts"
         if len(d.inner) > 1 and d.rates.mode == "parameter":
             return "a step size for each entry of U"
-        if setting.dtype != layer.U.dtype or setting.targets not in (None, layer.U.dtype):
-            return "data of another type than the layer's"
+        why = refuses_types(setting, layer.U.dtype)
+        if why is not None:
+            return why
         sizes = setting.sizes
         if sizes.inputs[-1:] != (layer.inputs,) or sizes.outputs != (*sizes.inputs[:-1], layer.outputs):
             return "data that do not fit the layer"
@@ -98,49 +95,16 @@ class DenseEngine(Engine):
         )
         # The model is the layer. Its parameters are not listed: walking through its modules takes longer than this.
         named = (("bias", layer.bias, by.bias), (V_NAME, layer.v, by.v), (U_NAME, layer.U, by.U))
-        fixed = () if d.learn_start else d.inner
-        gradient = {
-            f"{MODEL}{name}": g
-            for name, p, g in named
-            if p is not None and g is not None and p.requires_grad and name not in fixed
-        }
+        by_model = {name: g for name, p, g in named if p is not None and g is not None and p.requires_grad}
         rates = {V_NAME: by.rates_v, U_NAME: by.rates_U}
         by_rates = {name: g for name, g in rates.items() if g is not None}
-        gradient.update({f"{RATES}{name}": g for name, g in d.rates.pull_back(by_rates).items()})
-        return losses, gradient
-
-    def scores(
-        self, description: Description, ways: Ways, episodes: Episode, metric: Loss, steps: int
-    ) -> Tensor:
-        """By the reference: any metric is allowed, and no gradient is needed."""
-        return self._reference.scores(description, ways, episodes, metric, steps)
-
-    def adapt(self, description: Description, support: Batch, steps: int) -> Params:
-        """By the reference."""
-        return self._reference.adapt(description, support, steps)
+        return losses, by_outer_names(d, by_model, d.rates.pull_back(by_rates))
 
     def _costs(self, d: Adapting, setting: Setting) -> tuple[dict[str, float], float, float]:
         layer = find_layer(d.model, list(d.inner))
         assert layer is not None
         shape = (layer.outputs, layer.inputs, layer.U.shape[1])
         return linear_costs(setting.sizes, shape, d.steps, len(d.inner) > 1)
-
-
-def refuses_closed(description: Description, setting: Setting) -> str | None:
-    """Why there is no closed form of any layer's step; None where the layer decides."""
-    if not isinstance(description, Adapting):
-        return "no closed form with prototypes or with parameters of each task's own"
-    if description.solver != "sgd":
-        return f"solver {description.solver}"
-    if not is_squared(description.loss):
-        return "not the squared loss"
-    if description.map_given:
-        return f"map {description.map} was asked for"
-    if setting.autocast:
-        return "mixed precision"
-    if setting.learned_data:
-        return "gradients by the data are asked for"
-    return None
 
 
 def _bind(d: Adapting, episodes: Episode) -> tuple[Layer, tuple[Batch, Batch]]:
