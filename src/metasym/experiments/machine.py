@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import platform
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import nn
 
+import metasym
 from metasym.adaptation.functional import evaluating
 from metasym.types import Episode, MetasymError
 
@@ -30,6 +33,16 @@ def commit() -> str | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return found.stdout.strip() or None
+
+
+def versions() -> dict[str, str]:
+    """The versions that every result names."""
+    return {
+        "metasym": metasym.__version__,
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+    }
 
 
 @contextlib.contextmanager

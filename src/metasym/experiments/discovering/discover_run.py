@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import platform
 import shlex
 import time
 from collections.abc import Callable, Iterator
@@ -13,12 +12,10 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import sklearn
 import torch
 from torch import nn
 
-import metasym
 from metasym.discovery.fitted_module import module_of
 from metasym.experiments.discovering.discover import Discovered, DiscoverOptions, Note, discover_in
 from metasym.experiments.discovering.discover_family import FamilyModel, discover_family_in
@@ -32,7 +29,7 @@ from metasym.experiments.discovering.discover_files import (
     read_discover_config,
     read_discovered,
 )
-from metasym.experiments.machine import commit, threads
+from metasym.experiments.machine import commit, threads, versions
 from metasym.experiments.result_files import CONFIG, RESULT
 from metasym.storage.atomic import make_folder, read_bytes, write_atomically
 from metasym.storage.described import described
@@ -182,13 +179,7 @@ def _result(
         "peak_memory_mb": peak_memory(),
         "command_line": command_line(path, options),
         "commit": commit(),
-        "versions": {
-            "metasym": metasym.__version__,
-            "torch": torch.__version__,
-            "numpy": np.__version__,
-            "scikit-learn": sklearn.__version__,
-            "python": platform.python_version(),
-        },
+        "versions": {**versions(), "scikit-learn": sklearn.__version__},
         "config": config,
     }
 

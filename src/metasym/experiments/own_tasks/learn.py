@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import platform
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -12,14 +11,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
-import metasym
 from metasym.diagnosis.findings import Diagnosis
 from metasym.diagnosis.look import look
 from metasym.experiments.inner_lrs import inner_lrs
-from metasym.experiments.machine import commit, enough_threads, one_line, threads, threads_for
+from metasym.experiments.machine import (
+    commit,
+    enough_threads,
+    one_line,
+    threads,
+    threads_for,
+    versions,
+)
 from metasym.experiments.own_tasks.by_evidence import learn_by_evidence
 from metasym.experiments.own_tasks.choosing import choose, parts, unread_layers
 from metasym.experiments.own_tasks.config_file import COMMAND, check_same, command, config_of, read_config
@@ -379,12 +383,7 @@ def _write(run: _Run, folder: Path, result: dict[str, Any], began: float) -> dic
         "peak_memory_mb": peak_memory(),
         "command": command(run.file, run.options),
         "commit": commit(),
-        "versions": {
-            "metasym": metasym.__version__,
-            "torch": torch.__version__,
-            "numpy": np.__version__,
-            "python": platform.python_version(),
-        },
+        "versions": versions(),
         "threads": torch.get_num_threads(),
         "config": config_of(run.file, run.diagnosis, run.choices, result["method"]),
         **({} if symmetry is None else {"symmetry": symmetry}),

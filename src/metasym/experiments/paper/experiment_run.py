@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import shlex
 import time
 from collections.abc import Callable
@@ -11,15 +10,13 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 
-import metasym
 from metasym.engines.description import Setting
 from metasym.engines.plan import as_dict
 from metasym.experiments.inner_lrs import inner_lrs
-from metasym.experiments.machine import commit, enough_threads, one_line, threads
+from metasym.experiments.machine import commit, enough_threads, one_line, threads, versions
 from metasym.experiments.paper.build import AnyProblem, build_learner, build_problem
 from metasym.experiments.paper.catalogue import find
 from metasym.experiments.paper.config import Experiment, Recipe
@@ -235,12 +232,7 @@ def _run(
         "problem": problem.description,
         "command": command(experiment),
         "commit": commit(),
-        "versions": {
-            "metasym": metasym.__version__,
-            "torch": torch.__version__,
-            "numpy": np.__version__,
-            "python": platform.python_version(),
-        },
+        "versions": versions(),
         "threads": torch.get_num_threads(),
         "config": config,
         "per_task": per_task,
