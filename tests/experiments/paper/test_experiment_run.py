@@ -117,7 +117,8 @@ def test_the_map_and_the_precision_are_set_used_and_written_down(tmp_path):
 
 @pytest.mark.parametrize("changes", [{"map": "loop"}, {"paths": "map=loop"}])
 def test_the_map_reaches_the_multi_task_learner(tmp_path, changes):
-    run(quick("translation/rank1/small/mtsr-fc", outer_steps=1, **changes), tmp_path, progress="silent")
+    experiment = quick("translation/rank1/small/mtsr-fc", outer_steps=1, test_inner_steps=2, **changes)
+    run(experiment, tmp_path, progress="silent")
     written = json.loads((tmp_path / "config.json").read_text())
     assert written["learner"]["map"] == "loop"
     assert {name: choice["way"] for name, choice in written["paths"].items()} == {
