@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import shutil
 import sys
@@ -11,6 +12,7 @@ import pytest
 
 import metasym as ms
 from metasym.cli import main
+from metasym.cli.main import parser
 
 QUICK = ["--find-steps", "4", "--outer-steps", "4", "--tasks-per-step", "4", "--progress", "silent"]
 EVIL = "evil_module_of_a_run:network"
@@ -58,7 +60,15 @@ def foreign(folder, tmp_path, monkeypatch):
         ["inspect", "RUN/maml"],
         ["inspect", "RUN", "--project"],
         ["inspect", "RUN/symmetry.safetensors"],
+        ["inspect", "RUN", "--json"],
+        ["report", "RUN/maml"],
         ["angles", "RUN", "--out", "new"],
+        ["export", "RUN", "--out", "new.pt2"],
+        ["export", "RUN", "--structured", "--out", "new.pt2"],
+        ["export", "RUN", "--support", "TASKS", "--out", "new.onnx"],
+        ["discover", "TASKS", "--out", "RUN", "--resume"],
+        ["discover", "TASKS", "--out", "RUN"],
+        ["reproduce", "table1", "--quick", "--only", "none-*", "--out", "RUN"],
         ["learn", "TASKS", "--out", "RUN", *QUICK],
         ["learn", "TASKS", "--out", "RUN", "--resume", *QUICK],
         ["run", "translation/rank1/small/msr-fc", "--out", "RUN", "--resume"],
@@ -81,3 +91,13 @@ def test_no_command_imports_what_a_folder_names(foreign, capsys, arguments, fini
 def test_nor_does_the_library(foreign):
     with pytest.raises(ms.MetasymError, match="expected the function that makes the network"):
         ms.load_learned(foreign / "run")
+    with pytest.raises(ms.MetasymError, match="expected"):
+        ms.load_discovered(foreign / "run")
+
+
+def test_every_command_that_opens_a_folder_is_tried():
+    """A new command has to be added above, or here where it opens no folder of a run."""
+    marks = test_no_command_imports_what_a_folder_names.pytestmark
+    tried = {arguments[0] for mark in marks if mark.args[0] == "arguments" for arguments in mark.args[1]}
+    whole = next(a for a in parser()._actions if isinstance(a, argparse._SubParsersAction))
+    assert set(whole.choices) - tried == {"demo", "list", "cost", "data", "doctor", "completion"}

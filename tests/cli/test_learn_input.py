@@ -71,6 +71,8 @@ def test_one_line_for_each_thing_that_is_wrong(tmp_path, capsys, monkeypatch):
         "expected --task only for a table (.csv, .tsv, .parquet)": [plain, "--task", "robot"],
         "expected a CUDA device for device='cuda:7'": [plain, "--device", "cuda:7"],
         "expected --max-minutes >= 0.01, found 0.0": [plain, "--max-minutes", "0"],
+        "expected --seed of at most 9,223,372,036,854,775,807": [plain, "--seed", str(2**63)],
+        "expected 1 to 256 threads, found 100000": [plain, "--threads", "100000"],
     }
     for message, arguments in cases.items():
         assert message in failed(capsys, "learn", *arguments, "--out", "run")
@@ -154,3 +156,13 @@ def test_one_test_task_prints_no_interval(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert "nan" not in printed
     assert "±" not in printed.splitlines()[0].split("paper")[0]
+
+
+def test_tasks_that_are_all_the_same_map_are_an_answer(tmp_path, capsys):
+    """The deviations from the mean map have no directions at all, not even small ones."""
+    x = np.random.default_rng(0).normal(size=(20, 6, 3))
+    plain = npz(tmp_path / "t.npz", x=x, y=2 * x[..., ::-1])
+    assert main(["learn", str(plain), "--out", str(tmp_path / "run"), "--no-baseline"]) == 0
+    assert "All tasks are the same map" in capsys.readouterr().out
+    assert main(["report", str(tmp_path / "run")]) == 0
+    assert main(["inspect", str(tmp_path / "run")]) == 0

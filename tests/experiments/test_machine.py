@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 
 import pytest
@@ -40,4 +41,22 @@ def test_a_run_takes_as_many_as_it_needs_or_was_told(two_threads, tmp_path):
     assert main(["run", *few, "--out", str(tmp_path / "b"), "--threads", "2"]) == 0
     found = [json.loads((tmp_path / name / "result.json").read_text())["threads"] for name in "ab"]
     assert found == [1, 2]
+    assert torch.get_num_threads() == 2
+
+
+def test_an_inspection_and_a_page_take_one_thread(two_threads, tmp_path, monkeypatch):
+    few = ["translation/rank1/small/msr-fc", "--outer-steps", "1", "--train-tasks", "3", "--test-tasks", "2"]
+    assert main(["run", *few, "--filter-size", "2", "--progress", "silent", "--out", str(tmp_path)]) == 0
+    counted = []
+    for module in ("metasym.inspection", "metasym.report.page.symmetry"):
+        inspect = importlib.import_module(module).inspect
+
+        def counting(*arguments, inspect=inspect, **options):
+            counted.append(torch.get_num_threads())
+            return inspect(*arguments, **options)
+
+        monkeypatch.setattr(f"{module}.inspect", counting)
+    assert main(["inspect", str(tmp_path)]) == 0
+    assert main(["report", str(tmp_path)]) == 0
+    assert counted == [1, 1]
     assert torch.get_num_threads() == 2

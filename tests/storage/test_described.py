@@ -7,17 +7,31 @@ import dataclasses
 import json
 import math
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict
+from typing import (
+    Annotated,
+    Any,
+    NotRequired,
+    Required,
+    TypedDict,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 import metasym as ms
+from metasym.cli import main
 from metasym.experiments.finished_runs import check_config
+from metasym.experiments.own_tasks.config_file import LearnConfig
 from metasym.experiments.paper.catalogue import find
-from metasym.experiments.result_files import read_result, result_files
+from metasym.experiments.result_files import ResultFile, read_result, result_files
+from metasym.inspection.reports import LayerReport
 from metasym.storage.described import Count, Number, described
 from metasym.storage.json_files import read_json
 from metasym.training.metrics import read_records
@@ -126,6 +140,43 @@ def test_any_value_in_any_field_of_a_record_is_good_or_one_line(tmp_path_factory
         assert len(read_records(path).records) == 2
     except MetasymError as error:
         assert "line 2" in str(error)
+
+
+@pytest.mark.parametrize("how", [["--find-steps", "2", "--outer-steps", "2", "--tasks-per-step", "2"], []])
+def test_every_field_that_learn_writes_is_described(tmp_path, how):
+    """By evidence, with ladder, certificate and names, and by outer steps; of the baseline too."""
+    draw = np.random.default_rng(0)
+    filters, x = draw.normal(size=(24, 3)), draw.normal(size=(24, 8, 3))
+    y = np.einsum("tpq,teq->tep", np.stack([np.roll(filters, i, 1) for i in range(3)], 1), x)
+    np.savez(tmp_path / "t.npz", x=x, y=y, input_names=np.array(["a", "b", "c"]))
+    out = tmp_path / "run"
+    assert main(["learn", str(tmp_path / "t.npz"), "--out", str(out), "--progress", "silent", *how]) == 0
+    for folder in (out, out / "maml"):
+        result, config = (json.loads((folder / name).read_text()) for name in ("result.json", "config.json"))
+        _all_described(result, ResultFile, "result")
+        _all_described(config, LearnConfig, "config")
+        _all_described(result["config"], LearnConfig, "result.config")
+        if "symmetry" in result:
+            _all_described(result["symmetry"]["layers"][0], LayerReport, "layer")
+
+
+def _all_described(value: Any, kind: Any, name: str) -> None:
+    """Every key of every object in ``value`` is a field of its description, down to plain values."""
+    if isinstance(value, list):
+        for item in value[:3]:
+            _all_described(item, next(iter(get_args(kind)), Any), f"{name}[]")
+    if not isinstance(value, dict):
+        return
+    inner = [one for one in get_args(kind) if one is not type(None)]
+    if not dataclasses.is_dataclass(kind) and not is_typeddict(kind):
+        if len(inner) == 1 or get_origin(kind) in (Required, NotRequired, Annotated):
+            _all_described(value, inner[0], name)
+        return  # a dict whose keys are data, or anything at all
+    hints = get_type_hints(kind)
+    known = set(hints) | {"residual", "margin", "transitive", "approximate"}  # properties, for other readers
+    assert set(value) <= known, f"{name}: {sorted(set(value) - known)} is described nowhere"
+    for key, item in value.items():
+        _all_described(item, hints.get(key, Any), f"{name}.{key}")
 
 
 def test_all_results_in_the_repository_are_as_described():

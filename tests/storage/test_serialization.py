@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
+import metasym as ms
 from metasym.storage.serialization import CheckpointError, pack, unpack
+from metasym.training.loop import train
+from tests.training.toy_learner import Lines, learner
 
 
 def test_every_bit_of_a_file_is_under_its_seal():
@@ -25,3 +28,22 @@ def test_a_sealed_file_with_no_state_is_refused(monkeypatch, state):
     monkeypatch.undo()
     with pytest.raises(CheckpointError, match="bad content"):
         unpack(data, "file")
+
+
+def test_every_byte_of_a_real_checkpoint_and_of_a_symmetry(tmp_path):
+    """As a training writes them: one bit of every byte, and every place where it could be cut off."""
+    made = learner()
+    train(made, Lines(), outer_steps=1, tasks_per_step=2, progress="silent", out=tmp_path).run()
+    layer = ms.reparameterize(torch.nn.Linear(2, 2, bias=False), "dense")
+    ms.save_symmetry(layer, tmp_path / "symmetry.safetensors")
+    for name in ("checkpoint.safetensors", "symmetry.safetensors"):
+        data = (tmp_path / name).read_bytes()
+        assert unpack(data, name)
+        for place in range(len(data)):
+            changed = bytearray(data)
+            changed[place] ^= 1 << place % 8
+            with pytest.raises(CheckpointError):
+                unpack(bytes(changed), name)
+        for size in range(0, len(data), 7):
+            with pytest.raises(CheckpointError):
+                unpack(data[:size], name)

@@ -114,7 +114,9 @@ def _add(found: dict[bytes, FoundGroup], group: FoundGroup | None, shape: tuple[
 
 def _views(points: Tensor) -> Iterator[np.ndarray[tuple[int, ...], np.dtype[np.float64]]]:
     left, values, _ = torch.linalg.svd(points, full_matrices=False)
-    kept = values > 1e-9 * float(values[0])
+    kept = values > 1e-9 * float(values[:1].sum())
+    if not bool(kept.any()):  # all tasks are the same map: their deviations from it have no directions
+        return
     for power in POWERS:
         yield (left[:, kept] * values[kept] ** power).numpy()
 

@@ -19,6 +19,9 @@ from metasym.types import Episode, MetasymError
 _FEW_FLOPS = 2e7
 """About a millisecond of one core for all tasks of a step: beyond it a second thread begins to help."""
 
+_MOST_THREADS = 256
+"""Beyond some thousands the library that shares the work ends the process without a word."""
+
 
 def commit() -> str | None:
     """The commit of the code, where it is run from a git checkout."""
@@ -48,6 +51,8 @@ def versions() -> dict[str, str]:
 @contextlib.contextmanager
 def threads(count: int | None) -> Iterator[None]:
     """Run torch with this many threads (None: its own choice) and restore the number afterwards."""
+    if count is not None and not 1 <= count <= _MOST_THREADS:
+        raise MetasymError(f"expected 1 to {_MOST_THREADS} threads, found {count}")
     before = torch.get_num_threads()
     torch.set_num_threads(count or before)
     try:

@@ -47,7 +47,8 @@ def element_error(U: Array, g: GroupElement) -> float:
     signs = np.outer(g.output_signs, g.input_signs)[:, :, None]
     # Entry (i, j) goes to (outputs[i], inputs[j]).
     moved = grid[np.ix_(g.outputs, g.inputs)] * signs
-    return float(np.linalg.norm(moved - grid) / np.linalg.norm(grid))
+    size = float(np.linalg.norm(grid))
+    return float(np.linalg.norm(moved - grid)) / size if size else 0.0  # a U of zeros has every symmetry
 
 
 def _element(

@@ -17,6 +17,8 @@ from metasym.types import MetasymError
 
 Array = npt.NDArray[np.float64]
 LEAST_EXAMPLES = 20
+_LARGEST = 1e150
+"""Squares of more are infinite."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,4 +188,6 @@ def _numbers(value: Any, name: str, where: str) -> npt.NDArray[Any]:
             f"{where}: expected finite numbers, found {len(bad)} NaN or infinite in {name}, the first in row "
             f"{int(bad[0][0])}"
         )
+    if found.dtype.kind == "f" and found.size and float(np.abs(found).max()) > _LARGEST:
+        raise MetasymError(f"{where}: expected numbers whose squares are finite, found larger ones in {name}")
     return found

@@ -119,6 +119,7 @@ def test_a_killed_run_goes_on_behind_the_last_search(tmp_path: Path, monkeypatch
         (np.full((30, 2), np.nan), np.arange(30.0), "finite numbers"),
         (np.eye(30), np.arange(30), "labels of 2 to 7 classes"),
         (np.array([["a"] * 2] * 30), np.arange(30.0), "real numbers"),
+        (np.eye(30) * 1e200, np.arange(30.0), "squares are finite"),
     ],
 )
 def test_bad_data_are_refused_in_one_line(x: Array, y: Array, message: str) -> None:
@@ -155,3 +156,9 @@ def test_tables_and_bad_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ]:
         assert main(["discover", *arguments, "--out", str(tmp_path / "x")]) == 2
         assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("seed", [-1, 2**63])
+def test_a_seed_that_cannot_be_is_refused_before_the_search(seed: int) -> None:
+    with pytest.raises(MetasymError, match="expected --seed from 0 to"):
+        ms.discover(np.eye(30), np.arange(30.0), seed=seed)

@@ -37,8 +37,8 @@ class DiscoverOptions:
     finite: bool = True
 
     def __post_init__(self) -> None:
-        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
-            raise MetasymError(f"expected --seed >= 0, found {self.seed}")
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or not 0 <= self.seed < 2**63:
+            raise MetasymError(f"expected --seed from 0 to {2**63 - 1:,}, found {self.seed}")
         if not 0.05 <= self.test <= 0.5:
             raise MetasymError(f"expected --test from 0.05 to 0.5, found {self.test}")
         if not 0 < self.tolerance < 1:

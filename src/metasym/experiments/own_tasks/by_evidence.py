@@ -140,6 +140,7 @@ def symmetrised(prior: Prior, group: Orbits) -> Prior:
     mean = group.average(prior.mean.reshape(1, -1)).reshape(prior.mean.shape)
     left, values, _ = torch.linalg.svd(U, full_matrices=False)
     kept = values > 1e-10 * float(values[0])
+    kept[0] = True  # where all tasks are the same map, a direction of length 0 stands for none
     return Prior(mean, left[:, kept] * values[kept], prior.noise)
 
 

@@ -83,6 +83,10 @@ class Options:
                 raise MetasymError(f"expected {flag} to be one of {', '.join(choices)}, found {value!r}")
             if least is not None and not value >= least:
                 raise MetasymError(f"expected {flag} >= {least:g}, found {value}")
+            if isinstance(value, int) and value > _LARGEST.get(field.name, _MOST):
+                raise MetasymError(
+                    f"expected {flag} of at most {_LARGEST.get(field.name, _MOST):,}, found {value}"
+                )
 
 
 @dataclass(frozen=True)
