@@ -32,22 +32,22 @@ class CellState:
     seed: int
     image_size: int | None
     """The image size of a rotation problem; None elsewhere."""
-    state: str
-    step: int
-    """Outer steps taken, those of a first stage included."""
+    metric: str
     steps: int
     """Outer steps in all."""
-    metric: str
-    validation: float | None
+    state: str = WAITING
+    step: int = 0
+    """Outer steps taken, those of a first stage included."""
+    validation: float | None = None
     """The last score on validation tasks, where the recipe has any."""
-    validated_at: int | None
+    validated_at: int | None = None
     """The step of that score."""
-    test: float | None
+    test: float | None = None
     """The mean over the test tasks, once it is known."""
-    ci95: float | None
-    hours: float | None
+    ci95: float | None = None
+    hours: float | None = None
     """Processor time so far, over all starts; what is not noted yet (at most 50 steps) is missing."""
-    hours_left: float | None
+    hours_left: float | None = None
     """Hours until the last step, at the rate since the run was last started; None where there is no rate yet."""
 
     def as_dict(self) -> dict[str, Any]:
@@ -83,22 +83,13 @@ def table_status(
 def cell_state(experiment: Experiment, folder: Path, results: Path | None) -> CellState:
     """The state of one cell, from the folder of its run and (if they count) the folder of small result files."""
     recipe = experiment.recipe
-    steps = recipe.find_steps + recipe.outer_steps
     known = CellState(
         name=experiment.name,
         recipe=experiment.recipe_name,
         seed=recipe.seed,
         image_size=recipe.image_size if experiment.problem.startswith("rotation/") else None,
-        state=WAITING,
-        step=0,
-        steps=steps,
         metric=experiment.metric,
-        validation=None,
-        validated_at=None,
-        test=None,
-        ci95=None,
-        hours=None,
-        hours_left=None,
+        steps=recipe.find_steps + recipe.outer_steps,
     )
     if (folder / CONFIG).exists():
         same_run(read_json(folder / CONFIG, "the config of a run"), experiment, folder / CONFIG)

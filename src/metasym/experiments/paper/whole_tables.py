@@ -48,6 +48,7 @@ _ONE_TASK = {
     "test_tasks": 10,
     "test_queries": 1,
     "validate_every": 0,
+    "choose_inner_steps": 0,
 }
 QUICK: dict[str, dict[str, Any]] = {
     "translation": {"outer_steps": 50, "train_tasks": 64, "test_tasks": 20},
