@@ -31,7 +31,7 @@ class Parser(argparse.ArgumentParser):
         raise MetasymError(f"{message} (see {self.prog} --help)")
 
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
-        """What --help has printed is written now, while a full disk can still be said in one line."""
+        """Write what --help has printed now, while a full disk can still be reported in one line."""
         sys.stdout.flush()
         super().exit(status, message)
 

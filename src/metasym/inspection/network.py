@@ -30,7 +30,7 @@ class Move:
 
 
 def group_moves(asked: Asked, x: Tensor, y: Tensor) -> tuple[list[Move], str]:
-    """The elements of the group on examples ``x [examples, ...]`` and outputs ``y [examples, ...]``, and a note.
+    """How each element of the group moves examples ``x [examples, ...]`` and outputs ``y``, and a note on them.
 
     Images are turned only by multiples of 90 degrees, which are exact; outputs that the group cannot move, such as
     classes, are expected not to change.

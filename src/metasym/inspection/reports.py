@@ -60,7 +60,7 @@ class GroupElement:
 
 
 PLAIN = 0.02
-"""A symmetry whose defect is at most this is named without ado; of others the words say how nearly."""
+"""Up to this defect a symmetry is named without qualification; above it the words say how nearly it holds."""
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ class Cell:
     hours: float = math.nan
     """Processor time of the longest run, over all its starts."""
     inner_steps: tuple[int, ...] = ()
-    """At test, of all seeds; empty where nothing adapts."""
+    """The numbers of inner steps at test, over all seeds; empty where nothing adapts."""
     memory: float = math.nan
     """The memory of the largest run, in MiB."""
 
@@ -200,7 +200,7 @@ def accuracies(cells: Sequence[Cell]) -> Table:
     """Table 3: ours beside the paper's, with the number of steps that each has been trained for."""
     order = {name: number for number, name in enumerate(names())}
     rows = []
-    # The recipes of a cell beside each other: how much more steps bring.
+    # A cell's recipes stand next to each other, which shows what more steps bring.
     for cell in sorted(cells, key=lambda cell: order.get(cell.name, len(order))):
         problem, _, method = cell.name.rpartition("/")
         printed = TABLE3.get(cell.name)

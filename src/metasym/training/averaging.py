@@ -16,7 +16,7 @@ from metasym.types import MetasymError, Params
 class Average:
     """``average <- d average + (1 - d) parameters`` after every step, with ``d = min(decay, (1 + t) / (10 + t))``.
 
-    It begins with the parameters after the first step; the smaller ``d`` of early steps lets go of these soon.
+    It begins with the parameters after the first step; a smaller ``d`` in early steps soon forgets these.
     """
 
     def __init__(self, parameters: Params, decay: float) -> None:
@@ -25,7 +25,7 @@ class Average:
         self.decay = decay
         self._parameters = parameters
         self.values: Params = {}
-        """By name; empty before the first step."""
+        """The averages by name; empty before the first step."""
 
     @torch.no_grad()
     def update(self, step: int) -> None:
@@ -39,13 +39,13 @@ class Average:
 
     @torch.no_grad()
     def put(self) -> None:
-        """The average into the parameters."""
+        """Put the average into the parameters."""
         for name, value in self.values.items():
             self._parameters[name].copy_(value)
 
     @contextlib.contextmanager
     def inside(self) -> Iterator[None]:
-        """The average in the parameters' place, for a while."""
+        """The average takes the parameters' place inside the block."""
         own = {name: p.detach().clone() for name, p in self._parameters.items()}
         self.put()
         try:

@@ -132,7 +132,7 @@ class OuterLoop:
     autocast: bool
     ranks: Ranks
     average: Average | None = None
-    """What validation sees and the learner ends with, where it is wanted."""
+    """The average that validation scores and the learner ends with, where one is wanted."""
     step: int = 0
     best: Best | None = None
     out_of_time: bool = False

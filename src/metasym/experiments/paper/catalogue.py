@@ -48,7 +48,7 @@ def find(name: str, recipe: str = "paper", **changes: Any) -> Experiment:
     check_recipe(name, recipe)
     experiment = _cells()[name]
     if recipe.startswith("best"):
-        # Of Table 3 the best at equal tasks: the tasks that a day's budget has.
+        # In Table 3, ``best`` is the best with the same number of tasks as a day's budget.
         base = variant(experiment, image_cells.BUDGETS["day"]) if experiment.has_classes else experiment
         experiment = base.replace(**best_changes(name, recipe))
     else:

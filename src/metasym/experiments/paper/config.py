@@ -216,7 +216,7 @@ def field_type(field: dataclasses.Field[Any]) -> tuple[type, bool]:
 
 @functools.cache
 def _hints() -> dict[str, Any]:
-    """Evaluating all of them for every flag was most of the time that a command took to start."""
+    """The types of all fields, evaluated once: doing it for every flag was most of a command's start-up time."""
     return typing.get_type_hints(Recipe)
 
 

@@ -113,7 +113,7 @@ def load_run(
 
 
 def _test_with(learner: Learner, steps: int) -> None:
-    """From now on tests take so many inner steps."""
+    """From now on, tests take ``steps`` inner steps."""
     assert isinstance(learner, GradientLearner)
     learner.test_inner_steps = steps
 

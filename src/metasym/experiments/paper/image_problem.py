@@ -15,7 +15,7 @@ PAPER_TEST_TASKS = 1000
 VALIDATION_TASKS, VALIDATION_QUERIES = 64, 5
 """For the learning curves: always the same tasks, of classes that nothing is trained or tested on."""
 CHOOSING_TASKS = 256
-"""For choices that are made once, when training is over; tasks of the same classes."""
+"""Further tasks of these classes, for choices that are made once, when training is over."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -49,7 +49,7 @@ def test_score(experiment: Experiment, problem: AnyProblem, learner: Learner) ->
 def inner_steps_by_validation(
     experiment: Experiment, problem: AnyProblem, learner: Learner
 ) -> dict[int, float]:
-    """The accuracy on validation tasks after 1, 2, ... inner steps, as many as the recipe lets choose from.
+    """The accuracy on validation tasks after each number of inner steps that the recipe lets one choose from.
 
     Empty where the recipe fixes the number, or nothing adapts.
     """
@@ -70,7 +70,7 @@ def inner_steps_by_validation(
 
 
 def best_inner_steps(accuracies: dict[int, float]) -> int:
-    """The number of inner steps with the highest accuracy; of equal ones the smallest."""
+    """The number of inner steps with the highest accuracy; in a tie, the smallest."""
     return max(accuracies, key=lambda steps: (accuracies[steps], -steps))
 
 

@@ -70,7 +70,7 @@ def training_notes(run: Run) -> list[str]:
     choices = run.config.get("choices")
     at_once = (
         isinstance(choices, dict) and choices.get("solver") == "evidence"
-    )  # U is computed, without steps
+    )  # U is computed without outer steps
     if not records.steps and not at_once:
         notes.append("No training was recorded here: metrics.jsonl is missing or empty.")
     if run.result is None and records.steps:
