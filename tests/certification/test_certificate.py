@@ -85,3 +85,22 @@ def test_weak_weights_count_as_strong_ones_do():
 def test_no_tasks_no_certificate():
     empty = TaskStatistics.of(*examples(shifted(3, N), 8))[slice(0, 0)]
     assert math.isinf(certify(empty, [TURN], power=torch.ones(N, N)).bound)
+
+
+def test_a_few_tasks_with_most_of_the_defect_do_not_hide_that_all_have_some():
+    """Sizes of a Cauchy law: the mean of the squares is as uncertain as it is large, and yet every task shows it."""
+    g = torch.Generator().manual_seed(5)
+    sizes = torch.randn(60, generator=g, dtype=torch.float64) / torch.randn(
+        60, generator=g, dtype=torch.float64
+    )
+    maps = shifted(60, N) + 0.1 * sizes[:, None, None] * generic(60, N)
+    found = certify(TaskStatistics.of(*examples(maps, 4 * N, 0.001)), [TURN])
+    assert found.refuted
+
+
+def test_noise_alone_refutes_no_more_often_than_it_may():
+    refuted = 0
+    for seed in range(60):
+        tasks = TaskStatistics.of(*examples(shifted(20, 3, seed), 6, 1.0, seed))
+        refuted += certify(tasks, [SignedPermutation((1, 2, 0), (1, 2, 0))]).refuted
+    assert refuted <= 4

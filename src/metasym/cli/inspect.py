@@ -67,18 +67,24 @@ def _inspect(options: argparse.Namespace) -> None:
         return
     if options.tasks is not None:
         raise MetasymError("expected --tasks together with --function, found it alone")
+    projection, result = None, None
     if options.run.suffix == ".safetensors":
         report = _stored(options)
-        projection = None
     else:
-        report, projection = _of_run(options)
+        report, projection, result = _of_run(options)
     if options.json:
-        found = report.to_json()
+        found = {**report.to_json(), **_scores(result)}
         if projection is not None:
             found["projection"] = projection
         print(json.dumps(_finite(found), allow_nan=False))
         return
     show(report)
+    if result is not None:
+        from metasym.experiments.own_tasks.judgement import bought
+
+        sentence = bought(result)
+        if sentence is not None:
+            print(sentence)
     if projection is not None:
         _show_projection(projection)
 
@@ -145,7 +151,10 @@ def _stored(options: argparse.Namespace) -> SymmetryReport:
     return load_symmetry(options.run).report
 
 
-def _of_run(options: argparse.Namespace) -> tuple[SymmetryReport, dict[str, Any] | None]:
+def _of_run(
+    options: argparse.Namespace,
+) -> tuple[SymmetryReport, dict[str, Any] | None, dict[str, Any] | None]:
+    """The report, what a projection did, and the run's result where it has scores without the symmetry."""
     from metasym.experiments.finished_runs import open_run
     from metasym.experiments.machine import threads
     from metasym.inspection import inspect
@@ -157,7 +166,21 @@ def _of_run(options: argparse.Namespace) -> tuple[SymmetryReport, dict[str, Any]
         large = any(p.numel() > _LARGE for p in model.parameters())
     with threads(None if large else 1):
         report = _certified(opened, inspect(model, options.group, inputs=shape), asked=bool(options.group))
-        return _project(options.run, opened, options.group, shape) if options.project else (report, None)
+        if options.project:
+            return *_project(options.run, opened, options.group, shape), None
+        return report, None, opened.result
+
+
+def _scores(result: dict[str, Any] | None) -> dict[str, Any]:
+    """What the symmetry buys, for programs: mean and interval by the number of support examples."""
+    if result is None or not result.get("without_symmetry"):
+        return {}
+
+    def means(scores: dict[str, Any]) -> dict[str, Any]:
+        return {count: {key: cell[key] for key in ("mean", "ci95")} for count, cell in scores.items()}
+
+    names = {"with_symmetry": "by_support", "without_symmetry": "without_symmetry"}
+    return {"scores": {name: means(result[key]) for name, key in names.items()}}
 
 
 def _certified(opened: OpenedRun, read: SymmetryReport, *, asked: bool) -> SymmetryReport:
@@ -257,7 +280,7 @@ def _row(layer: LayerReport) -> list[str]:
         "-" if pattern is None else f"{pattern.margin:.3g}",
         ("nearly " if group.approximate else "") + group.name
         if group is not None
-        else ("; ".join(p.description for p in layer.partial) or "none found"),
+        else ("; ".join(p.description for p in layer.partial) or layer.nothing),
         str(group.order) if group is not None else "-",
     ]
 

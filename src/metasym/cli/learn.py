@@ -142,7 +142,7 @@ def _shape(array: Any) -> str:
 def _summary(found: Learned) -> None:
     from rich.table import Table
 
-    from metasym.experiments.own_tasks.judgement import given_back, judgement
+    from metasym.experiments.own_tasks.judgement import bought, given_back, judgement
 
     out, metric = console(), found.msr["metric"]
     better = "lower" if metric == "mse" else "higher"
@@ -156,11 +156,15 @@ def _summary(found: Learned) -> None:
     table.add_column("support examples of a new task")
     for count in counts:
         table.add_column(f"{count}{' (chosen)' if int(count) == support else ''}", justify="right")
-    rows = {"symmetry learned (MSR)": found.msr, "same network, plain (MAML)": found.maml}
-    for label, result in rows.items():
-        if result is None:
+    rows = {
+        "symmetry learned (MSR)": found.msr["by_support"],
+        "the same without the symmetry": found.msr.get("without_symmetry"),
+        "same network, plain (MAML)": None if found.maml is None else found.maml["by_support"],
+    }
+    for label, scores in rows.items():
+        if scores is None:
             continue
-        cells = [result["by_support"][count] for count in counts]
+        cells = [scores[count] for count in counts]
         table.add_row(label, *(interval(c["mean"], c["ci95"]) for c in cells))
     out.print(table, highlight=False, markup=False)
     if metric == "mse":
@@ -176,6 +180,8 @@ def _summary(found: Learned) -> None:
             _line(out, f"{name} ran out of --max-minutes: more time may find more.")
     if found.msr.get("completed"):
         _line(out, given_back(found.msr["completed"]))
+    if (buys := bought(found.msr)) is not None:
+        _line(out, buys)
     if found.maml is not None:
         read = any(layer.group is not None or layer.partial for layer in found.report)
         _line(out, judgement(found.msr, found.maml, "The symmetry" if read else "The learned U"))

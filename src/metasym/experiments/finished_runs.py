@@ -14,7 +14,7 @@ from metasym.experiments.paper.config import experiment_from
 from metasym.experiments.paper.experiment_run import load_run
 from metasym.experiments.paper.image_problem import ImageProblem
 from metasym.experiments.paper.scoring import test_score, test_seed
-from metasym.experiments.result_files import CONFIG
+from metasym.experiments.result_files import CONFIG, RESULT, read_result
 from metasym.inspection import SymmetryReport
 from metasym.learners import Learner
 from metasym.storage.described import Count, described
@@ -41,6 +41,8 @@ class OpenedRun:
     """Whether targets are classes."""
     report: SymmetryReport | None = None
     """The report of the run itself, with its certificate where fresh tasks were asked."""
+    result: dict[str, Any] | None = None
+    """``result.json``, of ``metasym learn``."""
 
 
 class PlainConfig(TypedDict, total=False):
@@ -116,6 +118,7 @@ def _open_learned(path: Path) -> OpenedRun:
         run.choices.seed,
         bool(run.config["data"]["classes"]),
         run.report,
+        read_result(path / RESULT) if (path / RESULT).exists() else None,
     )
 
 

@@ -59,6 +59,8 @@ class GroupElement:
     """What it does to the pixels, for a convolution: ``"rotation by 45 degrees"``."""
 
 
+UNDECIDED = "cannot be decided"
+"""How a verdict begins where nothing could have been read."""
 PLAIN = 0.02
 """Up to this defect a symmetry is named without qualification; above it the words say how nearly it holds."""
 
@@ -194,6 +196,16 @@ class LayerReport:
     input_names: tuple[str, ...] = ()
     """The user's names of the inputs; empty where none were given."""
     output_names: tuple[str, ...] = ()
+
+    @property
+    def undecided(self) -> bool:
+        """Whether nothing was named because nothing could have been: no symmetry found is not no symmetry."""
+        return self.group is None and self.verdict.startswith(UNDECIDED)
+
+    @property
+    def nothing(self) -> str:
+        """What tables say where no symmetry is named."""
+        return "undecided" if self.undecided else "none found"
 
     @property
     def residual(self) -> float | None:

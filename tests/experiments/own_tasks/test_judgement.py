@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from metasym.experiments.own_tasks.judgement import judgement
+from metasym.experiments.own_tasks.judgement import bought, judgement
 
 
 def result(
@@ -67,3 +67,28 @@ def test_a_single_test_task_tells_nothing():
     one = {"metric": "mse", "by_support": {"1": {"mean": 0.1, "ci95": nan, "per_task": [0.1]}}}
     other = {"metric": "mse", "by_support": {"1": {"mean": 0.9, "ci95": nan, "per_task": [0.9]}}}
     assert "no difference" in judgement(one, other, "X")
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "told"),
+    [
+        (0.1, 0.5, "0.1 with it and 0.5 without; it is surely better with it."),
+        (0.5, 0.1, "0.5 with it and 0.1 without; it is surely worse with it."),
+        (1e-9, 1e-8, "both are exact."),
+        (0.5, 0.5, "no difference can be told."),
+    ],
+)
+def test_what_the_symmetry_buys_is_told_from_the_chosen_number_of_examples(ours, theirs, told):
+    found = {
+        **result({2: ours, 10: 0.0}),
+        "support": 2,
+        "without_symmetry": result({2: theirs, 10: 9.0})["by_support"],
+    }
+    assert bought(found).startswith(
+        "What the symmetry buys: from 2 support examples the mean squared error is"
+    )
+    assert bought(found).endswith(told)
+
+
+def test_without_a_certified_symmetry_nothing_was_bought():
+    assert bought({**result({2: 0.1}), "support": 2}) is None

@@ -52,6 +52,26 @@ def judgement(learned: Mapping[str, Any], plain: Mapping[str, Any], what: str) -
     )
 
 
+def bought(result: Mapping[str, Any]) -> str | None:
+    """What the certified symmetry buys: the score with it and without, from the chosen number of examples."""
+    without, count = result.get("without_symmetry"), str(result.get("support"))
+    ours = (result.get("by_support") or {}).get(count)
+    theirs = (without or {}).get(count)
+    if not ours or not theirs or None in (ours["mean"], theirs["mean"]):
+        return None
+    told = {
+        "better": "it is surely better with it",
+        "worse": "it is surely worse with it",
+        "exact": "both are exact",
+        "same": "from these tasks no difference can be told",
+    }[_side(result, ours, theirs)]
+    words = "mean squared error" if result["metric"] == "mse" else str(result["metric"])
+    return (
+        f"What the symmetry buys: from {count} support example{_s([int(count)])} the {words} is {ours['mean']:.4g} "
+        f"with it and {theirs['mean']:.4g} without; {told}."
+    )
+
+
 def given_back(given: Mapping[str, Any]) -> str:
     """That U had too few directions for the validation tasks, and what giving them back brought."""
     how = "as plain weights" if given["strength"] == 1 else f"at {given['strength']:g} of the strongest"

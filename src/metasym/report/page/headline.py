@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from metasym.certification.telling import percent
-from metasym.experiments.own_tasks.judgement import given_back, judgement
+from metasym.experiments.own_tasks.judgement import bought, given_back, judgement
 from metasym.inspection.reports import FoundGroup, LayerReport
 from metasym.report.page.read import Run
 from metasym.report.page.scores import score_text
@@ -74,7 +74,10 @@ def _found(reports: Sequence[LayerReport]) -> Iterator[str]:
             shifts = " and ".join(shift.description for shift in report.partial)
             yield f"The tasks share a translation, up to borders: {shifts}."
             return
-    if reports and not named:
+    undecided = [report for report in reports if report.undecided]
+    if undecided and not named:
+        yield f"Whether the tasks share a symmetry {undecided[0].verdict}."
+    elif reports and not named:
         yield "No symmetry was found that the tasks share: each has weights of its own, or the evidence is weak."
 
 
@@ -130,6 +133,8 @@ def _bought(run: Run, baseline: Run | None, reports: Sequence[LayerReport]) -> I
     if baseline is not None and baseline.result is not None:
         beside = f"; the same network without U has {score_text(baseline.result)}"
     yield f"From {of} the network's {words} is {score_text(result)}{beside}."
+    if (buys := bought(result)) is not None:
+        yield buys
     if isinstance(result.get("completed"), dict):
         yield given_back(result["completed"])
     if baseline is not None and baseline.result is not None and _comparable(result, baseline.result):

@@ -12,8 +12,10 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from metasym.certification.telling import percent
 from metasym.inspection import LayerReport, SymmetryReport, inspect
 from metasym.inspection.layers import inspect_layer
+from metasym.inspection.reports import LadderRung
 from metasym.report.gauge import effective_filter_size, readable
 from metasym.report.page.found import cycle_notation, errors_figure, group_figures, pattern_figure
 from metasym.report.page.learned_layers import Layer
@@ -137,7 +139,7 @@ def _tell(report: LayerReport, part: LayerPart) -> None:
         part.facts.append(("acts", "transitively" if group.transitive else "not transitively"))
         part.facts.append(("largest error of a generator", number(group.error)))
     else:
-        part.facts.append(("symmetry group", "none found"))
+        part.facts.append(("symmetry group", report.nothing))
     part.facts += [("translation, up to borders", shift.description) for shift in report.partial]
     if report.pattern is not None and (report.pattern.clear or not report.spatial):
         part.facts.append(("residual of the pattern", number(report.pattern.residual)))
@@ -154,7 +156,7 @@ def short(report: LayerReport) -> str:
     """What was found in a layer, in a few words."""
     if report.group is not None:
         return ("nearly " if report.group.approximate else "") + report.group.name
-    return " and ".join(shift.description for shift in report.partial) or "none found"
+    return " and ".join(shift.description for shift in report.partial) or report.nothing
 
 
 def _draw_found(report: LayerReport, part: LayerPart, names: Names) -> None:
@@ -172,6 +174,8 @@ def _draw_found(report: LayerReport, part: LayerPart, names: Names) -> None:
         part.figures += group_figures(
             report.group, fitting, names.inputs if len(names.inputs) == columns else ()
         )
+    if report.ladder:
+        part.tables.append(_ladder(report))
     if report.errors is not None and report.errors.errors:
         part.figures.append(errors_figure(report.errors))
     if report.spatial:
@@ -191,6 +195,28 @@ def _draw_found(report: LayerReport, part: LayerPart, names: Names) -> None:
                 ],
             )
         )
+
+
+def _ladder(report: LayerReport) -> DataTable:
+    """Every group that was held against fresh tasks, largest first."""
+    return DataTable(
+        "Groups held against tasks that took no part in learning. The defect is |W - gW| / |W|; at most: at 95 %.",
+        ("group", "order", "defect", "at most", "by class at most", "verdict"),
+        [
+            (
+                rung.name,
+                f"{rung.order:,}",
+                percent(rung.defect),
+                *("any" if upper is None else percent(upper) for upper in _uppers(rung)),
+                "certified" if rung.certified else "refuted" if rung.refuted else "open",
+            )
+            for rung in report.ladder
+        ],
+    )
+
+
+def _uppers(rung: LadderRung) -> tuple[float | None, float | None]:
+    return rung.defect_upper, rung.class_defect_upper
 
 
 def _draw_symmetry(layer: Layer, report: LayerReport | None, part: LayerPart) -> None:
