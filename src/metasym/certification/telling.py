@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from metasym.certification.ladder import Ladder, Rung
 from metasym.certification.resolution import Resolution
-from metasym.inspection.reports import PLAIN, LadderRung, LayerReport
+from metasym.inspection.reports import PLAIN, LadderRung, LayerReport, PartialSymmetry
 
 _ALSO = 2
 _ALIKE = 1.5
@@ -51,7 +52,7 @@ def with_ladder(report: LayerReport, ladder: Ladder, seen: Circumstances) -> Lay
         )
         for rung in ladder.rungs
     )
-    words = _words(ladder, named, seen)
+    words = _words(ladder, named, seen, report.partial if group is None and not capped else ())
     used = f"{seen.directions} of {math.prod(report.weight_shape)} directions in use"
     return dataclasses.replace(
         report,
@@ -67,7 +68,9 @@ def _capped(ladder: Ladder, seen: Circumstances) -> bool:
     return math.sqrt(2 * seen.unlinear) > ladder.tolerance
 
 
-def _words(ladder: Ladder, named: Rung | None, seen: Circumstances) -> str:
+def _words(
+    ladder: Ladder, named: Rung | None, seen: Circumstances, partial: Sequence[PartialSymmetry]
+) -> str:
     above = [r for r in ladder.rungs if r is not ladder.certified and r.certificate.refuted]
     if ladder.certified is not None:
         larger = [r for r in above if r.group.order > ladder.certified.group.order][-_ALSO:]
@@ -88,6 +91,11 @@ def _words(ladder: Ladder, named: Rung | None, seen: Circumstances) -> str:
         return (
             f"cannot be decided by a linear layer: it leaves {percent(seen.unlinear)} of y unexplained, which is not "
             f"linear in the inputs and no noise{nearest}"
+        )
+    if partial:
+        return (
+            f"translation structure, {' and '.join(shift.description for shift in partial)}: no permutation of all "
+            "outputs and inputs keeps it; read off U, without a certificate"
         )
     open_ = [r for r in ladder.rungs if not r.certificate.refuted]
     if seen.resolution.unseen:

@@ -171,6 +171,9 @@ def test_labels(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert "classification into 3 classes" in printed
     assert "mlp: 40 hidden units, 5 -> 3" in printed
+    assert "no symmetry found" not in printed
+    assert "cannot be decided this way" in printed
+    assert "what could decide it: one-hot targets" in printed
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert result["metric"] == "accuracy"
     assert 0 <= result["mean"] <= 1
