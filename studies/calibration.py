@@ -106,7 +106,7 @@ def _write(out: Path, records: list[dict[str, Any]]) -> None:
     write_json(out, {"command": command, "commit": commit(), "records": records})
 
 
-def _share(hits: int, of: int) -> str:
+def share(hits: int, of: int) -> str:
     """``3 of 900 (0.3 %, 95 % interval 0.1 to 1.0 %)``, by Clopper and Pearson."""
     low = 0.0 if hits == 0 else stats.beta.ppf(0.025, hits, of - hits + 1)
     high = 1.0 if hits == of else stats.beta.ppf(0.975, hits + 1, of - hits)
@@ -131,23 +131,23 @@ def table(out: Path) -> str:
         ("problems", f"{len(records)}"),
         (
             "bounds of named groups below the true defect",
-            _share(sum(exceeds(c) for _, c in named), len(named)),
+            share(sum(exceeds(c) for _, c in named), len(named)),
         ),
-        ("bounds of all rungs below the true defect", _share(sum(exceeds(c) for c in every), len(every))),
+        ("bounds of all rungs below the true defect", share(sum(exceeds(c) for c in every), len(every))),
         (
             "bounds of the planted group below the true defect",
-            _share(sum(map(exceeds, planted)), len(planted)),
+            share(sum(map(exceeds, planted)), len(planted)),
         ),
-        ("true symmetries refuted", _share(sum(c["refuted"] for c in true), len(true))),
+        ("true symmetries refuted", share(sum(c["refuted"] for c in true), len(true))),
     ]
     whole = [(r, c) for r, c in named if r["broken"] == 0]
     wrong = sum(c["true_defect"] > EXACT for _, c in whole)
-    rows.append(("unbroken problems: named groups that the tasks do not have", _share(wrong, len(whole))))
+    rows.append(("unbroken problems: named groups that the tasks do not have", share(wrong, len(whole))))
     none = [r for r in records if r["planted"] == "none" and r["broken"] == 0]
     rows.append(
         (
             "problems without symmetry: some group named",
-            _share(sum(any(c["named"] for c in r["rungs"]) for r in none), len(none)),
+            share(sum(any(c["named"] for c in r["rungs"]) for r in none), len(none)),
         )
     )
     near = [c for r, c in named if r["broken"] > 0]
@@ -160,7 +160,7 @@ def table(out: Path) -> str:
     for level in sorted({r["noise"] for r in exact}):
         own = [r for r in exact if r["noise"] == level]
         right = sum(any(c["named"] and c["order"] >= r["planted_order"] for c in r["rungs"]) for r in own)
-        rows.append((f"symmetric problems, {level:.0%} noise: whole group named", _share(right, len(own))))
+        rows.append((f"symmetric problems, {level:.0%} noise: whole group named", share(right, len(own))))
     return "\n".join(["| | |", "|---|---|", *(f"| {a} | {b} |" for a, b in rows)]) + "\n"
 
 

@@ -31,6 +31,7 @@ import numpy as np
 from metasym.cli import main
 from metasym.experiments.machine import commit
 from metasym.storage.json_files import write_json
+from studies.calibration import share
 from studies.controls import CONTROLS, control
 from studies.families import CONDITIONS, FAMILIES, family
 from studies.scoring import OUTCOMES, elements, score
@@ -121,7 +122,7 @@ def run(case: Case, seed: int, work: Path, flags: list[str]) -> dict[str, Any]:
             for rung in layer.get("ladder") or []
         ],
         "printed": [
-            line for line in printed.splitlines() if line.startswith(("Found", "The ", "Note", "  note"))
+            line for line in printed.splitlines() if line.startswith(("In ", "What ", "The ", "  note"))
         ],
         "cpu_seconds": round(seconds, 2),
         "seconds": round(waited, 2),
@@ -189,6 +190,9 @@ def tables(results: Path) -> str:
             true = next(iter(own.values()))[0]["true_order"]
             cells = [counts(own[c]) if c in own else "-" for c in columns]
             lines.append(f"| {name} | {true} | {' | '.join(cells)} |")
+        every = [record for s in stored for record in s["records"]]
+        wrong = sum(record["outcome"] == "wrong" for record in every)
+        lines += ["", f"All {suite}: {counts(every)}; wrong: {share(wrong, len(every))}."]
     return "\n".join(lines) + "\n"
 
 

@@ -77,7 +77,7 @@ def measure(case: str) -> dict[str, Any]:
             ),
             "load": os.getloadavg()[0],
             "limit": LIMITS[case],
-            "found": [line for line in done.stdout.splitlines() if line.startswith("Found")],
+            "found": [line for line in done.stdout.splitlines() if line.startswith("In the layer")],
             "command": " ".join(["metasym learn TASKS.npz --out DIR --progress silent", *flags]),
         }
 
