@@ -48,14 +48,15 @@ def test_an_inspection_and_a_page_take_one_thread(two_threads, tmp_path, monkeyp
     few = ["translation/rank1/small/msr-fc", "--outer-steps", "1", "--train-tasks", "3", "--test-tasks", "2"]
     assert main(["run", *few, "--filter-size", "2", "--progress", "silent", "--out", str(tmp_path)]) == 0
     counted = []
-    for module in ("metasym.inspection", "metasym.report.page.symmetry"):
-        inspect = importlib.import_module(module).inspect
+    for place in ("metasym.inspection.inspect", "metasym.report.page.symmetry.inspect_layer"):
+        module, _, name = place.rpartition(".")
+        inspect = getattr(importlib.import_module(module), name)
 
         def counting(*arguments, inspect=inspect, **options):
             counted.append(torch.get_num_threads())
             return inspect(*arguments, **options)
 
-        monkeypatch.setattr(f"{module}.inspect", counting)
+        monkeypatch.setattr(place, counting)
     assert main(["inspect", str(tmp_path)]) == 0
     assert main(["report", str(tmp_path)]) == 0
     assert counted == [1, 1]
