@@ -106,6 +106,11 @@ CONFIG = json.loads(json.dumps(find("translation/rank1/small/msr-fc").as_dict())
 FIELDS = [("recipe", field) for field in CONFIG["recipe"]] + [(field,) for field in CONFIG]
 
 
+def test_a_method_that_nobody_knows_is_one_line():
+    with pytest.raises(MetasymError, match=r"config\.json: expected method to be one of maml, msr, "):
+        check_config({**CONFIG, "method": "../../etc/passwd"}, "config.json")
+
+
 @given(st.sampled_from(FIELDS), JSON)
 def test_any_value_in_any_field_of_a_config_is_good_or_one_line(path, value):
     changed = copy.deepcopy(CONFIG)
@@ -129,6 +134,42 @@ def test_any_value_in_any_field_of_a_symmetry_report_is_good_or_one_line(field, 
         ms.SymmetryReport.from_json(changed, "f")
     except MetasymError as error:
         assert str(error).startswith("f: ")
+
+
+ELEMENT = {"outputs": [1, 0], "inputs": [1, 0], "output_signs": [1, 1], "input_signs": [1, -1]}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"outputs": [1, 10**6]},
+        {"outputs": [1, 1]},
+        {"outputs": [0, 1, 2], "output_signs": [1, 1, 1]},
+        {"inputs": []},
+        {"output_signs": [1]},
+        {"input_signs": [1, 0]},
+        {"outputs": [1, -1]},
+    ],
+    ids=str,
+)
+def test_elements_that_permute_something_else_are_one_line(wrong):
+    layer = ms.reparameterize(torch.nn.Linear(2, 2, bias=False), "dense")
+    report = ms.inspect(layer).to_json()
+    rung = {"name": "Z_2", "order": 2, "defect": 0.0, "defect_upper": None, "class_defect": 0.0}
+    rung |= {"class_defect_upper": None, "refuted": False, "certified": False}
+    report["layers"][0]["ladder"] = [{**rung, "generators": [ELEMENT]}]
+    assert ms.SymmetryReport.from_json(report)[0].ladder[0].generators[0].outputs == (1, 0)
+    report["layers"][0]["ladder"][0]["generators"] = [{**ELEMENT, **wrong}]
+    with pytest.raises(MetasymError, match=r"f: layers\[0\]: expected elements that permute"):
+        ms.SymmetryReport.from_json(report, "f")
+
+
+def test_a_pattern_of_another_size_is_one_line():
+    report = ms.inspect(ms.reparameterize(torch.nn.Linear(2, 2, bias=False), "dense")).to_json()
+    for classes in ([], [[1, 2]], [[1, 2], [1]], [[1, 2], [10**400, 1]], [[1, 2], [-5, 1]]):
+        report["layers"][0]["pattern"]["classes"] = classes
+        with pytest.raises(MetasymError, match="expected a pattern of a weight"):
+            ms.SymmetryReport.from_json(report)
 
 
 @given(st.sampled_from([f.name for f in dataclasses.fields(ms.Record)]), JSON)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -270,7 +271,35 @@ class SymmetryReport:
                 f"{name}: expected a symmetry report of version {VERSION}, found {found!r:.60}"
             )
         report: SymmetryReport = described(value, cls, name)
+        for index, layer in enumerate(report.layers):
+            _check_layer(layer, f"{name}: layers[{index}]")
         return report
+
+
+def _check_layer(layer: LayerReport, name: str) -> None:
+    """Refuse what fits the types but no weight: elements that permute something else, a pattern of another size."""
+    groups = [] if layer.group is None else [layer.group.generators]
+    size = layer.weight_shape[:1], {math.prod(layer.weight_shape[1:]), *layer.weight_shape[1:2]}
+    for element in (g for generators in (*groups, *(r.generators for r in layer.ladder)) for g in generators):
+        sides = (element.outputs, element.output_signs), (element.inputs, element.input_signs)
+        fits = (len(element.outputs),) == size[0] and len(element.inputs) in size[1]
+        if not fits or not all(_is_signed_permutation(*side) for side in sides):
+            raise MetasymError(
+                f"{name}: expected elements that permute the outputs and inputs of a weight "
+                f"{list(layer.weight_shape)}, found another"
+            )
+    if layer.pattern is not None:
+        found = {len(row) for row in layer.pattern.classes}
+        largest = max((abs(c) for row in layer.pattern.classes for c in row), default=0)
+        fits = (len(layer.pattern.classes),) == layer.weight_shape[:1] and len(found) == 1
+        if not fits or largest > math.prod(layer.weight_shape):
+            raise MetasymError(
+                f"{name}: expected a pattern of a weight {list(layer.weight_shape)}, found one of another size"
+            )
+
+
+def _is_signed_permutation(images: tuple[int, ...], signs: tuple[int, ...]) -> bool:
+    return sorted(images) == list(range(len(images))) and len(signs) == len(images) and {*signs} <= {-1, 1}
 
 
 def _plain(value: Any) -> Any:

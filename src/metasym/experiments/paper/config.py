@@ -158,6 +158,10 @@ class Experiment:
     recipe: Recipe = dataclasses.field(default_factory=Recipe)
 
     def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise MetasymError(
+                f"expected method to be one of {', '.join(METHODS)}, found {self.method!r:.40}"
+            )
         self.recipe.check_validation(self.has_classes)
         if self.recipe.choose_inner_steps and not self.has_classes:
             raise MetasymError(f"expected choose_inner_steps with image problems only, found {self.name}")

@@ -26,6 +26,7 @@ from metasym.report.page.training import Figure
 from metasym.structured.compilation import plan_of_report
 from metasym.symmetry.field_symmetry import FieldSymmetry
 from metasym.symmetry.matrices import DenseSymmetry, KroneckerSymmetry, Symmetry
+from metasym.types import MetasymError
 
 SHOWN_BLOCKS, SHOWN_ROWS, SHOWN_COLUMNS, SHOWN_FILTERS = 24, 24, 64, 64
 _KINDS: dict[type, str] = {
@@ -111,6 +112,13 @@ def inspected(
     Frozen symmetries, which nobody learned, are not inspected.
     """
     if stored is not None:
+        shapes = {layer.name: layer.weight.shape for layer in layers if layer.weight is not None}
+        for report in stored:
+            if tuple(shapes.get(report.name, report.weight_shape)) != report.weight_shape:
+                raise MetasymError(
+                    f"expected a report on a weight {list(shapes[report.name])} of {report.name or 'the layer'}, "
+                    f"found one on {list(report.weight_shape)}"
+                )
         return {report.name: report for report in stored}
     wanted = [layer for layer in layers if layer.symmetry is not None and layer.symmetry.learnable]
     if not wanted or not all(_finite(layer.symmetry) for layer in wanted):
