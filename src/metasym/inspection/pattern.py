@@ -40,6 +40,8 @@ NEARLY_WHOLE = 0.1
 """or at most this part of the dominant directions: there may be any number of spare directions, never trained."""
 WITHIN = 0.45
 """A clear class is at most this wide, relative to the typical length of a nonzero row; less in few dimensions."""
+_USUAL = 64
+"""Entries of a class for which that is said in few dimensions; of the same scatter, more entries reach farther."""
 _CUTS = 24
 FLOOR = 1e-3
 """Distances of points in float32 below this are rounding."""
@@ -123,13 +125,13 @@ def best_cut(points: Points) -> Cut | None:
     heights = np.maximum(tree[:, 2], floor)
     # A class is at least as wide as its last join, so that a cut's margin is at most this ratio.
     ratios = heights[1:] / heights[:-1]
-    widest = _widest(points)
     best: Cut | None = None
     for last in [int(i) for i in np.argsort(-ratios, kind="stable")[:_CUTS] if ratios[i] > 1]:
         bound = Cut(_NONE, last + 1, 1.0, float(ratios[last]))
         if best is not None and bound.rank <= best.rank:
             continue
-        cut = dataclasses.replace(_cut(tree, distances, heights, last, floor), widest=widest)
+        cut = _cut(tree, distances, heights, last, floor)
+        cut = dataclasses.replace(cut, widest=_widest(points, cut.labels))
         if best is None or cut.rank > best.rank:
             best = cut
     return best
@@ -143,22 +145,32 @@ def near_cut(points: Points) -> Cut | None:
     tree = spanning_tree(scaled)
     heights = np.maximum(tree[2], FLOOR)
     ratios = heights[1:] / heights[:-1]
-    widest, best = _widest(points), None
+    best: Cut | None = None
     for last in [int(i) for i in np.argsort(-ratios, kind="stable")[:_CUTS] if ratios[i] > 1]:
         bound = Cut(_NONE, last + 1, 1.0, float(ratios[last]))
         if best is not None and bound.rank <= best.rank:
             continue
         labels = cut_tree(len(points), tree, last + 1)
         within = max(FLOOR, width(scaled, labels))
-        cut = Cut(labels, last + 1, within, float(heights[last + 1]), widest)
+        cut = Cut(labels, last + 1, within, float(heights[last + 1]), _widest(points, labels))
         if best is None or cut.rank > best.rank:
             best = cut
     return best
 
 
-def _widest(points: Points) -> float:
-    """How wide a class may be: on a line, or in a plane, different points come near each other by chance."""
-    return WITHIN * caution(points)
+def _widest(points: Points, labels: Labels) -> float:
+    """How wide a class may be: on a line, or in a plane, different points come near each other by chance.
+
+    Every class counts once: that many entries of S_n share a place does not make the places fewer. What scatters
+    by s about a place reaches ``s sqrt(2 log N)`` to either side with N entries: large classes may be wider.
+    """
+    sizes = np.bincount(labels)
+    order = np.argsort(labels, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(sizes[sizes > 0])[:-1]])
+    one = points[order[starts]]  # of every class any entry will do: they hardly differ
+    few = caution(one[labels[order[starts]] != 0])
+    growth = math.sqrt(math.log(max(int(sizes.max()), _USUAL)) / math.log(_USUAL))
+    return WITHIN * min(1.0, few * growth)
 
 
 def caution(points: Points) -> float:
@@ -167,6 +179,8 @@ def caution(points: Points) -> float:
     The number of directions is ``(sum s^2)^2 / sum s^4`` of the singular values: those used about equally.
     """
     powers = np.linalg.eigvalsh((points.T @ points).astype(np.float64)).clip(0)
+    if not powers.any():
+        return 0.0
     directions = float(powers.sum() ** 2 / (powers**2).sum())
     return min(1.0, float((directions / 4) ** 1.5))
 

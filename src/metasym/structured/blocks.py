@@ -60,14 +60,19 @@ class BlockDiagonal(StructuredLayer):
         self.widths = [g.inputs.shape[1] for g in groups]
         self.expansions = nn.ModuleList(Expansion(g.classes, len(filter)) for g in groups)
 
+    def prepared(self) -> list[Tensor]:
+        """The weights of the blocks, by shape."""
+        if len(self.widths) == 1 and self.expansions[0].index is None:
+            return [self.expansions[0](self.filter)]  # the filter itself in another shape
+        return self.made(lambda filter: [expansion(filter) for expansion in self.expansions])
+
     def product(self, x: Tensor) -> Tensor:
         """``[examples, live inputs, block by block] -> [examples, live outputs, block by block]``."""
         found, start = [], 0
-        for count, width, expansion in zip(self.counts, self.widths, self.expansions, strict=True):
+        for count, width, weight in zip(self.counts, self.widths, self.prepared(), strict=True):
             stop = start + count * width
             part = x if len(self.counts) == 1 else x[:, start:stop]
             part = part.reshape(-1, count, width)
-            weight = expansion(self.filter)
             if len(weight) == 1:
                 found.append((part @ weight[0].mT).flatten(1))
             else:
@@ -92,8 +97,12 @@ class Gathered(StructuredLayer):
     def product(self, x: Tensor) -> Tensor:
         """``[examples, n] -> [examples, m]``."""
         entries = x.index_select(1, self.columns).reshape(-1, self.out_features, self.width)
-        found: Tensor = (entries * self.expansion(self.filter)).sum(-1)
+        found: Tensor = (entries * self.prepared()).sum(-1)
         return found
+
+    def prepared(self) -> Tensor:
+        """The weights of the entries ``[m, entries]``."""
+        return self.made(self.expansion)
 
 
 def find_blocks(sharing: Sharing) -> list[Candidate]:

@@ -55,24 +55,34 @@ class CircularConvolution(StructuredLayer):
         self.negacyclic = negacyclic
         self.expansion = Expansion(kernel, len(filter))
 
+    def prepared(self) -> Tensor:
+        """The kernel's spectrum."""
+        return self.made(self._spectrum)
+
+    def _spectrum(self, filter: Tensor) -> Tensor:
+        kernel: Tensor = self.expansion(filter)
+        if kernel.dtype not in (torch.float32, torch.float64):
+            kernel = kernel.float()
+        if len(self.dims) == 1:
+            return torch.fft.rfft(kernel, self.dims[0] * (2 if self.negacyclic else 1))
+        return torch.fft.rfftn(kernel, dim=tuple(range(-len(self.dims), 0)))
+
     def product(self, x: Tensor) -> Tensor:
         """``[examples, n] -> [examples, n]``."""
-        kernel: Tensor = self.expansion(self.filter)
+        spectrum: Tensor = self.prepared()
         dtype = x.dtype
         if dtype not in (torch.float32, torch.float64):  # the transforms know no shorter ones
-            x, kernel = x.float(), kernel.float()
+            x = x.float()
         if self.negacyclic:
             (n,) = self.dims
-            both = torch.fft.irfft(torch.fft.rfft(x, 2 * n) * torch.fft.rfft(kernel, 2 * n), 2 * n)
+            both = torch.fft.irfft(torch.fft.rfft(x, 2 * n) * spectrum, 2 * n)
             y = both[:, :n] - both[:, n:]
         elif len(self.dims) == 1:
-            y = torch.fft.irfft(torch.fft.rfft(x) * torch.fft.rfft(kernel), self.dims[0])
+            y = torch.fft.irfft(torch.fft.rfft(x) * spectrum, self.dims[0])
         else:
             axes = tuple(range(-len(self.dims), 0))
-            spectrum = torch.fft.rfftn(x.reshape(-1, *self.dims), dim=axes) * torch.fft.rfftn(
-                kernel, dim=axes
-            )
-            y = torch.fft.irfftn(spectrum, s=self.dims, dim=axes).flatten(1)
+            turned = torch.fft.rfftn(x.reshape(-1, *self.dims), dim=axes) * spectrum
+            y = torch.fft.irfftn(turned, s=self.dims, dim=axes).flatten(1)
         found: Tensor = y.to(dtype)
         return found
 

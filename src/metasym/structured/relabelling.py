@@ -23,6 +23,7 @@ class _Permuted(torch.autograd.Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor], output: Tensor) -> None:  # noqa: ARG004
         ctx.save_for_backward(*inputs[1:])
+        ctx.save_for_forward(*inputs[1:])
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
@@ -32,7 +33,9 @@ class _Permuted(torch.autograd.Function):
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> Tensor:
-        raise NotImplementedError("forward-mode differentiation of a relabelling")
+        index, inverse = ctx.saved_tensors
+        moved: Tensor = _Permuted.apply(tangents[0], index, inverse)  # type: ignore[no-untyped-call]
+        return moved
 
 
 class Relabelling(nn.Module):
@@ -63,11 +66,8 @@ class Relabelling(nn.Module):
             torch.from_numpy(signs.astype(np.float32)) if mixed and signs is not None else None,
             persistent=False,
         )
-
-    @property
-    def neutral(self) -> bool:
+        self.neutral = plain and not mixed
         """Whether nothing is done."""
-        return self.index is None and self.signs is None
 
     def forward(self, x: Tensor) -> Tensor:
         """``x [..., size] -> [..., len(index)]``."""

@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from metasym.structured.compiled_layer import StructuredLayer
+from metasym.structured.compiled_layer import FilterUser, StructuredLayer
 from metasym.structured.pricing import (
     CALL,
     PASS,
@@ -104,7 +104,7 @@ class SlidingLayer(nn.Module):
         return f"{self.in_features} -> {self.out_features}, grid {' x '.join(map(str, self.grid))}"
 
 
-class TiedConvolution(nn.Module):
+class TiedConvolution(FilterUser):
     """A convolution of one channel whose taps share weights, are opposite or zero."""
 
     def __init__(self, filter: Tensor, kernel: Kernel) -> None:
@@ -120,10 +120,14 @@ class TiedConvolution(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """``x [examples, 1, *grid] -> [examples, 1, *outputs]``."""
-        weight: Tensor = self.expansion(self.filter)
+        weight = self.prepared()
         if any(self.pads):
             x = F.pad(x, self.pads, mode="circular" if self.circular else "constant")
-        return _APPLY[weight.ndim - 1](x, weight[None, None])
+        return _APPLY[weight.ndim - 3](x, weight)
+
+    def prepared(self) -> Tensor:
+        """The kernel."""
+        return self.made(lambda filter: self.expansion(filter)[None, None])
 
 
 class FourierConvolution(StructuredLayer):
@@ -147,15 +151,21 @@ class FourierConvolution(StructuredLayer):
             max(kernel.grid[0] + taps - 1 - self.first, self.first + outputs, kernel.grid[0], taps)
         )
 
+    def prepared(self) -> Tensor:
+        """The kernel's spectrum."""
+        return self.made(self._spectrum)
+
+    def _spectrum(self, filter: Tensor) -> Tensor:
+        kernel: Tensor = self.expansion(filter)
+        short = kernel.dtype not in (torch.float32, torch.float64)
+        return torch.fft.rfft(kernel.float() if short else kernel, self.length)
+
     def product(self, x: Tensor) -> Tensor:
         """``[examples, n] -> [examples, m]``."""
-        kernel: Tensor = self.expansion(self.filter)
         dtype = x.dtype
         if dtype not in (torch.float32, torch.float64):
-            x, kernel = x.float(), kernel.float()
-        whole = torch.fft.irfft(
-            torch.fft.rfft(x, self.length) * torch.fft.rfft(kernel, self.length), self.length
-        )
+            x = x.float()
+        whole = torch.fft.irfft(torch.fft.rfft(x, self.length) * self.prepared(), self.length)
         found: Tensor = whole[:, self.first : self.first + self.outputs].to(dtype)
         return found
 

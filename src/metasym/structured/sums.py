@@ -9,7 +9,9 @@ matrix have four. A pattern whose classes are combinations of such parts needs a
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -91,6 +93,7 @@ class Sums(StructuredLayer):
             for number, value in part.coefficients.items():
                 combine[t, number - 1] = value
         self.register_buffer("combine", combine, persistent=False)
+        self.terms = [tuple(part.coefficients.items()) for part in parts]
         self.places = [(part.rows, part.columns) for part in parts]
         self.members = nn.ModuleList(_Expanded(part.cliques) for part in parts)
         alone = [part.cliques.matching for part in parts]
@@ -99,14 +102,27 @@ class Sums(StructuredLayer):
         """Where the sum of all inputs and one input for each output are all there is: which part is which."""
         if len(rows) == len(columns) == 1 and len(parts) == 2 and any(alone) and any(together):
             self.simple = alone.index(True), together.index(True)
+        self.in_order = self.simple is not None and self.members[self.simple[0]].gather.neutral
+        """Whether that one input is the one in the output's own place."""
+
+    def prepared(self) -> Sequence[Any]:
+        """The coefficient of each part: plain numbers while the filter is not trained."""
+        if self._frozen is None and self.at_rest():
+            numbers = self.filter.tolist()
+            return [sum((a * numbers[c - 1] for c, a in terms), 0.0) for terms in self.terms]
+        return self.made(lambda filter: torch.mv(self.combine.to(filter.dtype), filter).unbind())
 
     def product(self, x: Tensor) -> Tensor:
         """``[examples, inputs kind by kind] -> [examples, outputs kind by kind]``."""
-        coefficients = torch.mv(self.combine.to(self.filter.dtype), self.filter).unbind()
+        coefficients = self.prepared()
         if self.simple is not None:  # S_n and its like: every microsecond counts beside so little work
             one, all_ = self.simple
-            found: Tensor = self.members[one](x) * coefficients[one]
-            found += x.sum(1, keepdim=True) * coefficients[all_]
+            entries = x if self.in_order else self.members[one](x)
+            total = x.sum(1, keepdim=True)
+            if isinstance(coefficients[one], float):
+                return torch.add(total * coefficients[all_], entries, alpha=coefficients[one])
+            found: Tensor = entries * coefficients[one]
+            found += total * coefficients[all_]
             return found
         kinds = [x] if len(self.columns) == 1 else list(x.split(self.columns, dim=1))
         whole: dict[int, Tensor] = {}
