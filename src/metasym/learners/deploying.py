@@ -52,7 +52,7 @@ def _compiled(learner: L, *, batch: int, onnx: bool) -> tuple[L, StructurePlan]:
     if any(layer.pattern is not None and layer.pattern.clear for layer in report):
         with torch.no_grad():
             project(exact.model, report)
-    return exact, structure_plan(exact.model, report, batch=batch, onnx=onnx)
+    return exact, structure_plan(exact.model, report, batch=batch, training=False, onnx=onnx)
 
 
 def check_near(report: SymmetryReport) -> None:

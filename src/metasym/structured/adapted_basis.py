@@ -200,12 +200,13 @@ def find_adapted(sharing: Sharing, symmetries: Sequence[Pair]) -> list[Candidate
 
     products = sum(i.copies * i.parts**2 * out * inp for i, (out, inp) in kept)
     turning = sum(o.shape[0] ** 2 * o.shape[1] for side in sides for o in side.orbits)
+    calls = 4 + 3 * sum(len(side.orbits) for side in sides) + 4 * len(irreps)
     work = Work(
-        4 + 3 * sum(len(side.orbits) for side in sides) + 4 * len(irreps),
+        calls,
         READ * products,
         PRODUCT * (1.2 * products + 2 * SMALL * turning) + 4 * PASS * (m + n),
         products + turning,
-    )
+    ).trained(2 * calls, 3.5)
     work += gather_work(n) + gather_work(m)
     blocks = ", ".join(
         f"{i.copies} of {i.parts * out} x {i.parts * inp}" for i, (out, inp) in kept if out and inp

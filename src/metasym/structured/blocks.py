@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from metasym.structured.compiled_layer import StructuredLayer
 from metasym.structured.pricing import (
     BLOCK,
-    GATHER,
     PASS,
+    PICKED,
     PRODUCT,
     READ,
     SMALL,
@@ -128,12 +128,13 @@ def find_blocks(sharing: Sharing) -> list[Candidate]:
         tied = g.classes.shape[0] < g.count
         moved = PASS * (g.outputs.size + g.inputs.size)
         once = READ * entries + (0.0 if tied else BLOCK * g.count)
-        work += Work(2 if tied else 4, once, SMALL * PRODUCT * entries + moved, entries)
+        calls = 2 if tied else 4
+        work += Work(calls, once, SMALL * PRODUCT * entries + moved, entries).trained(3 * calls, 3.0)
         free = g.classes.size == sharing.count and np.array_equal(
             g.classes.ravel(), np.arange(1, g.classes.size + 1)
         )
         work += build_work(g.classes.size, needed=not free)
-    work += Work(2) if len(groups) > 1 else Work(0)
+    work += Work(2, trained_calls=4) if len(groups) > 1 else Work(0)
     gathers = [not np.array_equal(inputs, np.arange(n)), not np.array_equal(back, np.arange(m))]
     work += gather_work(n, needed=gathers[0]) + gather_work(m, needed=gathers[1])
     same = any(g.classes.shape[0] < g.count for g in groups)
@@ -200,5 +201,5 @@ def find_sparse(sharing: Sharing) -> list[Candidate]:
         return Gathered(filter, bias, n, columns, classes)
 
     entries = m * width
-    work = Work(5, 0.0, (GATHER + 2 * PASS) * entries, entries) + build_work(entries)
+    work = Work(5, 0.0, PICKED * entries, entries).trained(10, 4.0) + build_work(entries)
     return [Candidate("sparse", f"sparse: at most {width} of {n} weights a row", work, build)]

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from metasym.structured.compiled_layer import StructuredLayer
+from metasym.structured.convolutions import Kernel, SlidingLayer
 from metasym.structured.pricing import (
-    CALL,
     PASS,
     PLANES,
     SLIDE,
@@ -22,11 +22,11 @@ from metasym.structured.pricing import (
     Work,
     build_work,
     gather_work,
+    smoothness,
 )
 from metasym.structured.relabelling import Relabelling
 from metasym.structured.sharing import Classes, Expansion, Index, Sharing
 from metasym.structured.shifts import Pair, Torus, differences, find_torus
-from metasym.structured.sliding import Kernel, SlidingLayer
 
 _DIRECT = 128
 """Taps of a kernel that may be applied one by one."""
@@ -143,12 +143,14 @@ def _by_transforms(
     length = math.prod(dims) * (2 if negacyclic else 1)
     one_way = TRANSFORM * length * sum(math.log2(d) * smoothness(d) for d in dims)
     one_way *= 1 if len(dims) == 1 else PLANES
+    # The spectrum of the kernel is made in every step of a training, else once.
     work = Work(
-        (10 if negacyclic else 7) if len(dims) == 1 else 10,
-        one_way + PASS * length,
-        2 * one_way + 2 * PASS * length,
+        (16 if negacyclic else 5) if len(dims) == 1 else 22,
+        0.0,
+        2 * one_way + (4 if negacyclic else 2) * PASS * length,
         int(2 * length * math.log2(length)) + length,
-    )
+    ).trained((31 if negacyclic else 17) if len(dims) == 1 else 40, 4.0 if len(dims) == 1 else 3.0)
+    work += Work(0, trained_once=4 * one_way)
     work += gather_work(torus.size, needed=relabelled) + gather_work(torus.size, needed=relabelled)
     work += build_work(torus.size)
     what = "signed circular convolution" if negacyclic or output_signs is not None else "circular convolution"
@@ -159,14 +161,6 @@ def _by_transforms(
 def points_in_words(dims: Sequence[int]) -> str:
     """``of 256 points`` or ``of a 16 x 16 torus``."""
     return f"of {dims[0]} points" if len(dims) == 1 else f"of a {' x '.join(map(str, dims))} torus"
-
-
-def smoothness(length: int) -> float:
-    """How much more a transform costs at a length with a large prime factor."""
-    for p in (2, 3, 5, 7, 11, 13):
-        while length % p == 0:
-            length //= p
-    return 1.0 if length == 1 else 6.0
 
 
 def _tap_by_tap(
@@ -203,7 +197,7 @@ def _tap_by_tap(
         return SlidingLayer(filter, bias, before, after, Kernel(inside, dims, circular=True))
 
     taps_work = torus.size * (SLIDE + TAP * inside.size)
-    work = Work(4, 3 * CALL, taps_work + PASS * torus.size, torus.size * inside.size)
+    work = Work(34, 0.0, taps_work + PASS * torus.size, torus.size * inside.size).trained(64, 8.0)
     work += gather_work(torus.size, needed=relabelled) + gather_work(torus.size, needed=relabelled)
     words = (
         f"circular convolution {points_in_words(dims)}, {' x '.join(map(str, sizes))} taps"

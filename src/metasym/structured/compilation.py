@@ -173,6 +173,7 @@ def structured(
     *,
     project: bool = False,
     batch: int = 32,
+    training: bool = True,
     onnx: bool = False,
     always: bool = False,
 ) -> nn.Module:
@@ -182,11 +183,14 @@ def structured(
     plain layers too, ``{layer name: structure}`` (or the structure alone for a single layer), where a structure is a
     ``Group`` (or a pair, for outputs and inputs), a ``SharingPattern``, or whole numbers ``[outputs, inputs]``: 0 is
     zero, equal numbers are tied, opposite ones tied up to sign. Other layers stay as they are, symmetries baked. What
-    pays is estimated from sizes for batches of ``batch`` examples; :func:`structure_plan` shows it. A weight that has
+    pays is estimated from sizes for batches of ``batch`` examples; :func:`structure_plan` shows it: forward, and
+    forward and backward unless the layer will not be trained (``training=False``). A weight that has
     its structure only nearly is refused unless ``project`` averages it. ``onnx`` leaves out Fourier transforms, of
     which runtimes of ONNX make little. ``always`` compiles also where the estimate says that it does not pay.
     """
-    plan = structure_plan(module, structure, project=project, batch=batch, onnx=onnx, always=always)
+    plan = structure_plan(
+        module, structure, project=project, batch=batch, training=training, onnx=onnx, always=always
+    )
     return plan.apply(module, project=project)
 
 
@@ -196,6 +200,7 @@ def structure_plan(
     *,
     project: bool = False,
     batch: int = 32,
+    training: bool = True,
     onnx: bool = False,
     always: bool = False,
 ) -> StructurePlan:
@@ -236,7 +241,15 @@ def structure_plan(
         size = linear.weight.element_size()
         if name in known:
             plans.append(
-                plan_layer(name, *known[name], batch=batch, element_size=size, onnx=onnx, always=always)
+                plan_layer(
+                    name,
+                    *known[name],
+                    batch=batch,
+                    element_size=size,
+                    training=training,
+                    onnx=onnx,
+                    always=always,
+                )
             )
         else:
             reason = reasons.get(name, "no structure was found or given")
@@ -254,6 +267,7 @@ def plan_layer(
     *,
     batch: int,
     element_size: int,
+    training: bool = True,
     onnx: bool = False,
     always: bool = False,
 ) -> LayerPlan:
@@ -268,13 +282,15 @@ def plan_layer(
         found += _plain_ways(sharing, pairs)
     if onnx:
         found = [candidate for candidate in found if not candidate.transforms]
-    ranked = sorted(found, key=lambda candidate: candidate.work.microseconds(batch))
-    limit = MARGIN * dense_work(*sharing.shape).microseconds(batch)
     shape = sharing.shape
+    dense = dense_work(*shape)
+    part = {id(c): c.work.part_of(dense, batch, training=training) for c in found}
+    # What pays comes first, and of that what is fastest forward.
+    ranked = sorted(found, key=lambda c: (max(MARGIN, part[id(c)]), c.work.microseconds(batch)))
     if not ranked:
         why = f"{sharing.count} classes of weights without a structure that helps"
         return LayerPlan(name, shape, sharing, None, (), why, batch, element_size)
-    if ranked[0].work.microseconds(batch) > limit and not always:
+    if part[id(ranked[0])] > MARGIN and not always:
         why = f"{ranked[0].words} would not pay at this size"
         return LayerPlan(name, shape, sharing, None, tuple(ranked), why, batch, element_size)
     return LayerPlan(name, shape, sharing, ranked[0], tuple(ranked[1:]), "estimate", batch, element_size)

@@ -46,7 +46,11 @@ class FilterUser(nn.Module):
         if not self.at_rest():
             return make(self.filter)
         before = self._memory
-        if before is not None and before[0].dtype == self.filter.dtype and torch.equal(before[0], self.filter):
+        if (
+            before is not None
+            and before[0].dtype == self.filter.dtype
+            and torch.equal(before[0], self.filter)
+        ):
             found: T = before[1]
             return found
         with torch.inference_mode(False), torch.no_grad():

@@ -43,7 +43,7 @@ def flipped(candidate: Candidate, signs: Signs, shape: tuple[int, int]) -> Candi
         turned = filter * torch.from_numpy(signs[2]).to(filter)
         return Flipped(candidate.build(turned, None), signs, bias, filter.dtype)
 
-    work = candidate.work + Work(2, 0.0, PASS * sum(shape))
+    work = candidate.work + Work(2, 0.0, PASS * sum(shape)).trained(4, 2.0)
     return dataclasses.replace(candidate, words=f"{candidate.words}, with signs", work=work, build=build)
 
 

@@ -1,41 +1,12 @@
-"""Relabelled inputs and outputs: a gather before and after, with a backward pass that is a gather too."""
+"""Relabelled inputs and outputs: a gather before and after."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from metasym.structured.sharing import Index
-
-
-class _Permuted(torch.autograd.Function):
-    """``x[..., index]`` of a permutation; torch's own backward pass would scatter, entry after entry."""
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(x: Tensor, index: Tensor, inverse: Tensor) -> Tensor:  # noqa: ARG004
-        return x.index_select(-1, index)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor], output: Tensor) -> None:  # noqa: ARG004
-        ctx.save_for_backward(*inputs[1:])
-        ctx.save_for_forward(*inputs[1:])
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
-        index, inverse = ctx.saved_tensors
-        moved: Tensor = _Permuted.apply(gradients[0], inverse, index)  # type: ignore[no-untyped-call]
-        return moved, None, None
-
-    @staticmethod
-    def jvp(ctx: Any, *tangents: Any) -> Tensor:
-        index, inverse = ctx.saved_tensors
-        moved: Tensor = _Permuted.apply(tangents[0], index, inverse)  # type: ignore[no-untyped-call]
-        return moved
 
 
 class Relabelling(nn.Module):
@@ -45,7 +16,6 @@ class Relabelling(nn.Module):
     """
 
     index: Tensor | None
-    inverse: Tensor | None
     signs: Tensor | None
 
     def __init__(self, index: Index, size: int, signs: Index | None = None) -> None:
@@ -55,11 +25,8 @@ class Relabelling(nn.Module):
         self.dead = bool((index < 0).any())
         """Whether some outputs are always zero."""
         plain = not self.dead and np.array_equal(index, np.arange(size))
-        bijective = not self.dead and len(index) == size and len(np.unique(index)) == size
         found = torch.from_numpy(np.where(index < 0, size, index).astype(np.int64))
         self.register_buffer("index", None if plain else found, persistent=False)
-        back = found.argsort() if bijective and not plain else None
-        self.register_buffer("inverse", back, persistent=False)
         mixed = signs is not None and bool((signs < 0).any())
         self.register_buffer(
             "signs",
@@ -74,10 +41,7 @@ class Relabelling(nn.Module):
         if self.index is not None:
             if self.dead:
                 x = torch.cat([x, x.new_zeros(*x.shape[:-1], 1)], dim=-1)
-            if self.inverse is not None and x.requires_grad and not torch.compiler.is_compiling():
-                x = _Permuted.apply(x, self.index, self.inverse)  # type: ignore[no-untyped-call]
-            else:
-                x = x.index_select(-1, self.index)
+            x = x.index_select(-1, self.index)
         return x if self.signs is None else x * self.signs.to(x.dtype)
 
     def extra_repr(self) -> str:

@@ -13,13 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from metasym.structured.compiled_layer import FilterUser, StructuredLayer
+from metasym.structured.convolutions import FourierConvolution, Kernel, SlidingLayer
 from metasym.structured.pricing import (
-    CALL,
     PASS,
     SLIDE,
     TAP,
@@ -28,159 +25,15 @@ from metasym.structured.pricing import (
     Work,
     build_work,
     gather_work,
+    smoothness,
 )
 from metasym.structured.relabelling import Relabelling
-from metasym.structured.sharing import Classes, Expansion, Index, Sharing
+from metasym.structured.sharing import Classes, Index, Sharing
 
-_CONVOLUTIONS: tuple[type[nn.Module], ...] = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
-_APPLY = (F.conv1d, F.conv2d, F.conv3d)
 _TAPS = 512
 """Taps of a kernel that is looked for."""
 _STARTS = 4
 """Classes from which steps to all others are tried."""
-
-
-@dataclass(frozen=True, eq=False)
-class Kernel:
-    """A kernel on a grid of inputs."""
-
-    classes: Classes
-    """``[*sizes]``: the class of each tap, 0 for none."""
-    grid: tuple[int, ...]
-    """Inputs along each axis."""
-    circular: bool = False
-    padding: tuple[tuple[int, int], ...] = ()
-    """Zeros before and after, along each axis; none unless given."""
-
-    @property
-    def free(self) -> bool:
-        """Whether every tap has a weight of its own."""
-        flat = self.classes.ravel()
-        return bool((flat > 0).all() and len(np.unique(flat)) == len(flat))
-
-    @property
-    def even_padding(self) -> tuple[int, ...] | None:
-        """As many zeros before as after, as torch's layers want them; None where they differ."""
-        pads = self.padding or ((0, 0),) * len(self.grid)
-        return tuple(a for a, _ in pads) if all(a == b for a, b in pads) else None
-
-
-class SlidingLayer(nn.Module):
-    """A relabelling, an ordinary ``nn.Conv1d``, ``nn.Conv2d`` or ``nn.Conv3d``, and a relabelling back."""
-
-    def __init__(
-        self, filter: Tensor, bias: Tensor | None, before: Relabelling, after: Relabelling, kernel: Kernel
-    ) -> None:
-        super().__init__()
-        self.in_features = before.size
-        self.out_features = after.size if after.index is None else len(after.index)
-        self.before, self.after, self.grid = before, after, kernel.grid
-        even = kernel.even_padding
-        self.convolution: nn.Module
-        if kernel.free and (kernel.circular or even is not None):
-            padding = (
-                {"padding": "same", "padding_mode": "circular"} if kernel.circular else {"padding": even}
-            )
-            layer = _CONVOLUTIONS[len(self.grid) - 1](
-                1, 1, kernel.classes.shape, bias=False, device=filter.device, dtype=filter.dtype, **padding
-            )
-            weight = filter.detach()[torch.from_numpy(kernel.classes.ravel() - 1)]
-            layer.weight = nn.Parameter(weight.reshape(1, 1, *kernel.classes.shape).clone())
-            self.convolution = layer
-        else:
-            self.convolution = TiedConvolution(filter, kernel)
-        self.bias = None if bias is None else nn.Parameter(bias.detach().clone())
-
-    def forward(self, x: Tensor) -> Tensor:
-        """``x [..., inputs] -> y [..., outputs]``."""
-        flat = self.before(x.reshape(-1, self.in_features))
-        y: Tensor = self.after(self.convolution(flat.reshape(-1, 1, *self.grid)).flatten(1))
-        if self.bias is not None:
-            y = y + self.bias
-        return y.reshape(*x.shape[:-1], self.out_features)
-
-    def extra_repr(self) -> str:
-        """Sizes."""
-        return f"{self.in_features} -> {self.out_features}, grid {' x '.join(map(str, self.grid))}"
-
-
-class TiedConvolution(FilterUser):
-    """A convolution of one channel whose taps share weights, are opposite or zero."""
-
-    def __init__(self, filter: Tensor, kernel: Kernel) -> None:
-        super().__init__()
-        self.filter = nn.Parameter(filter.detach().clone())
-        self.expansion = Expansion(kernel.classes, len(filter))
-        self.circular = kernel.circular
-        if kernel.circular:
-            pads = [((s - 1) // 2, s - 1 - (s - 1) // 2) for s in kernel.classes.shape]
-        else:
-            pads = list(kernel.padding or ((0, 0),) * len(kernel.grid))
-        self.pads = [side for pair in reversed(pads) for side in pair]
-
-    def forward(self, x: Tensor) -> Tensor:
-        """``x [examples, 1, *grid] -> [examples, 1, *outputs]``."""
-        weight = self.prepared()
-        if any(self.pads):
-            x = F.pad(x, self.pads, mode="circular" if self.circular else "constant")
-        return _APPLY[weight.ndim - 3](x, weight)
-
-    def prepared(self) -> Tensor:
-        """The kernel."""
-        return self.made(lambda filter: self.expansion(filter)[None, None])
-
-
-class FourierConvolution(StructuredLayer):
-    """``y[i] = sum_t k[t] x[i + t - before]`` along one line, zeros beyond its ends, by Fourier transforms."""
-
-    def __init__(
-        self,
-        filter: Tensor,
-        bias: Tensor | None,
-        before: Relabelling,
-        after: Relabelling,
-        kernel: Kernel,
-        outputs: int,
-    ) -> None:
-        super().__init__(filter, bias, before, after)
-        self.expansion = Expansion(kernel.classes[::-1].copy(), len(filter))
-        taps, left = len(kernel.classes), (kernel.padding or ((0, 0),))[0][0]
-        self.first, self.outputs = taps - 1 - left, outputs
-        # Of the whole convolution, n + taps - 1 long, what wraps around must not reach the outputs.
-        self.length = fast_length(
-            max(kernel.grid[0] + taps - 1 - self.first, self.first + outputs, kernel.grid[0], taps)
-        )
-
-    def prepared(self) -> Tensor:
-        """The kernel's spectrum."""
-        return self.made(self._spectrum)
-
-    def _spectrum(self, filter: Tensor) -> Tensor:
-        kernel: Tensor = self.expansion(filter)
-        short = kernel.dtype not in (torch.float32, torch.float64)
-        return torch.fft.rfft(kernel.float() if short else kernel, self.length)
-
-    def product(self, x: Tensor) -> Tensor:
-        """``[examples, n] -> [examples, m]``."""
-        dtype = x.dtype
-        if dtype not in (torch.float32, torch.float64):
-            x = x.float()
-        whole = torch.fft.irfft(torch.fft.rfft(x, self.length) * self.prepared(), self.length)
-        found: Tensor = whole[:, self.first : self.first + self.outputs].to(dtype)
-        return found
-
-
-def fast_length(least: int) -> int:
-    """The smallest length from ``least`` on with no prime factor above 5."""
-    length = least
-    while True:
-        rest = length
-        for p in (2, 3, 5):
-            while rest % p == 0:
-                rest //= p
-        if rest == 1:
-            return length
-        length += 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,16 +80,16 @@ def _candidates(sharing: Sharing, grid: Grid) -> list[Candidate]:
     size = " x ".join(map(str, grid.kernel.shape))
     words = f"{name} of {size} taps over {shape}{', relabelled' if relabelled else ''}"
     around_work = gather_work(n, needed=relabelled) + gather_work(m, needed=relabelled)
-    work = Work(2, 2 * CALL, m * (SLIDE + TAP * taps) + PASS * m, m * taps) + build_work(
-        taps, needed=not kernel.free
-    )
+    work = Work(30, 0.0, m * (SLIDE + TAP * taps) + PASS * m, m * taps).trained(60, 8.0)
+    work += build_work(taps, needed=not kernel.free)
     found = [Candidate(name, words, work + around_work, build)]
     if len(grid.shape) == 1:
-        length = fast_length(n + taps)
-        one_way = TRANSFORM * length * math.log2(length)
+        length = kernel.transform_length(m)
+        one_way = TRANSFORM * length * math.log2(length) * smoothness(length)
         fourier = Work(
-            5, one_way, 2 * one_way + 2 * PASS * length, int(2 * length * math.log2(length)) + length
-        )
+            7, 0.0, 2 * one_way + 2 * PASS * length, int(2 * length * math.log2(length)) + length
+        ).trained(20, 4.0)
+        fourier += Work(0, trained_once=4 * one_way)
         words = words.replace(f"over {shape}", f"over {shape}, by FFT")
         found.append(
             Candidate(name, words, fourier + build_work(taps) + around_work, by_transforms, transforms=True)
@@ -387,7 +240,31 @@ def _checked(sharing: Sharing, maps: dict[int, Index], points: Index, shape: tup
         return None
     inputs[flat] = np.arange(n)
     grid = Grid(shape, points, input_shape, inputs, kernel, padding)
-    return grid if _reproduces(sharing, grid) else None
+    return _in_order(grid) if _reproduces(sharing, grid) else None
+
+
+def _in_order(grid: Grid) -> Grid:
+    """The grid with its axes turned and mirrored so that inputs stand in their own order, if any way does that."""
+    axes = range(len(grid.shape))
+    for order in itertools.permutations(axes):
+        for flips in itertools.product((1, -1), repeat=len(order)):
+            look = tuple(slice(None, None, step) for step in flips)
+
+            inputs = grid.inputs.reshape(grid.input_shape).transpose(order)[look]
+            if not np.array_equal(inputs.ravel(), np.arange(inputs.size)):
+                continue
+            outputs = grid.outputs.reshape(grid.shape).transpose(order)[look]
+            kernel = grid.kernel.transpose(order)[look]
+            pads = [grid.padding[a][::step] for a, step in zip(order, flips, strict=True)]
+            return Grid(
+                outputs.shape,
+                outputs.ravel(),
+                inputs.shape,
+                inputs.ravel(),
+                kernel.copy(),
+                tuple((a, b) for a, b in pads),
+            )
+    return grid
 
 
 def _reproduces(sharing: Sharing, grid: Grid) -> bool:

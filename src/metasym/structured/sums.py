@@ -203,9 +203,10 @@ def find_sums(sharing: Sharing) -> list[Candidate]:
     gathered = sum(part.cliques.entries for part in parts if not part.cliques.everything)
     gathers = (not np.array_equal(inputs, np.arange(n))) * n + (not np.array_equal(back, np.arange(m))) * m
     calls = (
-        2 + 2 * len(parts) + sum(not part.cliques.everything and not part.cliques.matching for part in parts)
+        1 + 2 * len(parts) + sum(not part.cliques.everything and not part.cliques.matching for part in parts)
     )
-    work = Work(calls, 0.0, 1.5 * PASS * entries + GATHER * (gathered + gathers), entries + len(parts))
+    work = Work(calls, 0.0, 0.5 * PASS * entries, entries + len(parts)).trained(4 + 4 * len(parts), 6.0)
+    work += Work(0, 0.0, GATHER * (gathered + gathers)).trained(3 * (gathered + gathers > 0), 8.0)
     many = sum(part.cliques.count for part in parts if not part.cliques.matching)
     words = f"{sharing.count} classes: {many} sums of inputs computed once, {len(parts)} terms combined"
     return [Candidate("sums", words, work, build)]
