@@ -157,7 +157,7 @@ def jobs(plan: Plan, out: Path, *, write: bool) -> None:
 def structured_layers(plan: Plan, out: Path, *, write: bool) -> None:
     """Compiled layers beside dense ones; a quick look takes the smaller sizes only."""
     sizes = structured.SIZES if write else structured.SIZES[:3]
-    found = structured.rows(plan.seconds / 10, sizes, say)
+    found = structured.rows(plan.seconds / 4, sizes, say)
     print("\n".join(structured.judged(found)))
     if write:
         write_json(out / "structured.json", {"machine": machine(), "rows": found})

@@ -76,6 +76,17 @@ def test_a_task_in_a_table_like_the_one_that_was_learned_from(
     assert "expected --outputs to name columns of the table, found 'D'" in capsys.readouterr().err
 
 
+def test_the_same_network_from_python(run: Path) -> None:
+    task = np.load(run / "task.npz")
+    learned = ms.load_learned(run / "run")
+    network = learned.adapt(task["x"], task["y"], structured=True)
+    x, y = torch.from_numpy(task["x"]), torch.from_numpy(task["y"])
+    assert torch.allclose(network(x), y, atol=1e-2)
+    assert torch.allclose(network(x), learned.adapt(task["x"], task["y"])(x), atol=1e-2)
+    plan = learned.learner.compiler.of(learned.learner)[1]
+    assert "circular convolution of 12 points" in str(plan)
+
+
 def test_what_is_wrong_is_one_line(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, said in (
         ([str(run / "run"), "--out", str(run / "m.bin")], "expected a file .onnx or .pt2"),

@@ -129,6 +129,21 @@ def test_what_a_layer_is_too_large_for_is_said_before_training(tmp_path, capsys,
     assert printed.index(said) < printed.index("Mean squared error")
 
 
+def test_too_few_examples_for_a_large_layer_are_said_before_training(tmp_path):
+    from metasym.diagnosis.look import look
+    from metasym.experiments.own_tasks.choosing import choose, unread_layers
+    from metasym.experiments.own_tasks.options import Options
+    from metasym.tasks.reading import read_tasks
+
+    for examples, cautions in ((6, 1), (132, 0)):
+        draw = np.random.default_rng(0).standard_normal((6, examples, 130)).astype(np.float32)
+        file = read_tasks(npz(tmp_path / f"{examples}.npz", x=draw, y=draw))
+        found = unread_layers(choose(file, Options(), look(file))[0], file)
+        assert [one.kind for one in found] == ["few_examples_for_layer"] * cautions
+        said = "The weight of the layer, 130 x 130, is read whole only where every task has at least 132 examples"
+        assert all(said in one.sentence and "\n" not in one.sentence for one in found)
+
+
 def test_outlying_tasks_train_only_where_the_user_wants_them(tmp_path, capsys):
     y = X[..., :2] * DRAW.standard_normal((12, 1, 1))
     x = np.concatenate([X, DRAW.standard_normal((48, 8, 3))])

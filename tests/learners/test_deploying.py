@@ -46,3 +46,32 @@ def test_a_u_far_from_its_symmetry_and_a_plain_model_are_refused() -> None:
     plain = ms.MAML(nn.Linear(3, 3))
     with pytest.raises(ms.MetasymError, match="expected a reparameterized model with structured=True"):
         plain.adapt(ms.Batch(torch.randn(2, 3), torch.randn(2, 3)), structured=True)
+
+
+def test_nothing_to_compile_is_one_line() -> None:
+    torch.manual_seed(0)
+    model = ms.reparameterize(nn.Linear(6, 6, bias=False), "dense", filter_size=9, std=1.0)
+    with pytest.raises(ms.MetasymError, match="expected a layer with a structure to compile") as error:
+        ms.MSR(model).adapt(ms.Batch(torch.randn(2, 6), torch.randn(2, 6)), structured=True)
+    assert "\n" not in str(error.value)
+
+
+def test_the_evidence_learner_compiles_its_posterior_mean() -> None:
+    """The network is the projected learner's, whether its layer pays or not."""
+    tasks = ms.tasks.planted("shifts12", tasks=60, examples=20, seed=3)
+    learner = ms.EvidenceMSR(12, 12)
+    learner.fit(ms.Batch(tasks.x, tasks.y))
+    support = ms.Batch(tasks.x[0, :6], tasks.y[0, :6])
+    compiled = learner.adapt(support, structured=True)
+    found = compiled(tasks.x[0])
+    assert torch.allclose(found, tasks.y[0], atol=0.05 * float(tasks.y[0].abs().max()))
+    exact, plan = learner.compiler.of(learner)
+    assert "circular convolution of 12 points" in str(plan)
+    sharing = plan.layers[0].sharing
+    assert sharing is not None
+    assert sharing.count == 12
+    answers = compiled(torch.eye(12, dtype=support.x.dtype)) - compiled(
+        torch.zeros(1, 12, dtype=support.x.dtype)
+    )
+    assert sharing.error(answers.detach().T) <= 1e-5
+    assert torch.allclose(found, exact.adapt(support)(tasks.x[0]), atol=0.05)

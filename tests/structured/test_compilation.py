@@ -135,13 +135,55 @@ def test_it_trains_loads_its_state_and_runs_in_bfloat16() -> None:
     assert torch.allclose(half(x.bfloat16()).float(), compiled(x), atol=0.2)
 
 
-def test_it_works_under_vmap_and_double_backward() -> None:
-    classes = patterns.relabelled(patterns.symmetric(9), np.random.default_rng(0))
+def test_a_filter_that_changes_is_noticed_however_it_was_changed() -> None:
+    for classes in (patterns.circular(16), patterns.symmetric(16), patterns.few_taps(16, 3)):
+        moved = patterns.relabelled(classes, np.random.default_rng(0))
+        compiled = structured(nn.Linear(16, 16, bias=False), moved, project=True, always=True)
+        x = torch.randn(4, 16)
+        (filter,) = compiled.parameters()
+        with torch.no_grad():
+            before = compiled(x)
+            filter.data.mul_(2)  # leaves no trace in the version of the parameter
+            assert torch.allclose(compiled(x), 2 * before, atol=1e-5)
+            filter.mul_(2)
+            assert torch.allclose(compiled(x), 4 * before, atol=1e-5)
+        with torch.inference_mode():
+            compiled(x)
+        for parameter in compiled.parameters():
+            parameter.requires_grad_(False)
+        wanting = x.clone().requires_grad_()
+        compiled(wanting).sum().backward()  # what was kept from inference mode is not in the way
+        assert wanting.grad is not None
+
+
+def test_what_pays_forward_may_not_pay_in_training() -> None:
+    layer = nn.Linear(256, 256, bias=False)
+    plans = [
+        ms.structure_plan(layer, patterns.circular(256), training=training).layers[0].chosen
+        for training in (True, False)
+    ]
+    assert plans[0] is None
+    assert plans[1] is not None
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")  # torch's own, in its jvp
+@pytest.mark.parametrize("pattern", [patterns.symmetric(9), patterns.circular(9), patterns.blocks(3, 3)])
+def test_it_works_forward_mode_under_vmap_and_double_backward(pattern: np.ndarray) -> None:
+    classes = patterns.relabelled(pattern, np.random.default_rng(0))
     layer = nn.Linear(9, 9).double()
     compiled = structured(layer, classes, project=True, always=True)
     assert not isinstance(compiled, nn.Linear)
     x = torch.randn(4, 9, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradgradcheck(compiled, (x,))
+    direction = torch.randn(4, 9, dtype=torch.float64)
+    _, change = torch.func.jvp(compiled, (x.detach(),), (direction,))
+    bias = compiled(torch.zeros(1, 9, dtype=torch.float64)).detach()
+    assert torch.allclose(change, compiled(direction) - bias)
+    parameters = {name: p.detach() for name, p in compiled.named_parameters()}
+    _, change = torch.func.jvp(
+        lambda p: torch.func.functional_call(compiled, p, (direction,)), (parameters,), (parameters,)
+    )
+    assert torch.allclose(change, compiled(direction))
     assert torch.allclose(
         torch.func.vmap(lambda one: compiled(one[None])[0])(x.detach()), compiled(x.detach())
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 import metasym as ms
 from metasym.structured.compilation import plan_layer
+from metasym.structured.exporting import export
 from metasym.structured.given import structure
 from metasym.structured.pricing import Candidate
 from metasym.structured.sharing import Sharing
@@ -151,3 +153,43 @@ def test_a_pattern_that_is_almost_circular_is_not_taken_for_it() -> None:
     classes = patterns.circular(12)
     classes[3, 4] = 7
     assert not [c for c in ways(Sharing.of(classes)) if c.kind == "circular convolution"]
+
+
+EVERY: dict[str, patterns.Classes] = {
+    "circular": patterns.circular(16),
+    "torus": patterns.torus(4, 5),
+    "negacyclic": patterns.negacyclic(12),
+    "few taps": patterns.few_taps(20, 3),
+    "symmetric": patterns.symmetric(12),
+    "exchangeable": patterns.exchangeable(3, 4),
+    "blocks": patterns.blocks(3, 4),
+    "equal blocks": patterns.equal_blocks(3, 4),
+    "valid": patterns.valid(20, 3),
+    "padded": patterns.padded(20, 3),
+    "plane": patterns.valid_plane(5, 6, 2),
+}
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_every_way_leaves_as_a_file_and_runs_in_bfloat16(name: str, tmp_path: Path) -> None:
+    draw = np.random.default_rng(0)
+    sharing = Sharing.of(patterns.relabelled(EVERY[name], draw))
+    everything = ways(sharing)
+    without = plan_layer("layer", sharing, [], batch=10**6, element_size=4, onnx=True)
+    assert without.chosen is None or not without.chosen.transforms
+    g = torch.Generator().manual_seed(0)
+    filter = torch.randn(sharing.count, generator=g)
+    x = torch.randn(7, sharing.shape[1], generator=g)
+    expected = x @ sharing.weight(filter).mT
+    for number, way in enumerate(everything):
+        layer = way.build(filter, None)
+        for suffix in (".pt2",) if way.transforms else (".pt2", ".onnx"):
+            if suffix == ".onnx":
+                pytest.importorskip("onnxruntime")
+                pytest.importorskip("onnxscript")
+            assert export(layer, x, tmp_path / f"{number}{suffix}") <= 1e-5, way.words
+        with torch.no_grad():
+            assert torch.allclose(layer(x), expected, atol=1e-5 * float(expected.abs().max()))
+            found = layer.bfloat16()(x.bfloat16())
+        assert found.dtype == torch.bfloat16
+        assert float((found.float() - expected).norm() / expected.norm()) <= 0.02, way.words

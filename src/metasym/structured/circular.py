@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from metasym.structured.compiled_layer import StructuredLayer
 from metasym.structured.convolutions import Kernel, SlidingLayer
 from metasym.structured.pricing import (
+    AXIS,
     PASS,
     PLANES,
     SLIDE,
@@ -141,8 +142,8 @@ def _by_transforms(
         return CircularConvolution(filter, bias, before, after, mirrored, negacyclic=negacyclic)
 
     length = math.prod(dims) * (2 if negacyclic else 1)
-    one_way = TRANSFORM * length * sum(math.log2(d) * smoothness(d) for d in dims)
-    one_way *= 1 if len(dims) == 1 else PLANES
+    rates = [TRANSFORM * math.log2(length / math.prod(dims) * d) * smoothness(d) for d in dims]
+    one_way = length * (rates[0] if len(dims) == 1 else sum(max(AXIS, PLANES * rate) for rate in rates))
     # The spectrum of the kernel is made in every step of a training, else once.
     work = Work(
         (16 if negacyclic else 5) if len(dims) == 1 else 22,

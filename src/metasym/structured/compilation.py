@@ -272,16 +272,7 @@ def plan_layer(
     always: bool = False,
 ) -> LayerPlan:
     """The cheapest way to compute a layer with this pattern."""
-    found = [*find_blocks(sharing), *find_sparse(sharing)]
-    found += find_circular(sharing, pairs) if sharing.signed else []
-    signs = unsigned(sharing) if sharing.signed else None
-    if signs is not None:
-        plain = Sharing(sharing.absolute)
-        found += [flipped(one, signs, sharing.shape) for one in _plain_ways(plain, pairs)]
-    elif not sharing.signed:
-        found += _plain_ways(sharing, pairs)
-    if onnx:
-        found = [candidate for candidate in found if not candidate.transforms]
+    found = [way for way in ways(sharing, pairs) if not (onnx and way.transforms)]
     shape = sharing.shape
     dense = dense_work(*shape)
     part = {id(c): c.work.part_of(dense, batch, training=training) for c in found}
@@ -296,12 +287,35 @@ def plan_layer(
     return LayerPlan(name, shape, sharing, ranked[0], tuple(ranked[1:]), "estimate", batch, element_size)
 
 
+def ways(sharing: Sharing, pairs: Sequence[Pair] = ()) -> list[Candidate]:
+    """Every way that is known to compute a layer with this pattern; looked for once and remembered with it."""
+    key = tuple(side.tobytes() for pair in pairs for side in pair)
+    if key not in sharing.ways:
+        found = [*find_blocks(sharing), *find_sparse(sharing)]
+        found += find_circular(sharing, pairs) if sharing.signed else []
+        signs = unsigned(sharing) if sharing.signed else None
+        if signs is not None:
+            plain = Sharing(sharing.absolute)
+            found += [flipped(one, signs, sharing.shape) for one in _plain_ways(plain, pairs)]
+        elif not sharing.signed:
+            found += _plain_ways(sharing, pairs)
+        sharing.ways[key] = found
+    return sharing.ways[key]
+
+
 def plan_of_report(layer: LayerReport, *, batch: int = 32, element_size: int = 4) -> LayerPlan | None:
-    """What a reported layer would become, from the report alone; None where it has no clear pattern to compile."""
+    """What a reported layer would become when exported, from the report alone; None without a clear pattern."""
     if layer.pattern is None or not layer.pattern.clear or len(layer.weight_shape) != 2:
         return None
     sharing = Sharing.of(layer.pattern.classes)
-    return plan_layer(layer.name, sharing, generators_of(layer.group), batch=batch, element_size=element_size)
+    return plan_layer(
+        layer.name,
+        sharing,
+        generators_of(layer.group),
+        batch=batch,
+        element_size=element_size,
+        training=False,
+    )
 
 
 def _plain_ways(sharing: Sharing, pairs: Sequence[Pair]) -> list[Candidate]:

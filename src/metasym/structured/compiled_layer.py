@@ -32,10 +32,10 @@ class FilterUser(nn.Module):
         """Whether the filter may be taken for numbers: nothing is traced, transformed or differentiated by it."""
         filter = self.filter
         return (
-            not (torch.is_grad_enabled() and filter.requires_grad)
-            and isinstance(filter, nn.Parameter)
-            and not torch.compiler.is_compiling()
+            type(filter) is nn.Parameter
             and filter.is_cpu
+            and not (filter.requires_grad and torch.is_grad_enabled())
+            and not torch.compiler.is_compiling()
         )
 
     def made(self, make: Callable[[Tensor], T]) -> T:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import logging
 import warnings
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from metasym.storage.atomic import make_folder, write_atomically
+from metasym.structured.compiled_layer import FilterUser
 from metasym.types import MetasymError
 
 SUFFIXES = (".onnx", ".pt2")
@@ -31,7 +33,10 @@ def export(model: nn.Module, example: Tensor, path: Path) -> float:
     ``example``; NaN for ONNX where no onnxruntime is installed to load it.
     """
     check_suffix(path)
-    model = model.eval()
+    model = copy.deepcopy(model).eval()
+    for module in model.modules():
+        if isinstance(module, FilterUser):
+            module.freeze()  # a file is not trained: spectra and the like are part of it
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         try:

@@ -23,8 +23,9 @@ GATHER, PASS = 7e-4, 2.5e-4
 """Of an entry gathered, and of one that an elementwise operation or a sum passes over."""
 TRANSFORM = 0.9e-4
 """Of an entry in a Fourier transform, for each factor of two of its length, a power of two."""
-PLANES = 2.2
-"""How much more a transform along several short axes costs than one along a long one."""
+PLANES, AXIS = 2.0, 2.0e-3
+"""How much more a transform along one of several axes costs than one along the only one, and what an entry costs in
+it at least."""
 SLIDE, TAP = 8e-3, 3e-4
 """Of an output of torch's convolution with one channel, and of each of its taps."""
 BUILD = 1.5e-3
@@ -35,7 +36,7 @@ BLOCK = 2.0
 """Of each block of a batched product."""
 PICKED = 2.5e-3
 """Of a weight that is gathered, multiplied and added on its own."""
-MARGIN = 0.8
+MARGIN = 0.85
 """A layer is replaced where the new one costs at most this part of the dense one: estimates are only that."""
 
 

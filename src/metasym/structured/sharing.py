@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -25,6 +25,8 @@ class Sharing:
 
     classes: Classes
     """Classes are numbered 1, 2, ... without gaps."""
+    ways: dict[Any, list[Any]] = field(default_factory=dict, repr=False)
+    """What a compiler found in the pattern, by what it was told besides."""
 
     @classmethod
     def of(cls, classes: Any, what: str = "a sharing pattern") -> Sharing:

@@ -100,29 +100,52 @@ class Sums(StructuredLayer):
         together = [part.cliques.everything for part in parts]
         self.simple: tuple[int, int] | None = None
         """Where the sum of all inputs and one input for each output are all there is: which part is which."""
+        self.in_order = False
+        """Whether that one input is the one in the output's own place."""
         if len(rows) == len(columns) == 1 and len(parts) == 2 and any(alone) and any(together):
             self.simple = alone.index(True), together.index(True)
-        self.in_order = self.simple is not None and self.members[self.simple[0]].gather.neutral
-        """Whether that one input is the one in the output's own place."""
+            self.in_order = self.members[self.simple[0]].gather.neutral
+        self.quick: tuple[float, ...] | None = None
+        """S_n as it stands: how the entry's own coefficient and the sum's follow from the two of the filter."""
+        if self.in_order and self.simple is not None and combine.shape[1] == 2 and bias is None:
+            self.quick = tuple(combine[list(self.simple)].flatten().tolist()) if all(self.plain) else None
 
     def prepared(self) -> Sequence[Any]:
         """The coefficient of each part: plain numbers while the filter is not trained."""
         if self._frozen is None and self.at_rest():
             numbers = self.filter.tolist()
-            return [sum((a * numbers[c - 1] for c, a in terms), 0.0) for terms in self.terms]
+            return [sum([a * numbers[c - 1] for c, a in terms]) for terms in self.terms]
         return self.made(lambda filter: torch.mv(self.combine.to(filter.dtype), filter).unbind())
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``x [..., inputs] -> y [..., outputs]``."""
+        quick = self.quick
+        filter = self._parameters["filter"]
+        # What at_rest() asks, written out: beside so little work a call or two more would be felt.
+        if (
+            quick is None
+            or x.ndim != 2
+            or type(filter) is not nn.Parameter
+            or not filter.is_cpu
+            or (filter.requires_grad and torch.is_grad_enabled())
+            or torch.compiler.is_compiling()
+        ):
+            return super().forward(x)
+        a, b = filter.tolist()
+        total = x.sum(1, keepdim=True).mul_(quick[2] * a + quick[3] * b)
+        return torch.add(total, x, alpha=quick[0] * a + quick[1] * b)
 
     def product(self, x: Tensor) -> Tensor:
         """``[examples, inputs kind by kind] -> [examples, outputs kind by kind]``."""
         coefficients = self.prepared()
-        if self.simple is not None:  # S_n and its like: every microsecond counts beside so little work
-            one, all_ = self.simple
-            entries = x if self.in_order else self.members[one](x)
+        if self.simple is not None:
+            own, common = coefficients[self.simple[0]], coefficients[self.simple[1]]
+            entries = x if self.in_order else self.members[self.simple[0]](x)
             total = x.sum(1, keepdim=True)
-            if isinstance(coefficients[one], float):
-                return torch.add(total * coefficients[all_], entries, alpha=coefficients[one])
-            found: Tensor = entries * coefficients[one]
-            found += total * coefficients[all_]
+            if type(own) is float:
+                return torch.add(total.mul_(common), entries, alpha=own)
+            found: Tensor = entries * own
+            found += total * common
             return found
         kinds = [x] if len(self.columns) == 1 else list(x.split(self.columns, dim=1))
         whole: dict[int, Tensor] = {}

@@ -139,8 +139,8 @@ def parts(
     return (kept[0] if len(kept[0]) else train), (kept[1] if len(kept[1]) else validation), test
 
 
-def unread_layers(choices: Choices) -> list[Finding]:
-    """A caution about layers that are trained but too large for their symmetry to be read off them."""
+def unread_layers(choices: Choices, file: TaskFile) -> list[Finding]:
+    """Cautions about layers that are too large for their symmetry to be read, or for the examples of a task."""
     sizes = {name: m.weight for name, m in select_layers(plain_network(choices), None)}
     found = []
     for name, weight in sizes.items():
@@ -153,6 +153,23 @@ def unread_layers(choices: Choices) -> list[Finding]:
                 "outputs, or --symmetry kronecker, whose factors are read one by one"
             )
             found.append(Finding("layer_not_read", CAUTION, said, {"layer": name, "weights": weight.numel()}))
+        outputs, inputs = weight.shape[0], weight[0].numel()
+        enough = inputs + 2
+        if (
+            choices.model == "fc"
+            and not file.classes
+            and choices.symmetry is None
+            and not stored_dense(choices, weight.numel())
+            and not fits(inputs, outputs, file.examples)
+            and fits(inputs, outputs, enough)
+        ):
+            said = (
+                f"The weight of {name or 'the layer'}, {outputs} x {inputs}, is read whole only where every task has "
+                f"at least {enough:,} examples (inputs + 2), and these have {file.examples:,}: Kronecker factors are "
+                "learned instead, and read one by one"
+            )
+            details = {"layer": name, "weights": weight.numel(), "examples": file.examples, "enough": enough}
+            found.append(Finding("few_examples_for_layer", CAUTION, said, details))
     return found
 
 

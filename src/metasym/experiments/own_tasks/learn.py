@@ -153,7 +153,7 @@ def learn(
         file = read_tasks(path, reading)
         diagnosis = look(file)
         choices, reasons = choose(file, options, diagnosis)
-        diagnosis = diagnosis.with_more(unread_layers(choices))
+        diagnosis = diagnosis.with_more(unread_layers(choices, file))
         if ranks.main:
             explain(file, diagnosis, reasons)
         told = note if ranks.main else lambda _: None

@@ -154,10 +154,17 @@ def _tell(report: LayerReport, part: LayerPart) -> None:
         part.facts.append(("margin of the pattern", number(report.pattern.margin)))
     plan = plan_of_report(report)
     if plan is not None:
-        work, dense = plan.work.multiply_adds, plan.dense.multiply_adds
         part.facts.append(("compiled (ms.structured)", plan.what))
-        part.facts.append(("multiply-adds an example", f"{work:,} beside {dense:,} dense"))
-        part.facts.append(("bytes of the weight", f"{plan.bytes:,} beside {plan.dense_bytes:,} dense"))
+        if plan.chosen is not None:
+            work, dense = plan.work, plan.dense
+            part.facts += [
+                ("multiply-adds an example", f"{work.multiply_adds:,} beside {dense.multiply_adds:,} dense"),
+                ("bytes of the weight", f"{plan.bytes:,} beside {plan.dense_bytes:,} dense"),
+                (
+                    f"time of {plan.batch} examples, estimated",
+                    f"{work.microseconds(plan.batch):.0f} us beside {dense.microseconds(plan.batch):.0f} us dense",
+                ),
+            ]
 
 
 def short(report: LayerReport) -> str:
