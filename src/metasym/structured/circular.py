@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from metasym.structured.compiled_layer import StructuredLayer
+from metasym.structured.compiled_layer import StructuredLayer, keep_freed_memory
 from metasym.structured.convolutions import Kernel, SlidingLayer
 from metasym.structured.pricing import (
     AXIS,
@@ -52,6 +52,7 @@ class CircularConvolution(StructuredLayer):
         negacyclic: bool = False,
     ) -> None:
         super().__init__(filter, bias, before, after)
+        keep_freed_memory()
         self.dims = tuple(int(d) for d in kernel.shape)
         self.negacyclic = negacyclic
         self.expansion = Expansion(kernel, len(filter))
@@ -76,13 +77,13 @@ class CircularConvolution(StructuredLayer):
             x = x.float()
         if self.negacyclic:
             (n,) = self.dims
-            both = torch.fft.irfft(torch.fft.rfft(x, 2 * n) * spectrum, 2 * n)
+            both = torch.fft.irfft(self.times(torch.fft.rfft(x, 2 * n), spectrum), 2 * n)
             y = both[:, :n] - both[:, n:]
         elif len(self.dims) == 1:
-            y = torch.fft.irfft(torch.fft.rfft(x) * spectrum, self.dims[0])
+            y = torch.fft.irfft(self.times(torch.fft.rfft(x), spectrum), self.dims[0])
         else:
             axes = tuple(range(-len(self.dims), 0))
-            turned = torch.fft.rfftn(x.reshape(-1, *self.dims), dim=axes) * spectrum
+            turned = self.times(torch.fft.rfftn(x.reshape(-1, *self.dims), dim=axes), spectrum)
             y = torch.fft.irfftn(turned, s=self.dims, dim=axes).flatten(1)
         found: Tensor = y.to(dtype)
         return found

@@ -12,6 +12,17 @@ from torch import Tensor, nn
 from metasym.structured.relabelling import Relabelling
 
 T = TypeVar("T")
+_LARGE = 2**24
+
+
+def keep_freed_memory() -> None:
+    """Let the C library keep what layers free between calls instead of handing it back to the system each time.
+
+    glibc gives back at once what exceeds twice the largest block that was ever freed; in a small process a spectrum
+    of a megabyte would be mapped, zeroed and unmapped in every call, which takes longer than the transform. Freeing
+    one large block, never touched, ends that. Elsewhere it does nothing.
+    """
+    torch.empty(_LARGE, dtype=torch.uint8)
 
 
 class FilterUser(nn.Module):
@@ -58,6 +69,13 @@ class FilterUser(nn.Module):
             value = make(filter)
         self._memory = filter, value
         return value
+
+    def times(self, x: Tensor, prepared: Tensor) -> Tensor:
+        """``x * prepared`` of an x that nobody else holds: in its place while the filter is not trained.
+
+        One tensor fewer on the way: with large batches the system's memory, not arithmetic, takes the time.
+        """
+        return x.mul_(prepared) if self._memory is not None and prepared is self._memory[1] else x * prepared
 
     def freeze(self) -> None:
         """Take the filter for numbers from now on: what exported programs do."""

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from metasym.structured.compiled_layer import FilterUser, StructuredLayer
+from metasym.structured.compiled_layer import FilterUser, StructuredLayer, keep_freed_memory
 from metasym.structured.relabelling import Relabelling
 from metasym.structured.sharing import Classes, Expansion
 
@@ -130,6 +130,7 @@ class FourierConvolution(StructuredLayer):
         outputs: int,
     ) -> None:
         super().__init__(filter, bias, before, after)
+        keep_freed_memory()
         self.expansion = Expansion(kernel.classes[::-1].copy(), len(filter))
         self.first, self.outputs = kernel.first, outputs
         self.length = kernel.transform_length(outputs)
@@ -148,7 +149,7 @@ class FourierConvolution(StructuredLayer):
         dtype = x.dtype
         if dtype not in (torch.float32, torch.float64):
             x = x.float()
-        whole = torch.fft.irfft(torch.fft.rfft(x, self.length) * self.prepared(), self.length)
+        whole = torch.fft.irfft(self.times(torch.fft.rfft(x, self.length), self.prepared()), self.length)
         found: Tensor = whole[:, self.first : self.first + self.outputs].to(dtype)
         return found
 
