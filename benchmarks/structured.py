@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from metasym.cli.freed_memory import keep_freed_memory
 from metasym.structured.compilation import plan_layer
 from metasym.structured.sharing import Classes, Sharing
 
@@ -83,6 +84,7 @@ def rows(seconds: float, sizes: tuple[int, ...], say: Callable[[str], None]) -> 
     """Every pattern, as it is and relabelled, at every size and batch."""
     found = []
     torch.set_num_threads(1)
+    keep_freed_memory()  # as the commands do
     for n in sizes:
         for name, make in PATTERNS.items():
             for relabelled in (False, True):

@@ -102,7 +102,8 @@ class Gathered(StructuredLayer):
 
     def prepared(self) -> Tensor:
         """The weights of the entries ``[m, entries]``."""
-        return self.made(self.expansion)
+        found: Tensor = self.made(self.expansion)
+        return found
 
 
 def find_blocks(sharing: Sharing) -> list[Candidate]:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from metasym.structured.compiled_layer import StructuredLayer, keep_freed_memory
+from metasym.structured.compiled_layer import StructuredLayer
 from metasym.structured.convolutions import Kernel, SlidingLayer
 from metasym.structured.pricing import (
     AXIS,
@@ -52,7 +52,6 @@ class CircularConvolution(StructuredLayer):
         negacyclic: bool = False,
     ) -> None:
         super().__init__(filter, bias, before, after)
-        keep_freed_memory()
         self.dims = tuple(int(d) for d in kernel.shape)
         self.negacyclic = negacyclic
         self.expansion = Expansion(kernel, len(filter))
@@ -65,9 +64,12 @@ class CircularConvolution(StructuredLayer):
         kernel: Tensor = self.expansion(filter)
         if kernel.dtype not in (torch.float32, torch.float64):
             kernel = kernel.float()
+        found: Tensor
         if len(self.dims) == 1:
-            return torch.fft.rfft(kernel, self.dims[0] * (2 if self.negacyclic else 1))
-        return torch.fft.rfftn(kernel, dim=tuple(range(-len(self.dims), 0)))
+            found = torch.fft.rfft(kernel, self.dims[0] * (2 if self.negacyclic else 1))
+        else:
+            found = torch.fft.rfftn(kernel, dim=tuple(range(-len(self.dims), 0)))
+        return found
 
     def product(self, x: Tensor) -> Tensor:
         """``[examples, n] -> [examples, n]``."""

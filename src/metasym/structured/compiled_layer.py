@@ -12,17 +12,6 @@ from torch import Tensor, nn
 from metasym.structured.relabelling import Relabelling
 
 T = TypeVar("T")
-_LARGE = 2**24
-
-
-def keep_freed_memory() -> None:
-    """Let the C library keep what layers free between calls instead of handing it back to the system each time.
-
-    glibc gives back at once what exceeds twice the largest block that was ever freed; in a small process a spectrum
-    of a megabyte would be mapped, zeroed and unmapped in every call, which takes longer than the transform. Freeing
-    one large block, never touched, ends that. Elsewhere it does nothing.
-    """
-    torch.empty(_LARGE, dtype=torch.uint8)
 
 
 class FilterUser(nn.Module):

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from metasym.structured.compiled_layer import FilterUser, StructuredLayer, keep_freed_memory
+from metasym.structured.compiled_layer import FilterUser, StructuredLayer
 from metasym.structured.relabelling import Relabelling
 from metasym.structured.sharing import Classes, Expansion
 
@@ -114,7 +114,11 @@ class TiedConvolution(FilterUser):
 
     def prepared(self) -> Tensor:
         """The kernel."""
-        return self.made(lambda filter: self.expansion(filter)[None, None])
+        return self.made(self._kernel)
+
+    def _kernel(self, filter: Tensor) -> Tensor:
+        found: Tensor = self.expansion(filter)[None, None]
+        return found
 
 
 class FourierConvolution(StructuredLayer):
@@ -130,7 +134,6 @@ class FourierConvolution(StructuredLayer):
         outputs: int,
     ) -> None:
         super().__init__(filter, bias, before, after)
-        keep_freed_memory()
         self.expansion = Expansion(kernel.classes[::-1].copy(), len(filter))
         self.first, self.outputs = kernel.first, outputs
         self.length = kernel.transform_length(outputs)
@@ -142,7 +145,8 @@ class FourierConvolution(StructuredLayer):
     def _spectrum(self, filter: Tensor) -> Tensor:
         kernel: Tensor = self.expansion(filter)
         short = kernel.dtype not in (torch.float32, torch.float64)
-        return torch.fft.rfft(kernel.float() if short else kernel, self.length)
+        found: Tensor = torch.fft.rfft(kernel.float() if short else kernel, self.length)
+        return found
 
     def product(self, x: Tensor) -> Tensor:
         """``[examples, n] -> [examples, m]``."""

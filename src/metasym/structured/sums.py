@@ -104,7 +104,8 @@ class Sums(StructuredLayer):
         """Whether that one input is the one in the output's own place."""
         if len(rows) == len(columns) == 1 and len(parts) == 2 and any(alone) and any(together):
             self.simple = alone.index(True), together.index(True)
-            self.in_order = self.members[self.simple[0]].gather.neutral
+            own = _Expanded(parts[self.simple[0]].cliques).gather
+            self.in_order = isinstance(own, Relabelling) and own.neutral
         self.quick: tuple[float, ...] | None = None
         """S_n as it stands: how the entry's own coefficient and the sum's follow from the two of the filter."""
         if self.in_order and self.simple is not None and combine.shape[1] == 2 and bias is None:
