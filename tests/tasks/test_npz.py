@@ -186,6 +186,8 @@ SHAPES = {
         {},
         r"found x \[6, 4\]: if these are 6 tasks of 4 examples of one number each, say so with --scalar-x",
     ),
+    "x all zero": ({"x": X * 0, "y": Y}, {}, "inputs x that differ between examples, found the same in all"),
+    "x the same": ({"x": X * 0 + X[0, 0], "y": Y}, {}, "inputs x that differ between examples"),
     "y all zero": ({"x": X, "y": Y * 0}, {}, "outputs y that differ between examples, found 0 everywhere"),
     "y constant": ({"x": X, "y": Y * 0 + 3}, {}, "found 3 everywhere: there is nothing to learn"),
     "rows that differ": (

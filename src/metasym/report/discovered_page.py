@@ -8,11 +8,15 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from metasym.experiments.discovering.discover_files import MODEL, read_discover_config, read_discovered
+from metasym.experiments.discovering.discover_files import (
+    MODEL,
+    read_discover_config,
+    read_discovered,
+    read_model,
+)
 from metasym.experiments.result_files import RESULT
 from metasym.report.page.text import number
-from metasym.storage.atomic import make_folder, read_bytes, write_atomically
-from metasym.storage.serialization import unpack
+from metasym.storage.atomic import make_folder, write_atomically
 from metasym.types import MetasymError
 
 _MOST_GENERATORS = 12
@@ -29,7 +33,7 @@ def write_discovered(folder: Path, out: Path) -> str:
         raise MetasymError(f"{out}: expected a file to write the page to, found a folder")
     read_discover_config(folder)
     if (folder / MODEL).exists():  # the page does not need it, but whoever reads the page will use it
-        unpack(read_bytes(folder / MODEL), str(folder / MODEL))
+        read_model(folder / MODEL)
     html = _page(read_discovered(folder))
     make_folder(out.parent)
     write_atomically(out, html.encode(), what="a page")

@@ -17,6 +17,7 @@ from metasym.tasks.task_file import (
     Array,
     Reading,
     TaskFile,
+    check_inputs_vary,
     check_varies,
     count_classes,
     names_of,
@@ -105,6 +106,7 @@ def checked_file(
     else:
         y_rms = root_mean_square(where, "y", y, counts)
         check_varies(where, y, counts)
+    check_inputs_vary(where, x, counts)
     inputs, outputs = math.prod(x.shape[2:]), classes or math.prod(y.shape[2:])
     none: tuple[str, ...] = ()
     return TaskFile(

@@ -174,6 +174,20 @@ def check_varies(where: str, y: Array, counts: npt.NDArray[np.int64]) -> None:
     )
 
 
+def check_inputs_vary(where: str, x: Array, counts: npt.NDArray[np.int64]) -> None:
+    """Refuse inputs that are the same in every example: no map of them can be learned."""
+    first_seen: Array | None = None
+    for first, part in parts(x):
+        values = part[present(counts, first, part)]
+        first_seen = values[:1] if first_seen is None else first_seen
+        if (values != first_seen).any():
+            return
+    raise MetasymError(
+        f"{where}: expected inputs x that differ between examples, found the same in all: there is nothing to learn "
+        "from; look at how x was made"
+    )
+
+
 def count_classes(where: str, y: Array, counts: npt.NDArray[np.int64]) -> int:
     """The number of labels; refuses gaps, negative ones and a single one."""
     found = (np.unique(part[present(counts, first, part)]) for first, part in parts(y))

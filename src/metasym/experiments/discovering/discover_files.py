@@ -9,8 +9,10 @@ import msgspec
 from torch import Tensor
 
 from metasym.experiments.result_files import CONFIG, RESULT
-from metasym.storage.described import Count, Number, Scalar, Score, Seed
+from metasym.storage.atomic import read_bytes
+from metasym.storage.described import Count, Number, Scalar, Score, Seed, described
 from metasym.storage.json_files import read_json
+from metasym.storage.serialization import CheckpointError, unpack
 
 COMMAND = "discover"
 MODEL = "model.safetensors"
@@ -177,3 +179,11 @@ def read_discover_config(folder: Path) -> dict[str, Any]:
 def read_discovered(folder: Path) -> dict[str, Any]:
     """``result.json`` of a finished run."""
     return read_json(folder / RESULT, "a result of metasym discover", DiscoverResult)
+
+
+def read_model(path: Path) -> dict[str, Any]:
+    """The state in ``model.safetensors``."""
+    state = unpack(read_bytes(path), str(path))
+    kind = FamilyFile if "family" in state else AveragedFile if "inner" in state else FunctionFile
+    described(state, kind, str(path), error=CheckpointError)
+    return state

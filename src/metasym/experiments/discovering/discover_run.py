@@ -22,20 +22,17 @@ from metasym.experiments.discovering.discover_family import FamilyModel, discove
 from metasym.experiments.discovering.discover_files import (
     COMMAND,
     MODEL,
-    AveragedFile,
-    FamilyFile,
-    FunctionFile,
     StageFile,
     read_discover_config,
     read_discovered,
+    read_model,
 )
 from metasym.experiments.machine import commit, threads, versions
 from metasym.experiments.result_files import CONFIG, RESULT
-from metasym.storage.atomic import make_folder, read_bytes, write_atomically
-from metasym.storage.described import described
+from metasym.storage.atomic import make_folder, write_atomically
 from metasym.storage.json_files import read_json, write_json
 from metasym.storage.locks import FolderLock
-from metasym.storage.serialization import CheckpointError, pack, unpack
+from metasym.storage.serialization import CheckpointError, pack
 from metasym.storage.system import peak_memory
 from metasym.tasks.dataset import DataSet, Family
 from metasym.types import MetasymError
@@ -97,9 +94,7 @@ def load_discovered(folder: str | os.PathLike[str]) -> nn.Module | FamilyModel:
     Of a family of tasks, a model whose ``adapt(x, y)`` gives such a module for a new task.
     """
     path = Path(folder) / MODEL
-    state = unpack(read_bytes(path), str(path))
-    kind = FamilyFile if "family" in state else AveragedFile if "inner" in state else FunctionFile
-    described(state, kind, str(path), error=CheckpointError)
+    state = read_model(path)
     try:
         if "family" in state:
             return FamilyModel(state)
