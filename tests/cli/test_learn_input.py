@@ -181,3 +181,38 @@ def test_tasks_that_are_all_the_same_map_are_an_answer(tmp_path, capsys):
     assert "All tasks are the same map" in capsys.readouterr().out
     assert main(["report", str(tmp_path / "run")]) == 0
     assert main(["inspect", str(tmp_path / "run")]) == 0
+
+
+def degenerate() -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Data in which something never varies: an input that is 0 everywhere, outputs of a single task, equal tasks."""
+    draw = np.random.default_rng(0)
+    x, y = draw.normal(size=(24, 6, 4)), draw.normal(size=(24, 6, 4))
+    unused = x.copy()
+    unused[..., 1:] = 0
+    one = np.zeros_like(y)
+    one[3, 2, 1] = 5
+    few = np.zeros_like(y)
+    few[3] = x[3]
+    return {
+        "inputs that are 0 everywhere": (unused, y),
+        "one output": (x, one),
+        "one task with a map": (x, few),
+        "the same task again and again": (np.repeat(x[:1], 24, 0), np.repeat(y[:1], 24, 0)),
+        "equal inputs": (np.repeat(x[..., :1], 4, -1), y),
+        "outputs that depend on the task alone": (x, np.repeat(y[:, :1], 6, 1)),
+    }
+
+
+@pytest.mark.parametrize("name", degenerate())
+def test_data_without_something_are_an_answer_or_one_line_and_no_claim(tmp_path, capsys, name):
+    x, y = degenerate()[name]
+    plain = npz(tmp_path / "t.npz", x=x, y=y)
+    status = main(
+        ["learn", str(plain), "--out", str(tmp_path / "run"), "--no-baseline", "--progress", "silent"]
+    )
+    printed = capsys.readouterr()
+    if status:
+        assert status == 2
+        assert "expected outputs y that vary in the tasks that" in printed.err.splitlines()[-1]
+    else:
+        assert "In the layer: cannot be decided" in printed.out

@@ -283,7 +283,10 @@ def start(tasks: TaskStatistics, directions: int) -> Prior:
     mean = own.mean(0)
     # The noise of least squares weights, the same for every output: [n, n].
     floor = max(noise, LEAST_NOISE * tasks.mean_square)
-    root = torch.linalg.cholesky(floor * covariance.median(0).values.diagonal().diag_embed())
+    spread = covariance.median(0).values.diagonal()
+    seen = spread > 0  # an input that never varies has no noise of its own: the others' stands for it
+    typical = float(spread[seen].mean()) if bool(seen.any()) else 1.0
+    root = (floor * torch.where(seen, spread, typical)).sqrt().diag_embed()
     white = torch.linalg.solve_triangular(root, (own - mean).mT, upper=False).mT  # [T, m, n]
     _, values, right = torch.linalg.svd(white.flatten(1), full_matrices=False)
     powers = values.square() / len(chosen)

@@ -29,6 +29,8 @@ LARGEST = 2**18
 """A weight of up to this many entries is read entry by entry."""
 MARGIN = 2.0
 """Classes at least this many times farther apart than they are wide are clear."""
+_NOTHING = 1e-150
+"""Entries of U whose squares are no longer numbers: zero."""
 EVIDENCE = 6.0
 """``ties * log(margin)`` of a clear pattern: one or two near pairs among many points happen by chance."""
 RESIDUAL = 0.5
@@ -92,7 +94,7 @@ def find_pattern(U: Array, shape: tuple[int, int], used: int | None = None) -> S
     with fewer classes than that space has dimensions cannot span it, and is not accepted.
     """
     ones: Labels = np.ones(len(U), dtype=np.int64)
-    if not U.any():
+    if not (np.abs(U) > _NOTHING).any():
         return _described(U, 0 * ones, ones, shape, None)
     views: list[tuple[Points, int]] = [(U, 0)]
     if used is not None and used < U.shape[1]:

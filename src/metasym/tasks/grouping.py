@@ -106,7 +106,7 @@ def checked_file(
     else:
         y_rms = root_mean_square(where, "y", y, counts)
         check_varies(where, y, counts)
-    check_inputs_vary(where, x, counts)
+        check_inputs_vary(where, x, counts)
     inputs, outputs = math.prod(x.shape[2:]), classes or math.prod(y.shape[2:])
     none: tuple[str, ...] = ()
     return TaskFile(

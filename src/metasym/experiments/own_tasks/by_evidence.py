@@ -76,6 +76,12 @@ def learn_by_evidence(
 ) -> ByEvidence:
     """Learn from the tasks that train and validate, certify on those that test; ``names`` of inputs and outputs."""
     train, validation, test = (statistics(part, choices.bias) for part in parts)
+    for part, does in ((train, "train"), (validation, "validate"), (test, "test")):
+        if part.mean_square == 0:
+            raise MetasymError(
+                f"expected outputs y that vary in the tasks that {does}, found none that do among {len(part)}: "
+                "nothing can be learned from them or held against them; leave such tasks out, or take another --seed"
+            )
     note("MSR by evidence: the prior of the tasks' weights is learned")
     fitted = robust_prior(train, validation)
     prior = fitted.prior
