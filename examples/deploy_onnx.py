@@ -13,6 +13,7 @@ Extras: onnx
 # Tasks: circular filters on twelve points, each task another filter.
 import os
 
+import matplotlib.pyplot as plt
 import numpy as np
 import onnx
 import onnxruntime
@@ -47,6 +48,14 @@ session = onnxruntime.InferenceSession("model.onnx", providers=["CPUExecutionPro
 predicted = session.run(None, {session.get_inputs()[0].name: new.x[0, 2:].numpy()})[0]
 error = float(np.square(predicted - new.y[0, 2:].numpy()).mean())
 print(f"mean squared error on 18 other examples of the task: {error:.2g}")
+weight = next(onnx.numpy_helper.to_array(t) for t in model.graph.initializer if list(t.dims) == [12, 12])
+figure, (left, right) = plt.subplots(1, 2, figsize=(8, 3.6), label="The deployed weight, and its predictions")
+largest = abs(weight).max()
+left.imshow(weight, cmap="RdBu", vmin=-largest, vmax=largest)
+left.set(title="the weight in model.onnx", xlabel="input", ylabel="output")
+right.scatter(new.y[0, 2:], predicted, s=8)
+right.set(title="18 examples it has not seen", xlabel="y", ylabel="predicted by onnxruntime")
+figure.tight_layout()
 
 # %%
 # ## A larger ring

@@ -47,6 +47,15 @@ def test_the_archive_of_a_task_predicts_it(run: Path, capsys: pytest.CaptureFixt
     assert model(x[:1]).shape == (1, 12)  # any number of examples
 
 
+@pytest.mark.parametrize("flags", [[], ["--structured"]])
+def test_without_a_task_the_model_is_written_as_it_starts(run: Path, flags: list[str]) -> None:
+    out = run / "start.pt2"
+    assert main(["export", str(run / "run"), "--out", str(out), *flags]) == 0
+    found = torch.export.load(out).module()(torch.ones(3, 12))
+    assert found.shape == (3, 12)
+    assert found.dtype == torch.float32
+
+
 def test_a_task_in_a_table_like_the_one_that_was_learned_from(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

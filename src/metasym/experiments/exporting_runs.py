@@ -77,7 +77,10 @@ def export_run(
         change = _change(before, learner.model)
     task = None if support is None else run.read(Path(support))
     batch_of_task = None if task is None else run.support(*task)
-    dense = with_parameters(learner.model, {}) if batch_of_task is None else learner.adapt(batch_of_task)
+    # A prior found by evidence is kept in float64; what is deployed takes float32, as adapted models do.
+    dense = (
+        with_parameters(learner.model, {}).float() if batch_of_task is None else learner.adapt(batch_of_task)
+    )
     compiled = dense if plan is None else plan.apply(dense)
     g = torch.Generator().manual_seed(_SEED)
     x = torch.randn(_EXAMPLES, *run.input_shape, generator=g)
