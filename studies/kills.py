@@ -209,11 +209,16 @@ def _one_kill(
     shutil.rmtree(out, ignore_errors=True)
     draw = random.Random(f"{asked.seed} {name} {told['starts']}")
     told["starts"] += 1
-    process = started(COMMANDS[name](inputs, out), log)
-    time.sleep(draw.uniform(0, told["seconds"]))
+    process, began = started(COMMANDS[name](inputs, out), log), time.monotonic()
+    until = began + draw.uniform(0, told["seconds"])
+    while time.monotonic() < until:
+        if os.waitpid(process, os.WNOHANG)[0]:
+            told["seconds"] = time.monotonic() - began  # it ended before: the machine has more time now
+            return
+        time.sleep(0.002)
     os.kill(process, signal.SIGKILL)
     if not os.WIFSIGNALED(os.waitpid(process, 0)[1]):
-        return  # it had ended before
+        return
     told["kills"] += 1
     where = stage(out)
     told["killed"][where] = told["killed"].get(where, 0) + 1
