@@ -36,7 +36,7 @@ BLOCK = 2.0
 """Of each block of a batched product."""
 PICKED = 2.5e-3
 """Of a weight that is gathered, multiplied and added on its own."""
-MARGIN = 0.85
+MARGIN = 0.8
 """A layer is replaced where the new one costs at most this part of the dense one: estimates are only that."""
 
 
