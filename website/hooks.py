@@ -1,17 +1,34 @@
-"""The page about the command line is made from the parser itself, so that it cannot say anything else."""
+"""The page about the command line is made from the parser itself; pictures of results come from where they are."""
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
+
+from mkdocs.structure.files import File, Files
 
 MARKER = "<!-- every command's --help -->"
 
 
+RESULTS = re.compile(r"\]\(\.\./(results/[^)]+\.png)\)")
+
+
+def on_files(files: Files, *, config: Any, **_: Any) -> Files:
+    """Pictures under results/, beside the pages: a site that is put elsewhere has them too."""
+    root = Path(config.docs_dir).parent
+    for page in sorted(Path(config.docs_dir).glob("*.md")):
+        for name in RESULTS.findall(page.read_text(encoding="utf-8")):
+            files.append(File.generated(config, name, abs_src_path=str(root / name)))
+    return files
+
+
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Put the help of all commands where the page asks for it."""
+    """Put the help of all commands where the page asks for it, and name the pictures as the site has them."""
+    markdown = RESULTS.sub(r"](\1)", markdown)
     return markdown.replace(MARKER, "\n\n".join(_sections())) if MARKER in markdown else markdown
 
 
