@@ -198,6 +198,7 @@ def degenerate() -> dict[str, tuple[np.ndarray, np.ndarray]]:
         "one output": (x, one),
         "one task with a map": (x, few),
         "the same task again and again": (np.repeat(x[:1], 24, 0), np.repeat(y[:1], 24, 0)),
+        "one number in all inputs": (np.where(np.arange(x.size).reshape(x.shape) == 0, 1.0, 0.0), y),
         "equal inputs": (np.repeat(x[..., :1], 4, -1), y),
         "outputs that depend on the task alone": (x, np.repeat(y[:, :1], 6, 1)),
     }

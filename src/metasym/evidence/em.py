@@ -8,6 +8,7 @@ rounds where plain EM takes hundreds.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -15,6 +16,7 @@ from torch import Tensor
 
 from metasym.evidence.prior import Posterior, Prior
 from metasym.evidence.statistics import TaskStatistics
+from metasym.types import MetasymError
 
 LEAST_NOISE = 1e-14
 """Of the outputs' mean square: what float32 can hold."""
@@ -80,9 +82,12 @@ def _solve(
     system = system.permute(0, 2, 1, 3).reshape(n * (k + 1), n * (k + 1))
     moments = tasks.targets.mT @ tasks.factors * weights[:, None, None]  # Y^T X, [T, m, n]
     right = (moments.reshape(count, -1).T @ extended).reshape(m, n * (k + 1))
-    ridge = 1e-13 * system.diagonal().mean()
+    # Inputs that are 0 in all tasks leave nothing to scale by.
+    ridge = 1e-13 * (float(system.diagonal().mean()) or 1.0)
     root, info = torch.linalg.cholesky_ex(system + ridge * torch.eye(len(system), dtype=torch.float64))
     while int(info) != 0:
+        if not ridge < math.inf:
+            raise MetasymError("expected tasks whose sums of squares are finite, found NaN or infinity")
         ridge = 100 * ridge
         root, info = torch.linalg.cholesky_ex(system + ridge * torch.eye(len(system), dtype=torch.float64))
     # What the ridge pulls towards is the prior before, not zero: directions nothing is known of stay as they were.
