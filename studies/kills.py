@@ -1,4 +1,9 @@
-"""Runs that are killed (SIGKILL) at a random time and started again: they have to end with the same bits."""
+"""Runs that are killed (SIGKILL) and started again: they have to end with the same bits.
+
+Every second kill comes at a random time. The others come at a random one of the moments at which a run touches its
+files (a line of metrics, bytes on the disk, a file moved to its name), just before or just after it: most of the time
+of a short run passes before its first file, but what can go wrong goes wrong between two of these.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +13,10 @@ import hashlib
 import importlib
 import io
 import json
+import math
 import os
 import random
+import re
 import shutil
 import signal
 import sys
@@ -98,12 +105,17 @@ def omniglot(folder: Path) -> None:
                         archive.writestr(inside, file.getvalue())
 
 
-def started(arguments: list[str], log: Path) -> int:
-    """The command in a process of its own, which has imported everything already; its number."""
+def started(arguments: list[str], log: Path, moment: int = -1, *, after: bool = False) -> int:
+    """The command in a process of its own, which has imported everything already; its number.
+
+    It ends itself before, or ``after``, the ``moment``-th time that it touches a file; how often it did is in the file
+    ``moments`` beside the log.
+    """
     process = os.fork()
     if process:
         return process
     status = 1
+    touched = _hooked(moment, after=after)
     random.seed(0)  # global generators differ from process to process, and a checkpoint holds their state
     np.random.seed(0)  # noqa: NPY002
     torch.manual_seed(0)
@@ -116,10 +128,34 @@ def started(arguments: list[str], log: Path) -> int:
             sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
             with contextlib.suppress(SystemExit):
                 status = main(arguments)
+            log.with_name("moments").write_text(str(touched[0]))
             sys.stdout.flush()
             sys.stderr.flush()
     finally:
         os._exit(status)
+
+
+def _hooked(moment: int, *, after: bool) -> list[int]:
+    """Count how often this process touches a file, and end it at a given one."""
+    touched = [0]
+
+    def counting(real: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*arguments: Any, **options: Any) -> Any:
+            touched[0] += 1
+            last = touched[0] == moment
+            if last and not after:
+                os.kill(os.getpid(), signal.SIGKILL)
+            found = real(*arguments, **options)
+            if last:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return found
+
+        return counted
+
+    os.fsync, os.replace = counting(os.fsync), counting(os.replace)
+    metrics = importlib.import_module("metasym.training.metrics")
+    metrics.MetricsFile.write = counting(metrics.MetricsFile.write)
+    return touched
 
 
 def content(folder: Path) -> dict[str, str]:
@@ -162,7 +198,8 @@ def stage(folder: Path) -> str:
     if not files:
         return "before the first file"
     newest = max(files, key=lambda p: p.stat().st_mtime_ns)
-    return f"after {'/'.join(newest.relative_to(folder).parts[-2:])}"
+    name = re.sub(r"\.[a-z0-9_]{8}\.tmp$", ".*.tmp", "/".join(newest.relative_to(folder).parts[-2:]))
+    return f"after {name}"
 
 
 def kill(asked: argparse.Namespace, results: dict[str, Any], keep: Callable[[dict[str, Any]], bool]) -> None:
@@ -182,6 +219,7 @@ def kill(asked: argparse.Namespace, results: dict[str, Any], keep: Callable[[dic
             status = os.waitpid(started(command(inputs, out), log), 0)[1]
             assert status == 0, (name, log.read_text())
             told[name] = {"seconds": time.monotonic() - began, "files": content(out), "kills": 0, "starts": 0}
+            told[name]["moments"] = int(log.with_name("moments").read_text())
             told[name] |= {
                 "same bits": 0,
                 "other bits": 0,
@@ -209,16 +247,23 @@ def _one_kill(
     shutil.rmtree(out, ignore_errors=True)
     draw = random.Random(f"{asked.seed} {name} {told['starts']}")
     told["starts"] += 1
-    process, began = started(COMMANDS[name](inputs, out), log), time.monotonic()
-    until = began + draw.uniform(0, told["seconds"])
+    by_moment = told["starts"] % 2 == 0
+    moment = draw.randint(1, told["moments"]) if by_moment else -1
+    began = time.monotonic()
+    process = started(COMMANDS[name](inputs, out), log, moment, after=draw.random() < 0.5)
+    until = math.inf if by_moment else began + draw.uniform(0, told["seconds"])
     while time.monotonic() < until:
-        if os.waitpid(process, os.WNOHANG)[0]:
+        ended, status = os.waitpid(process, os.WNOHANG)
+        if ended and os.WIFSIGNALED(status):
+            break
+        if ended:
             told["seconds"] = time.monotonic() - began  # it ended before: the machine has more time now
             return
         time.sleep(0.002)
-    os.kill(process, signal.SIGKILL)
-    if not os.WIFSIGNALED(os.waitpid(process, 0)[1]):
-        return
+    else:
+        os.kill(process, signal.SIGKILL)
+        if not os.WIFSIGNALED(os.waitpid(process, 0)[1]):
+            return
     told["kills"] += 1
     where = stage(out)
     told["killed"][where] = told["killed"].get(where, 0) + 1
