@@ -108,8 +108,8 @@ def omniglot(folder: Path) -> None:
 def started(arguments: list[str], log: Path, moment: int = -1, *, after: bool = False) -> int:
     """The command in a process of its own, which has imported everything already; its number.
 
-    It ends itself before, or ``after``, the ``moment``-th time that it touches a file; how often it did is in the file
-    ``moments`` beside the log.
+    It ends itself before, or ``after``, the ``moment``-th time that it touches a file. How often it did is in the
+    file ``moments`` beside the log.
     """
     process = os.fork()
     if process:
@@ -161,7 +161,8 @@ def _hooked(moment: int, *, after: bool) -> list[int]:
 def content(folder: Path) -> dict[str, str]:
     """Every file of a run by a digest of what it says, times left out."""
     found = {}
-    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+    # An empty file of a lock that nobody holds is taken away by whoever converts next.
+    for path in sorted(p for p in folder.rglob("*") if p.is_file() and p.suffix != ".lock"):
         name = str(path.relative_to(folder))
         if path.suffix == ".safetensors":
             value: Any = _plain(unpack(path.read_bytes(), name))
