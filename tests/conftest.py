@@ -31,6 +31,12 @@ def usual_signals() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
+def tables_as_wide_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The site's pages are made in narrow columns, by an environment variable that other tests must not see."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
+@pytest.fixture(autouse=True)
 def signals_as_in_a_terminal() -> Iterator[None]:
     """A background job of a script (``nohup make test &``) is started with SIGINT ignored, as its children are."""
     with usual_signals():

@@ -48,9 +48,12 @@ def test_an_inspection_and_a_page_take_one_thread(two_threads, tmp_path, monkeyp
     few = ["translation/rank1/small/msr-fc", "--outer-steps", "1", "--train-tasks", "3", "--test-tasks", "2"]
     assert main(["run", *few, "--filter-size", "2", "--progress", "silent", "--out", str(tmp_path)]) == 0
     counted = []
-    for place in ("metasym.inspection.inspect", "metasym.report.page.symmetry.inspect_layer"):
-        module, _, name = place.rpartition(".")
-        inspect = getattr(importlib.import_module(module), name)
+    # Both are imported before either is replaced: else the page's module would hold the replacement of the other.
+    places = {
+        place: importlib.import_module(place.rpartition(".")[0]).inspect
+        for place in ("metasym.inspection.inspect", "metasym.report.page.symmetry.inspect")
+    }
+    for place, inspect in places.items():
 
         def counting(*arguments, inspect=inspect, **options):
             counted.append(torch.get_num_threads())
