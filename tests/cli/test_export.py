@@ -80,6 +80,11 @@ def test_a_task_in_a_table_like_the_one_that_was_learned_from(
     model = torch.export.load(out).module()
     assert torch.allclose(model(data.x[30].float()), data.y[30].float(), atol=1e-2)
     capsys.readouterr()
+    assert (
+        main(["export", str(tmp_path / "run"), "--out", str(out), "--support", str(tmp_path / "all.csv")])
+        == 2
+    )
+    assert "expected the rows of one task, found 30 in column 'who': t0, t1, " in capsys.readouterr().err
     task.write_text("a,b,c,d,A,B,C\n1,2,3,4,5,6,7\n", encoding="utf-8")
     assert main(["export", str(tmp_path / "run"), "--out", str(out), "--support", str(task)]) == 2
     assert "expected --outputs to name columns of the table, found 'D'" in capsys.readouterr().err

@@ -26,7 +26,7 @@ from metasym.structured.compilation import StructurePlan
 from metasym.structured.exporting import check_suffix, export
 from metasym.tasks.npz import DAMAGED
 from metasym.tasks.table_files import SUFFIXES as TABLES
-from metasym.tasks.table_files import read_columns
+from metasym.tasks.table_files import read_columns, task_names
 from metasym.types import Batch, MetasymError
 
 _EXAMPLES, _SEED = 64, 0
@@ -111,6 +111,12 @@ class _Run:
         if "inputs" not in columns or "outputs" not in columns:
             raise MetasymError(
                 f"{path}: expected an npz file, because the run did not learn from a table, found {path.suffix}"
+            )
+        tasks = task_names(path, columns.get("task"))
+        if len(tasks) > 1:
+            raise MetasymError(
+                f"{path}: expected the rows of one task, found {len(tasks)} in column {columns['task']!r}: "
+                f"{', '.join(tasks[:3])}{', ...' if len(tasks) > 3 else ''}"
             )
         labels = bool(columns.get("labels"))
         x, y, _, names = read_columns(path, columns["inputs"], columns["outputs"], labels=labels)

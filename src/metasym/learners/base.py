@@ -87,7 +87,7 @@ class Learner(nn.Module, ABC):
         """An ordinary ``nn.Module`` adapted to one task: no parametrizations, no link to the learner.
 
         ``structured``: with U projected on the symmetry that is found in it, and layers compiled to use it
-        (:func:`metasym.structured`).
+        (see ``ms.structured``).
         """
 
     @abstractmethod

@@ -100,6 +100,15 @@ def read_columns(
     return x, np.stack([numbers[name] for name in targets], axis=1), tuple(features), tuple(targets)
 
 
+def task_names(path: Path, column: str | None) -> tuple[str, ...]:
+    """The tasks that the table's ``column`` names; none where the table does not have it."""
+    table = _Parquet(path) if path.suffix.lower() == ".parquet" else _Csv(path)
+    if column not in table.names:
+        return ()
+    text, _ = table.read([column], [])
+    return _labels(text[column])[0]
+
+
 def _counted(names: Sequence[str]) -> dict[str, int]:
     return {name: names.count(name) for name in names}
 

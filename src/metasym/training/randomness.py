@@ -47,6 +47,13 @@ def random_state(device: torch.device) -> dict[str, Any]:
     }
 
 
+def seed_global_generators(seed: int) -> None:
+    """Start every global generator anew: for a command's own stages, whose networks may draw from them."""
+    torch.manual_seed(seed)
+    random.seed(seed)
+    np.random.seed(seed % 2**32)  # noqa: NPY002 - users' code may use it
+
+
 def restore_random_state(state: dict[str, Any], device: torch.device) -> None:
     """Put every global generator back into a state of :func:`random_state`."""
     torch.set_rng_state(state["torch"])

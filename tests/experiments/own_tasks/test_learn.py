@@ -157,6 +157,17 @@ def test_a_killed_run_resumed_is_the_run_that_was_never_killed(learned, tmp_path
         assert one["outer_steps"] == other["outer_steps"]
 
 
+def test_what_was_drawn_before_a_stage_changes_nothing_in_it(learned, tmp_path):
+    folder, _ = learned
+    for name in ("one", "other"):
+        torch.rand(len(name))
+        np.random.random(len(name))  # noqa: NPY002 - what a user's own network might draw from
+        assert main(["learn", str(folder / "tasks.npz"), "--out", str(tmp_path / name), *QUICK]) == 0
+    for place in ("find", "maml"):
+        files = [tmp_path / name / place / "checkpoint.safetensors" for name in ("one", "other")]
+        assert files[0].read_bytes() == files[1].read_bytes()
+
+
 def learn(folder: Path, arrays: dict[str, np.ndarray], *flags: str) -> int:
     np.savez(folder / "tasks.npz", **arrays)
     return main(["learn", str(folder / "tasks.npz"), "--out", str(folder / "run"), *flags])

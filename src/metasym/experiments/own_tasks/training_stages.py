@@ -28,10 +28,11 @@ from metasym.training.evaluation import evaluate
 from metasym.training.loop import train
 from metasym.training.metrics import NAME, read_records
 from metasym.training.progress import ProgressChoice
+from metasym.training.randomness import seed_global_generators
 from metasym.training.settings import Validation
 from metasym.types import Loss, Score
 
-_EPISODES, _VALIDATION, _FIND = 35, 36, 37
+_EPISODES, _VALIDATION, _FIND, _GENERATORS = 35, 36, 37, 38
 FIND = "find"
 """The folder, in a run's, of its first stage."""
 PENALTIES = (1e-6, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
@@ -65,6 +66,13 @@ class Stage:
     def seconds_left(self) -> float | None:
         """How long it may take; None: as long as it takes."""
         return None if self.until == math.inf else max(0.0, self.until - time.perf_counter())
+
+    def begin(self, seed: int) -> None:
+        """Global generators, from which a user's network may draw, start alike however the stages before went.
+
+        A stage that goes on from a checkpoint gets their state from there.
+        """
+        seed_global_generators(int(mix(seed, _GENERATORS)))
 
     def so_far(self) -> tuple[int, list[float]]:
         """The step that a resumed run goes on from and the validation scores up to it, on every rank."""
@@ -129,6 +137,7 @@ def find(choices: Choices, learner: MSR, stage: Stage, *, over: bool = False) ->
     """
     steps = stage.so_far()[0]
     lr, nuclear = find_rates(max(math.prod(s.weight_shape) for s in symmetries(learner.model).values()))
+    stage.begin(choices.seed)
     records = train(
         learner,
         stage.train,
@@ -178,6 +187,7 @@ def fit(choices: Choices, learner: GradientLearner, stage: Stage, metric: str) -
     checkpoint, rate = stage.folder / CURRENT, None
     every = min(choices.validate_every, choices.outer_steps)
     if not _is_over(values, metric, choices.patience):
+        stage.begin(choices.seed)
         records = train(
             learner,
             stage.train,
