@@ -103,7 +103,7 @@ def read_columns(
 def task_names(path: Path, column: str | None) -> tuple[str, ...]:
     """The tasks that the table's ``column`` names; none where the table does not have it."""
     table = _Parquet(path) if path.suffix.lower() == ".parquet" else _Csv(path)
-    if column not in table.names:
+    if column is None or column not in table.names:
         return ()
     text, _ = table.read([column], [])
     return _labels(text[column])[0]
