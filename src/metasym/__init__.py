@@ -26,10 +26,11 @@ if TYPE_CHECKING:
     from metasym.experiments.discovering.discover import Discovered
     from metasym.experiments.discovering.discover_run import load_discovered
     from metasym.experiments.discovering.door import discover
-    from metasym.experiments.own_tasks.learned import load_learned
+    from metasym.experiments.own_tasks.learned import LearnedRun, load_learned
 
 _ON_FIRST_USE = {
     "Discovered": "experiments.discovering.discover",
+    "LearnedRun": "experiments.own_tasks.learned",
     "SharedParameters": "discovery.shared_parameters",
     "discover": "experiments.discovering.door",
     "load_discovered": "experiments.discovering.discover_run",
@@ -61,6 +62,7 @@ __all__ = [
     "EvidenceMSR",
     "FieldSymmetry",
     "KroneckerSymmetry",
+    "LearnedRun",
     "Learner",
     "LostRankError",
     "MSRJoint",
