@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 from collections.abc import Iterator
 
@@ -11,6 +12,7 @@ import pytest
 import torch
 
 torch.set_num_threads(1)
+os.environ.pop("COLUMNS", None)  # of the shell: tables are as wide as where output is not a terminal
 
 hypothesis.settings.register_profile(
     "metasym", deadline=None, derandomize=True, max_examples=40, print_blob=True
@@ -28,12 +30,6 @@ def usual_signals() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-@pytest.fixture(autouse=True)
-def tables_as_wide_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The site's pages are made in narrow columns, by an environment variable that other tests must not see."""
-    monkeypatch.delenv("COLUMNS", raising=False)
 
 
 @pytest.fixture(autouse=True)

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from mkdocs.structure.files import File, Files
 
@@ -35,9 +36,10 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 def _sections() -> Iterator[str]:
     from metasym.cli.main import parser
 
-    os.environ["COLUMNS"] = "88"
     for command in _commands(parser()):
-        yield f"## {command.prog}\n\n```text\n{command.format_help().rstrip()}\n```"
+        with patch.dict(os.environ, COLUMNS="88"):  # argparse asks for it; nothing else is to see it
+            text = command.format_help().rstrip()
+        yield f"## {command.prog}\n\n```text\n{text}\n```"
 
 
 def _commands(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
