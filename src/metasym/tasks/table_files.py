@@ -30,7 +30,7 @@ def read_table(path: Path, reading: Reading, memory: int) -> TaskFile:
 
     The columns' names become the names of the inputs and outputs, unless the user gives others.
     """
-    table = _Parquet(path) if path.suffix.lower() == ".parquet" else _Csv(path)
+    table = _opened(path)
     if reading.scalar_x:
         raise MetasymError(f"expected --scalar-x only for an .npz file, found it with {path.name}")
     for flag in ("task", "inputs", "outputs"):
@@ -74,7 +74,7 @@ def read_columns(
 
     Without ``inputs``, all columns that are not outputs are inputs.
     """
-    table = _Parquet(path) if path.suffix.lower() == ".parquet" else _Csv(path)
+    table = _opened(path)
     if outputs is None:
         raise MetasymError(
             f"{path}: expected --outputs to say which columns of the table are predicted, found none; "
@@ -102,7 +102,7 @@ def read_columns(
 
 def task_names(path: Path, column: str | None) -> tuple[str, ...]:
     """The tasks that the table's ``column`` names; none where the table does not have it."""
-    table = _Parquet(path) if path.suffix.lower() == ".parquet" else _Csv(path)
+    table = _opened(path)
     if column is None or column not in table.names:
         return ()
     text, _ = table.read([column], [])
@@ -143,6 +143,10 @@ def _labels(text: Text) -> tuple[tuple[str, ...], Array]:
     place = np.empty(len(names), dtype=np.int64)
     place[order] = np.arange(len(names))
     return tuple(str(name) for name in names[order]), place[rows]
+
+
+def _opened(path: Path) -> _Csv | _Parquet:
+    return _Parquet(path) if path.suffix.lower() == ".parquet" else _Csv(path)
 
 
 class _Csv:
