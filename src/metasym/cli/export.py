@@ -95,6 +95,12 @@ def show(found: Exported) -> None:
             highlight=False,
             soft_wrap=True,
         )
+    if not found.adapted:
+        out.print(
+            "Not adapted to any task: the model is written as it starts. --support TASK adapts it first.",
+            highlight=False,
+            soft_wrap=True,
+        )
     loaded = (
         "not loaded again (onnxruntime is not installed)"
         if math.isnan(found.file_difference)

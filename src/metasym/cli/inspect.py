@@ -232,6 +232,8 @@ def show(report: SymmetryReport) -> None:
     """The report as a table and sentences."""
     from rich.table import Table
 
+    from metasym.inspection.words import tasks_share
+
     table = Table(title="What was learned", title_justify="left")
     for column in (
         "layer",
@@ -252,6 +254,8 @@ def show(report: SymmetryReport) -> None:
     for layer in report:
         values = ", ".join(f"{v:.3g}" for v in layer.singular_values[: layer.effective_filter_size + 1][:16])
         lines = [f"{layer.name or 'the layer'}: {layer.verdict}."]
+        if layer.group is not None:
+            lines.append("  " + tasks_share(layer.group))
         lines.append(f"  singular values of U: {values}{', ...' if len(layer.singular_values) > 16 else ''}")
         lines += [f"  note: {note}" for note in layer.notes]
         if layer.group is not None:

@@ -143,6 +143,7 @@ def _summary(found: Learned) -> None:
     from rich.table import Table
 
     from metasym.experiments.own_tasks.judgement import bought, given_back, judgement
+    from metasym.inspection.words import tasks_share
 
     out, metric = console(), found.msr["metric"]
     better = "lower" if metric == "mse" else "higher"
@@ -173,6 +174,8 @@ def _summary(found: Learned) -> None:
             _line(out, "All errors are of outputs divided by their scales, as told above.")
     for layer in found.report:
         _line(out, f"In {layer.name or 'the layer'}: {layer.verdict}.")
+        if layer.group is not None:
+            _line(out, "  " + tasks_share(layer.group))
         for note in layer.notes:
             _line(out, f"  note: {note}")
     for name, result in (("MSR", found.msr), ("MAML", found.maml)):
@@ -187,6 +190,8 @@ def _summary(found: Learned) -> None:
         _line(out, judgement(found.msr, found.maml, "The symmetry" if read else "The learned U"))
     folder = found.folder
     seconds = found.msr["seconds"] + (0 if found.maml is None else found.maml["seconds"])
+    if found.stored:
+        _line(out, f"This run was finished before: the above is read from {folder}, nothing was trained.")
     _line(
         out, f"Saved in {folder}: result.json, checkpoint.safetensors, symmetry.safetensors ({seconds:.0f} s)"
     )
@@ -208,7 +213,7 @@ def snippet(folder: Path, choices: Choices) -> str:
         *imports,
         load,
         "network = run.adapt(x, y)      # one new task's examples, as in the file: an ordinary nn.Module",
-        "prediction = network(x_new)    # x_new: a float32 tensor [examples, ...]",
+        "prediction = network(x_new)    # x_new [examples, ...]: a float32 tensor",
     ]
     return "\n".join(f"    {line}" for line in lines)
 

@@ -46,6 +46,8 @@ class Exported:
     """The largest difference of outputs on random inputs: compiled beside dense, both with the projected U."""
     scale: float
     """The largest output on them."""
+    adapted: bool
+    """Whether the model was adapted to a task, or is as it starts."""
     file_difference: float
     """The same between the file, loaded again, and the model; NaN where nothing is installed that can load it."""
 
@@ -89,9 +91,8 @@ def export_run(
         expected = plain(x)
         difference = None if plan is None else float((model(x) - expected).abs().max())
     file_difference = export(model, x, path)
-    return Exported(
-        path, path.stat().st_size, plan, change, difference, float(expected.abs().max()), file_difference
-    )
+    scale, adapted = float(expected.abs().max()), task is not None
+    return Exported(path, path.stat().st_size, plan, change, difference, scale, adapted, file_difference)
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,10 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from metasym.inspection.reports import GroupElement
+from metasym.inspection.reports import FoundGroup, GroupElement
 
 _LONGEST = 12
 """Up to this many cycles are listed; more are only counted."""
+
+
+def tasks_share(group: FoundGroup, layer: str = "") -> str:
+    """``The tasks share a symmetry: the 12 inputs behave like a ring that may be turned (Z_12).``"""
+    where = f" (in {layer})" if layer else ""
+    return f"The tasks {'nearly share' if group.approximate else 'share'} a symmetry{where}: {group_words(group)}."
+
+
+def group_words(group: FoundGroup) -> str:
+    """A group in everyday words, as far as its action allows them: the name alone says nothing to most readers."""
+    inputs = len(group.generators[0].inputs) if group.generators else 0
+    name = group.name
+    one_ring = group.transitive and inputs > 2
+    if one_ring and name == f"Z_{inputs}" and group.order == inputs:
+        return f"the {inputs} inputs behave like a ring that may be turned ({name})"
+    if one_ring and name == f"D_{inputs}" and group.order == 2 * inputs:
+        return f"the {inputs} inputs behave like a ring that may be turned and reflected ({name})"
+    if one_ring and name == f"S_{inputs}":
+        return f"the {inputs} inputs may be permuted at will ({name})"
+    ways = f"{group.order:,} ways to rearrange inputs and outputs together"
+    return f"{ways}, the group {name}" if not name.startswith("a group") else ways
 
 
 def element_words(g: GroupElement, inputs: Sequence[str] = (), outputs: Sequence[str] = ()) -> str:

@@ -147,7 +147,13 @@ class Learner(nn.Module, ABC):
         total = total_tasks or episodes.count
 
         def of(chunk: Episode) -> tuple[OuterLoss, Params]:
-            return autograd_gradient(self.outer_loss(chunk), self.outer_parameters(), total_tasks=total)
+            losses = self.outer_loss(chunk)
+            if not isinstance(losses, OuterLoss):  # a learner of the user's own
+                raise MetasymError(
+                    f"expected outer_loss of {type(self).__name__} to give an ms.OuterLoss, "
+                    f"found {type(losses).__name__}"
+                )
+            return autograd_gradient(losses, self.outer_parameters(), total_tasks=total)
 
         return summed_over_chunks(of, episodes, self.chunk_size or episodes.count)
 

@@ -76,7 +76,7 @@ def _onnx(model: nn.Module, example: Tensor) -> bytes:
         import onnxscript  # noqa: F401
     except ImportError as error:
         raise MetasymError(
-            f"expected the package {error.name} for .onnx, found none: pip install onnx onnxscript"
+            f"expected the package {error.name} for .onnx, found none: pip install 'metasym[onnx]'"
         ) from None
     loud = logging.getLogger("torch.onnx")
     level = loud.level

@@ -110,6 +110,8 @@ class Sums(StructuredLayer):
         """S_n as it stands: how the entry's own coefficient and the sum's follow from the two of the filter."""
         if self.in_order and self.simple is not None and combine.shape[1] == 2 and bias is None:
             self.quick = tuple(combine[list(self.simple)].flatten().tolist()) if all(self.plain) else None
+        self._column: tuple[list[float], Tensor] | None = None
+        """Filter entries, and the sum's coefficient in a column: one product sums and weighs."""
 
     def prepared(self) -> Sequence[Any]:
         """The coefficient of each part: plain numbers while the filter is not trained."""
@@ -132,9 +134,14 @@ class Sums(StructuredLayer):
             or torch.compiler.is_compiling()
         ):
             return super().forward(x)
-        a, b = filter.tolist()
-        total = x.sum(1, keepdim=True).mul_(quick[2] * a + quick[3] * b)
-        return torch.add(total, x, alpha=quick[0] * a + quick[1] * b)
+        numbers = filter.tolist()
+        column = self._column
+        if column is None or column[0] != numbers or column[1].dtype != x.dtype:
+            coefficient = quick[2] * numbers[0] + quick[3] * numbers[1]
+            with torch.inference_mode(False):
+                filled = torch.full((self.in_features, 1), coefficient, dtype=x.dtype)
+            self._column = column = numbers, filled
+        return torch.add(torch.mm(x, column[1]), x, alpha=quick[0] * numbers[0] + quick[1] * numbers[1])
 
     def product(self, x: Tensor) -> Tensor:
         """``[examples, inputs kind by kind] -> [examples, outputs kind by kind]``."""

@@ -82,6 +82,7 @@ class Learned:
     """The result of the baseline: ``maml/result.json``; None for a run without."""
     report: SymmetryReport
     choices: Choices
+    stored: bool = False  # all of it was there before, from a finished run: nothing was trained
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,10 +161,12 @@ def learn(
         run = _prepare(file, diagnosis, choices, options, folder, resume, progress, told, ranks)
         if options.threads is None:
             torch.set_num_threads(_threads(run))
+        places = [folder, folder / BASELINE][: 1 + options.baseline]
+        stored = None not in [_finished(run, place) for place in places]
         symmetric = _msr(run)
         plain = _maml(run) if options.baseline else None
         report = SymmetryReport.from_json(symmetric["symmetry"], str(folder / RESULT))
-        return Learned(folder, symmetric, plain, report, choices)
+        return Learned(folder, symmetric, plain, report, choices, stored)
 
 
 def _threads(run: _Run) -> int:

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from metasym.certification.telling import percent
 from metasym.experiments.own_tasks.judgement import bought, given_back, judgement
-from metasym.inspection.reports import FoundGroup, LayerReport
+from metasym.inspection.reports import LayerReport
+from metasym.inspection.words import tasks_share
 from metasym.report.page.read import Run
 from metasym.report.page.scores import score_text
 from metasym.report.page.text import layer_name, number, plural
@@ -63,9 +64,7 @@ def _found(reports: Sequence[LayerReport]) -> Iterator[str]:
     named = [report for report in reports if report.group is not None]
     for report in named[:2]:
         assert report.group is not None
-        where = "" if len(reports) == 1 else f" (in {layer_name(report.name)})"
-        nearly = "nearly share" if report.group.approximate else "share"
-        yield f"The tasks {nearly} a symmetry{where}: {group_words(report.group)}."
+        yield tasks_share(report.group, "" if len(reports) == 1 else layer_name(report.name))
         yield _sure(report)
     if len(named) > 2:
         yield f"{plural(len(named) - 2, 'more layer')} with a symmetry below."
@@ -79,21 +78,6 @@ def _found(reports: Sequence[LayerReport]) -> Iterator[str]:
         yield f"Whether the tasks share a symmetry {undecided[0].verdict}."
     elif reports and not named:
         yield "No symmetry was found that the tasks share: each has weights of its own, or the evidence is weak."
-
-
-def group_words(group: FoundGroup) -> str:
-    """A group in everyday words, as far as its action allows them: the name alone says nothing to most readers."""
-    inputs = len(group.generators[0].inputs) if group.generators else 0
-    name = group.name
-    one_ring = group.transitive and inputs > 2
-    if one_ring and name == f"Z_{inputs}" and group.order == inputs:
-        return f"the {inputs} inputs behave like a ring that may be turned ({name})"
-    if one_ring and name == f"D_{inputs}" and group.order == 2 * inputs:
-        return f"the {inputs} inputs behave like a ring that may be turned and reflected ({name})"
-    if one_ring and name == f"S_{inputs}":
-        return f"the {inputs} inputs may be permuted at will ({name})"
-    ways = f"{group.order:,} ways to rearrange inputs and outputs together"
-    return f"{ways}, the group {name}" if not name.startswith("a group") else ways
 
 
 def _sure(report: LayerReport) -> str:

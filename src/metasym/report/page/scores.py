@@ -13,7 +13,7 @@ from metasym.experiments.paper.catalogue import printed
 from metasym.report.page.read import Run
 from metasym.report.page.svg import WIDTH, Scale, drawing, histogram, span
 from metasym.report.page.text import number, plural, tick
-from metasym.report.page.training import Figure
+from metasym.report.page.training import Figure, by_evidence
 from metasym.report.tables import pool
 
 _MOST_BARS = 40
@@ -52,6 +52,13 @@ def score_text(result: dict[str, Any]) -> str:
     return f"{number(result['mean'])} ± {number(result['ci95'])}"
 
 
+def steps_text(run: Run) -> str:
+    """The outer steps of a finished run; rounds where U was computed by evidence, which takes no steps."""
+    assert run.result is not None
+    count = run.result["outer_steps"]
+    return plural(count, "round") if by_evidence(run) else f"{count:,}"
+
+
 def row(run: Run, anchor: str | None, symmetry: str = "-") -> Row:
     """The run's line in the table; ``symmetry`` is what was found, in a few words."""
     result = run.result
@@ -81,7 +88,7 @@ def row(run: Run, anchor: str | None, symmetry: str = "-") -> Row:
         score_text(result),
         f"{100 * result['median']:.1f} %" if percent else number(result["median"]),
         f"{result['diverged']} / {len(result['per_task'])}",
-        f"{result['outer_steps']:,}",
+        steps_text(run),
         str(result["seed"]),
         str(beside) if beside else "-",
         symmetry,
@@ -141,13 +148,17 @@ class Methods:
 
 def methods(result: dict[str, Any], baseline: dict[str, Any] | None) -> Methods | None:
     """The table of a run that was scored from several numbers of support examples; None for any other."""
-    columns = [result, *([] if baseline is None else [baseline])]
-    found = [_by_support(column) for column in columns]
-    if not found[0]:
+    without = {"metric": result["metric"], "by_support": result.get("without_symmetry")}
+    columns = {
+        "symmetry learned (MSR)": _by_support(result),
+        "the same without the symmetry": _by_support(without),
+        "same network, plain (MAML)": {} if baseline is None else _by_support(baseline),
+    }
+    columns = {name: column for name, column in columns.items() if column}
+    if not _by_support(result):
         return None
-    names = ["symmetry learned (MSR)", "same network, plain (MAML)"]
-    if baseline is None:
-        names = ["score"]
+    names = tuple(columns) if len(columns) > 1 else ("score",)
+    found = list(columns.values())
     rows = [
         (
             f"{count}, as chosen" if str(result.get("support")) == count else count,
@@ -155,7 +166,7 @@ def methods(result: dict[str, Any], baseline: dict[str, Any] | None) -> Methods 
         )
         for count in found[0]
     ]
-    return Methods(tuple(names[: len(columns)]), rows)
+    return Methods(names, rows)
 
 
 def _by_support(result: dict[str, Any]) -> dict[str, str]:

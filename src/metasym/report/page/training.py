@@ -63,15 +63,17 @@ def training_figures(run: Run) -> list[Figure]:
     return [figure for figure in found if figure is not None]
 
 
+def by_evidence(run: Run) -> bool:
+    """Whether U was computed by evidence, in rounds over all tasks, without outer steps."""
+    choices = run.config.get("choices")
+    return isinstance(choices, dict) and choices.get("solver") == "evidence" and run.config.get("method") != "maml"
+
+
 def training_notes(run: Run) -> list[str]:
     """What a reader of the curves should know."""
     notes = []
     records = run.records
-    choices = run.config.get("choices")
-    at_once = (
-        isinstance(choices, dict) and choices.get("solver") == "evidence"
-    )  # U is computed without outer steps
-    if not records.steps and not at_once:
+    if not records.steps and not by_evidence(run):
         notes.append("No training was recorded here: metrics.jsonl is missing or empty.")
     if run.result is None and records.steps:
         notes.append(
