@@ -1,5 +1,6 @@
 """``python -m benchmarks``: speed beside other libraries; ``end_to_end``: whole steps with sampling, with and without
-each fast path; ``scaling``: how cost grows; ``jobs``: whole jobs; ``structured``: compiled layers beside dense ones.
+each fast path; ``scaling``: how cost grows; ``jobs``: whole jobs; ``structured``: compiled layers beside dense ones;
+``reading``: how ``ms.inspect`` grows with U.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import structured, tables
+from benchmarks import reading, structured, tables
 from benchmarks.end_to_end import CELLS, measure
 from benchmarks.jobs import table1_job
 from benchmarks.runner import FULL, QUICK, ROOT, Plan, machine, run_row, worker
@@ -27,7 +28,7 @@ def parser() -> argparse.ArgumentParser:
         "what",
         nargs="?",
         default="rows",
-        choices=("rows", "end_to_end", "scaling", "jobs", "structured"),
+        choices=("rows", "end_to_end", "scaling", "jobs", "structured", "reading"),
         help="what is measured (default: rows)",
     )
     made.add_argument(
@@ -63,6 +64,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             scaling(options.axis, plan, options.out, write=not options.quick)
         elif options.what == "structured":
             structured_layers(plan, options.out, write=not options.quick)
+        elif options.what == "reading":
+            reading_of_u(options.out, write=not options.quick)
         else:
             jobs(plan, options.out, write=not options.quick)
     except MetasymError as error:
@@ -161,6 +164,16 @@ def structured_layers(plan: Plan, out: Path, *, write: bool) -> None:
     print("\n".join(structured.judged(found)))
     if write:
         write_json(out / "structured.json", {"machine": machine(), "rows": found})
+
+
+def reading_of_u(out: Path, *, write: bool) -> None:
+    """How ``ms.inspect`` grows; a quick look takes the smaller sizes only."""
+    found = reading.series(reading.SIZES if write else reading.SIZES[:2], say)
+    entries = [float(row["entries"]) for row in found]
+    if len(found) > 2:
+        print(f"time ~ entries^{exponent(entries, [row['seconds'] for row in found], last=len(found)):.2f}")
+    if write:
+        write_json(out / "reading.json", {"machine": machine(), "rows": found})
 
 
 def say(line: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import griffe
 
 import metasym
+from website.public_names import address
 
 _ROLE = re.compile(r":(?:func|class|meth|mod|attr|data):`~?([\w.]+)`")
 
@@ -24,4 +25,6 @@ class Roles(griffe.Extension):
 def _linked(role: re.Match[str]) -> str:
     """A link where the name is one of ``metasym``'s own public names, which the reference always has."""
     name = role[1].removeprefix("metasym.")
-    return f"[`{name}`][metasym.{name}]" if name in metasym.__all__ else f"`{role[1]}`"
+    if name not in metasym.__all__:
+        return f"`{role[1]}`"
+    return f"[`{name}`][{address(name)}]"

@@ -15,10 +15,7 @@ MODULES = ("inspection", "learners", "structured")
 def public_names() -> set[str]:
     """``metasym.train``, ``metasym.groups.cyclic`` and so on; of a name with two addresses the shorter one."""
     short = {name for name in metasym.__all__ if not isinstance(getattr(metasym, name), ModuleType)}
-    # A function that is called as the room it comes from is found inside that room.
-    found = {
-        f"metasym.{name}.{name}" if f"metasym.{name}" in sys.modules else f"metasym.{name}" for name in short
-    }
+    found = {address(name) for name in short}
     rooms = {name for name in metasym.__all__ if isinstance(getattr(metasym, name), ModuleType)}
     for room in (*sorted(rooms), *MODULES):
         module = importlib.import_module(f"metasym.{room}")
@@ -27,6 +24,12 @@ def public_names() -> set[str]:
             if not again:
                 found.add(f"metasym.{room}.{name}")
     return found
+
+
+def address(name: str) -> str:
+    """Where the reference explains ``ms.NAME``: a function called as the room it comes from, inside that room."""
+    inside = f"metasym.{name}" in sys.modules and not isinstance(getattr(metasym, name), ModuleType)
+    return f"metasym.{name}.{name}" if inside else f"metasym.{name}"
 
 
 def _own(module: ModuleType) -> list[str]:

@@ -48,9 +48,12 @@ def test_the_archive_of_a_task_predicts_it(run: Path, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize("flags", [[], ["--structured"]])
-def test_without_a_task_the_model_is_written_as_it_starts(run: Path, flags: list[str]) -> None:
+def test_without_a_task_the_model_is_written_as_it_starts(
+    run: Path, flags: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     out = run / "start.pt2"
     assert main(["export", str(run / "run"), "--out", str(out), *flags]) == 0
+    assert "Not adapted to any task" in capsys.readouterr().out
     found = torch.export.load(out).module()(torch.ones(3, 12))
     assert found.shape == (3, 12)
     assert found.dtype == torch.float32

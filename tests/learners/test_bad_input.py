@@ -160,6 +160,17 @@ def test_one_line(make: Callable[[], object], message: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+def test_a_learner_of_ones_own_that_gives_one_tensor() -> None:
+    class Mean(MAML):
+        outer_gradient = Learner.outer_gradient
+
+        def outer_loss(self, episodes: Episode) -> Any:
+            return super().outer_loss(episodes).query.mean()
+
+    with pytest.raises(MetasymError, match=r"outer_loss of Mean to give an ms\.OuterLoss, found Tensor"):
+        Mean(nn.Linear(5, 3).double()).outer_gradient(regression("fc"))
+
+
 def test_the_loop_does_what_vmap_cannot() -> None:
     model = Own(lambda y: y if y.sum() > 0 else -y)
     ms.testing.assert_meta_gradient(MAML(model, map="loop"), regression("fc"), directions=1)

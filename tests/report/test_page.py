@@ -179,7 +179,11 @@ def learn_a_ring(folder, *flags):
 def test_learning_at_once_needs_no_curve(tmp_path):
     learn_a_ring(tmp_path, "--no-baseline")
     assert not (tmp_path / "run" / "metrics.jsonl").exists()
-    assert "No training was recorded" not in page(tmp_path / "run").words
+    words = page(tmp_path / "run").words
+    assert "No training was recorded" not in words
+    assert "the same without the symmetry" in words
+    rounds = json.loads((tmp_path / "run" / "result.json").read_text())["outer_steps"]
+    assert f"rounds over all tasks{rounds} " in words
 
 
 def test_a_run_of_learn_shows_both_methods(tmp_path):

@@ -34,7 +34,7 @@ from metasym.types import MetasymError
 
 _LISTED = 200
 """Elements of a found group whose errors are listed."""
-_WORK = 2**30
+_WORK = 2**28
 """Each element's error is computed for at most this many entries of U times elements of the group."""
 _SHOWN = 512
 FREE_BIAS = (

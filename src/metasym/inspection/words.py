@@ -11,7 +11,7 @@ _LONGEST = 12
 
 
 def tasks_share(group: FoundGroup, layer: str = "") -> str:
-    """``The tasks share a symmetry: the 12 inputs behave like a ring that may be turned (Z_12).``"""
+    """A sentence: ``The tasks share a symmetry: the 12 inputs behave like a ring that may be turned (Z_12)``."""
     where = f" (in {layer})" if layer else ""
     return f"The tasks {'nearly share' if group.approximate else 'share'} a symmetry{where}: {group_words(group)}."
 

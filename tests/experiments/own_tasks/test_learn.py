@@ -53,6 +53,11 @@ def test_the_summary_says_what_was_chosen_found_and_saved(learned):
     assert "ms.load_learned('run')" in printed
 
 
+def test_a_first_run_does_not_say_that_it_was_finished_before(learned):
+    assert "finished before" not in learned[1]
+    assert "the 4 inputs behave like a ring that may be turned (Z_4)" in learned[1]
+
+
 def test_the_files_are_those_of_the_design(learned):
     folder, _ = learned
     for place, method in ((folder / "run", "msr"), (folder / "run" / "maml", "maml")):
@@ -113,7 +118,9 @@ def test_a_finished_run_is_shown_again_and_another_is_refused(learned, capsys):
     before = (folder / "run" / "result.json").stat().st_mtime_ns
     again = ["learn", str(folder / "tasks.npz"), "--out", str(folder / "run"), *QUICK]
     assert main(again) == 0
-    assert "equivariant to Z_4" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "equivariant to Z_4" in said
+    assert "This run was finished before" in said
     assert (folder / "run" / "result.json").stat().st_mtime_ns == before
     assert main([*again, "--seed", "1"]) == 2
     assert "seed 1, found one with 0" in capsys.readouterr().err

@@ -31,6 +31,7 @@ from metasym.report.page.symmetry import LayerPart, Names, inspected, layer_part
 from metasym.report.page.text import breakable, number, plural
 from metasym.report.page.training import (
     Figure,
+    by_evidence,
     compared_curves,
     training_figures,
     training_notes,
@@ -257,7 +258,9 @@ def _scores(run: Run, result: dict[str, Any]) -> list[tuple[str, str]]:
         if isinstance(result.get(key), float):
             found.append((f"error of predicting {what}", number(result[key])))
     found.append(("method", line.method))
-    found.append(("outer steps", line.steps))
+    found.append(
+        ("rounds over all tasks" if by_evidence(run) else "outer steps", f"{result['outer_steps']:,}")
+    )
     rate = result.get("outer_steps_per_second")
     if isinstance(rate, int | float):
         found.append(("outer steps a second", number(rate)))

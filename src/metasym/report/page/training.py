@@ -66,7 +66,11 @@ def training_figures(run: Run) -> list[Figure]:
 def by_evidence(run: Run) -> bool:
     """Whether U was computed by evidence, in rounds over all tasks, without outer steps."""
     choices = run.config.get("choices")
-    return isinstance(choices, dict) and choices.get("solver") == "evidence" and run.config.get("method") != "maml"
+    return (
+        isinstance(choices, dict)
+        and choices.get("solver") == "evidence"
+        and run.config.get("method") != "maml"
+    )
 
 
 def training_notes(run: Run) -> list[str]:
