@@ -96,8 +96,9 @@ def show(found: Exported) -> None:
             soft_wrap=True,
         )
     if not found.adapted:
+        gives = "" if found.scale else ", which gives 0 whatever the input"
         out.print(
-            "Not adapted to any task: the model is written as it starts. --support TASK adapts it first.",
+            f"Not adapted to any task: the model is written as it starts{gives}. --support TASK adapts it first.",
             highlight=False,
             soft_wrap=True,
         )

@@ -255,7 +255,7 @@ def show(report: SymmetryReport) -> None:
         values = ", ".join(f"{v:.3g}" for v in layer.singular_values[: layer.effective_filter_size + 1][:16])
         lines = [f"{layer.name or 'the layer'}: {layer.verdict}."]
         if layer.group is not None:
-            lines.append("  " + tasks_share(layer.group))
+            lines.append("  " + tasks_share(layer))
         lines.append(f"  singular values of U: {values}{', ...' if len(layer.singular_values) > 16 else ''}")
         lines += [f"  note: {note}" for note in layer.notes]
         if layer.group is not None:

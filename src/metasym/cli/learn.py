@@ -175,7 +175,7 @@ def _summary(found: Learned) -> None:
     for layer in found.report:
         _line(out, f"In {layer.name or 'the layer'}: {layer.verdict}.")
         if layer.group is not None:
-            _line(out, "  " + tasks_share(layer.group))
+            _line(out, "  " + tasks_share(layer))
         for note in layer.notes:
             _line(out, f"  note: {note}")
     for name, result in (("MSR", found.msr), ("MAML", found.maml)):

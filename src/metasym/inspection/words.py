@@ -4,28 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from metasym.inspection.reports import FoundGroup, GroupElement
+from metasym.inspection.reports import FoundGroup, GroupElement, LayerReport
 
 _LONGEST = 12
 """Up to this many cycles are listed; more are only counted."""
 
 
-def tasks_share(group: FoundGroup, layer: str = "") -> str:
+def tasks_share(layer: LayerReport, where: str = "") -> str:
     """A sentence: ``The tasks share a symmetry: the 12 inputs behave like a ring that may be turned (Z_12)``."""
-    where = f" (in {layer})" if layer else ""
-    return f"The tasks {'nearly share' if group.approximate else 'share'} a symmetry{where}: {group_words(group)}."
+    group = layer.group
+    assert group is not None
+    share = "nearly share" if group.approximate else "share"
+    said = f"The tasks {share} a symmetry{f' (in {where})' if where else ''}: {group_words(group)}"
+    if layer.input_names and len(group.generators) == 1 and not _ring(group):
+        said += f" ({element_words(group.generators[0], layer.input_names, layer.output_names)})"
+    return f"{said}."
+
+
+def _ring(group: FoundGroup) -> int:
+    """How many inputs behave like one ring or one bag of equals; 0 where they do not."""
+    inputs = len(group.generators[0].inputs) if group.generators else 0
+    return inputs if group.transitive and inputs > 2 else 0
 
 
 def group_words(group: FoundGroup) -> str:
     """A group in everyday words, as far as its action allows them: the name alone says nothing to most readers."""
-    inputs = len(group.generators[0].inputs) if group.generators else 0
-    name = group.name
-    one_ring = group.transitive and inputs > 2
-    if one_ring and name == f"Z_{inputs}" and group.order == inputs:
+    inputs, name = _ring(group), group.name
+    if inputs and name == f"Z_{inputs}" and group.order == inputs:
         return f"the {inputs} inputs behave like a ring that may be turned ({name})"
-    if one_ring and name == f"D_{inputs}" and group.order == 2 * inputs:
+    if inputs and name == f"D_{inputs}" and group.order == 2 * inputs:
         return f"the {inputs} inputs behave like a ring that may be turned and reflected ({name})"
-    if one_ring and name == f"S_{inputs}":
+    if inputs and name == f"S_{inputs}":
         return f"the {inputs} inputs may be permuted at will ({name})"
     ways = f"{group.order:,} ways to rearrange inputs and outputs together"
     return f"{ways}, the group {name}" if not name.startswith("a group") else ways

@@ -63,8 +63,7 @@ def headline(run: Run, baseline: Run | None, reports: Sequence[LayerReport]) -> 
 def _found(reports: Sequence[LayerReport]) -> Iterator[str]:
     named = [report for report in reports if report.group is not None]
     for report in named[:2]:
-        assert report.group is not None
-        yield tasks_share(report.group, "" if len(reports) == 1 else layer_name(report.name))
+        yield tasks_share(report, "" if len(reports) == 1 else layer_name(report.name))
         yield _sure(report)
     if len(named) > 2:
         yield f"{plural(len(named) - 2, 'more layer')} with a symmetry below."
