@@ -16,6 +16,7 @@ import metasym
 from metasym.cli import main
 from metasym.experiments.paper import names
 from metasym.experiments.paper.config import Recipe
+from tests import forked
 
 NAME = "translation/rank1/small/msr-fc"
 FEW = ["--outer-steps", "3", "--train-tasks", "6", "--test-tasks", "4", "--progress", "silent"]
@@ -23,15 +24,7 @@ ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
 def metasym_command(*arguments: str, **options):
-    return subprocess.run(
-        [sys.executable, "-m", "metasym", *arguments],
-        capture_output=True,
-        text=True,
-        env=ENVIRONMENT,
-        check=False,
-        timeout=120,
-        **options,
-    )
+    return forked.run(["-m", "metasym", *arguments], env=ENVIRONMENT, **options)
 
 
 def test_a_run_as_a_user_types_it(tmp_path):
@@ -161,11 +154,13 @@ def test_bad_input_is_one_line_and_exit_2(arguments, message, capsys, tmp_path, 
     assert error.count("\n") == 1
 
 
-def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path):
-    def limit() -> None:  # writing past the limit fails as writing to a full disk does
-        resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
+def limit_files() -> None:
+    """Writing past the limit fails as writing to a full disk does."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
 
-    done = metasym_command("run", NAME, "--out", str(tmp_path / "out"), *FEW, preexec_fn=limit)
+
+def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path):
+    done = metasym_command("run", NAME, "--out", str(tmp_path / "out"), *FEW, first=limit_files)
     assert done.returncode == 2
     assert done.stderr.startswith("metasym: error: ")
     assert "File too large" in done.stderr

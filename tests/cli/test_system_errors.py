@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from metasym.cli import main
+from tests import forked
 from tests.cli.test_cli import ENVIRONMENT, FEW, NAME
 
 
@@ -96,15 +97,16 @@ def test_a_folder_that_cannot_be_written_to(tmp_path, monkeypatch, capsys, run, 
     assert not list(tmp_path.rglob("*.tmp"))
 
 
+def small_files():
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))
+
+
 def test_a_disk_that_is_full_after_some_bytes(run):
     """The limit on a file's size fails in the midst of a write, as a full disk does."""
-    done = subprocess.run(
-        [sys.executable, "-m", "metasym", "report", str(run), "--out", str(run / "full.html")],
-        capture_output=True,
-        text=True,
+    done = forked.run(
+        ["-m", "metasym", "report", str(run), "--out", str(run / "full.html")],
         env=ENVIRONMENT,
-        check=False,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000)),
+        first=small_files,
     )
     assert done.returncode == 2, done.stderr
     assert done.stderr.splitlines()[-1].startswith(

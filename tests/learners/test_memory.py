@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
+
+from tests import forked
 
 PROGRAM = """
 import resource, sys
@@ -32,9 +31,8 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 
 def peak(steps: int, tasks: int) -> int:
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(steps), str(tasks)], capture_output=True, text=True, check=True
-    )
+    done = forked.run(["-c", PROGRAM, str(steps), str(tasks)])
+    assert done.returncode == 0, done.stderr
     return int(done.stdout)
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import pickle
 import random
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -21,6 +19,7 @@ from metasym.storage.serialization import CheckpointError, pack, unpack
 from metasym.training.checkpoint import CURRENT, PREVIOUS, load, save
 from metasym.training.loop import train
 from metasym.types import MetasymError
+from tests import forked
 from tests.training.toy_learner import Lines, ToyMAML, bits, learner, msr
 
 HERE = Path(__file__).parents[2]  # from here ``tests`` can be imported
@@ -280,7 +279,7 @@ def test_two_runs_do_not_share_a_folder(tmp_path):
         resume(tmp_path)
     assert "\n" not in str(caught.value)
     program = f"import tests.training.test_checkpoint as t; t.resume(t.Path({str(tmp_path)!r}))"
-    other = subprocess.run([sys.executable, "-c", program], cwd=HERE, capture_output=True, text=True)
+    other = forked.run(["-c", program], cwd=HERE)
     assert "MetasymError" in other.stderr
     assert "no other run writes to" in other.stderr
     assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before
@@ -294,7 +293,7 @@ def test_a_killed_run_leaves_no_lock(tmp_path):
         f"for _ in t.train(t.learner(), t.Lines(), outer_steps=9, out={str(tmp_path)!r}, **t.OPTIONS):\n"
         "    os.kill(os.getpid(), signal.SIGKILL)"
     )
-    killed = subprocess.run([sys.executable, "-c", program], cwd=HERE, capture_output=True, text=True)
+    killed = forked.run(["-c", program], cwd=HERE)
     assert killed.returncode == -9, killed.stderr
     assert [r.step for r in resume(tmp_path, outer_steps=2)] == [1, 2]
 

@@ -17,6 +17,7 @@ import torch
 from metasym.storage.serialization import unpack
 from metasym.training.checkpoint import load
 from metasym.training.distributed import Ranks
+from tests import forked
 from tests.training.toy_learner import flat, msr
 
 HERE = Path(__file__).parent
@@ -29,9 +30,13 @@ def arguments(out, steps, **options):
 
 
 def torchrun(ranks, out, steps, **options):
-    agent = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"] if ranks > 1 else []
-    command = [sys.executable, *agent, *arguments(out, steps, **options)]
-    return subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=120)
+    return forked.run(arguments(out, steps, **options), ranks=ranks if ranks > 1 else 0)
+
+
+def as_a_user_types_it(ranks, out, steps):
+    agent = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
+    command = [*agent, *arguments(out, steps)]
+    return subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=120, check=False)
 
 
 def final(folder):
@@ -54,10 +59,10 @@ def test_shares_cover_all_tasks_once():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ranks", [2, 4])
-def test_ranks_under_torchrun_give_the_parameters_of_one_process(tmp_path, one, ranks):
+@pytest.mark.parametrize(("ranks", "launch"), [(2, as_a_user_types_it), (4, torchrun)])
+def test_ranks_under_torchrun_give_the_parameters_of_one_process(tmp_path, one, ranks, launch):
     folder, printed = one
-    done = torchrun(ranks, tmp_path / "run", 50)
+    done = launch(ranks, tmp_path / "run", 50)
     assert done.returncode == 0, done.stderr
     torch.testing.assert_close(final(tmp_path / "run"), final(folder), rtol=0, atol=1e-5)
     scores = [
@@ -86,11 +91,8 @@ def start_ranks(count, out, steps, **options):
         port = str(free.getsockname()[1])
     common = {**ENVIRONMENT, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": str(count)}
     return [
-        subprocess.Popen(
-            [sys.executable, *arguments(out, steps, **options)],
-            env={**common, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stderr=subprocess.PIPE,
-            text=True,
+        forked.Forked(
+            arguments(out, steps, **options), env={**common, "RANK": str(rank), "LOCAL_RANK": str(rank)}
         )
         for rank in range(count)
     ]

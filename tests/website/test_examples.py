@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import subprocess
-import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +12,7 @@ import pytest
 from website.gallery import EXAMPLES, PAGES, WIDTH, Example, _as_shown, read
 
 from metasym.tasks.images.omniglot import CHARACTERS, DRAWERS, NPZ
+from tests import forked
 
 NEEDS = {"simulators": ("gymnasium", "mujoco", "rebound"), "onnx": ("onnx", "onnxruntime", "onnxscript")}
 """What an example's extras bring; where it is not installed the example is skipped, and the reason names it."""
@@ -44,6 +44,11 @@ def draw_characters(folder: Path) -> None:
     )
 
 
+def warnings_are_errors() -> None:
+    """Those of an example's own lines; other packages' are theirs."""
+    warnings.filterwarnings("error", category=UserWarning, module="__main__")
+
+
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 def test_an_example_runs(script: Path, tmp_path: Path) -> None:
     for extra in read(script).extras:
@@ -55,15 +60,7 @@ def test_an_example_runs(script: Path, tmp_path: Path) -> None:
         draw_characters(tmp_path / "images")
         images = {"METASYM_DATA": str(tmp_path / "images")}
     environment = {**os.environ, "QUICK": "1", "MPLBACKEND": "Agg", "OMP_NUM_THREADS": "1", **images}
-    found = subprocess.run(
-        [sys.executable, "-W", "error::UserWarning:__main__", str(script)],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
+    found = forked.run([str(script)], cwd=tmp_path, env=environment, timeout=600, first=warnings_are_errors)
     assert found.returncode == 0, found.stderr
     assert found.stdout.strip()
 

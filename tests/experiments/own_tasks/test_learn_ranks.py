@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from metasym.cli import main
+from tests import forked
 
 DRIVER = Path(__file__).parents[1] / "paper" / "only_rank_0_writes.py"
-AGENT = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(DRIVER)]
 STEPS = ["--find-steps", "6", "--outer-steps", "6", "--tasks-per-step", "4"]
-
-
-def torchrun(*arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.run(
-        [*AGENT, *arguments], capture_output=True, text=True, timeout=200, check=False, env=environment
-    )
 
 
 @pytest.mark.slow
@@ -35,7 +25,7 @@ def test_two_ranks_learn_what_one_does_and_say_it_once(tmp_path, how):
         command.append("--no-baseline")
     assert main([*command, "--out", str(tmp_path / "one")]) == 0
     for _ in range(2):  # the second time the finished result is shown
-        done = torchrun(*command, "--out", str(tmp_path / "two"))
+        done = forked.run([str(DRIVER), *command, "--out", str(tmp_path / "two")], ranks=2)
         assert done.returncode == 0, done.stderr
         assert done.stdout.count("Use it from Python:") == 1
         assert done.stdout.count("24 tasks of 8 examples") == 1
@@ -46,7 +36,8 @@ def test_two_ranks_learn_what_one_does_and_say_it_once(tmp_path, how):
 @pytest.mark.slow
 def test_what_is_wrong_with_the_data_is_the_last_line(tmp_path):
     np.savez(tmp_path / "t.npz", x=np.full((20, 5, 3), np.nan), y=np.zeros((20, 5, 3)))
-    done = torchrun("learn", str(tmp_path / "t.npz"), "--out", str(tmp_path / "two"))
+    typed = [str(DRIVER), "learn", str(tmp_path / "t.npz"), "--out", str(tmp_path / "two")]
+    done = forked.run(typed, ranks=2)
     assert done.returncode != 0
     last = [line for line in done.stderr.splitlines() if line.strip("= ")][-1]
     assert "metasym: error: " in last

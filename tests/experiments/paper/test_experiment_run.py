@@ -20,6 +20,7 @@ from metasym.tasks.sampling import sample
 from metasym.training.checkpoint import CURRENT, read_training
 from metasym.training.loop import train
 from metasym.types import Batch, MetasymError
+from tests import forked
 from tests.experiments.paper.quick_runs import NAME, QUICK, quick
 
 HERE = Path(__file__).parent
@@ -143,18 +144,10 @@ def test_two_ranks_write_and_say_everything_once(tmp_path):
     """With one rank's writing refused by the operating system, nobody but rank 0 can have written."""
     changes = [f"--{name.replace('_', '-')}={value}" for name, value in QUICK.items()]
     agent = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    command = [
-        *agent,
-        str(HERE / "only_rank_0_writes.py"),
-        "run",
-        NAME,
-        "--out",
-        str(tmp_path / "two"),
-        *changes,
-    ]
+    command = [str(HERE / "only_rank_0_writes.py"), "run", NAME, "--out", str(tmp_path / "two"), *changes]
     options = {"capture_output": True, "text": True, "env": {**os.environ, "OMP_NUM_THREADS": "1"}}
     for _ in range(2):  # the second time the finished result is shown
-        done = subprocess.run([*command, "--progress", "silent"], timeout=120, check=False, **options)
+        done = forked.run([*command, "--progress", "silent"], ranks=2)
         assert done.returncode == 0, done.stderr
         assert done.stdout.count(f"{NAME}: mse ") == 1
         assert done.stdout.count("result.json") == 1
@@ -163,7 +156,7 @@ def test_two_ranks_write_and_say_everything_once(tmp_path):
     assert two["per_task"] == pytest.approx(one["per_task"], rel=1e-4)
     configs = [json.loads((tmp_path / d / "config.json").read_text()) for d in ("one", "two")]
     assert configs[0] == configs[1]
-    other = [*command, "--seed=3", "--resume"]
+    other = [*agent, *command, "--seed=3", "--resume"]
     refused = subprocess.run(other, timeout=120, check=False, **options)
     assert refused.returncode != 0
     # By each rank at once, and again at the end of what torchrun has to say: the last thing a user reads.

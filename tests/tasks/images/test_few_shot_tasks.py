@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import hashlib
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +9,7 @@ import torch
 
 from metasym.tasks import FewShotTasks, ImageClasses, from_arrays, sample, seeded
 from metasym.types import MetasymError
+from tests import forked
 
 
 def numbered(counts: tuple[int, ...] = (8, 6, 9, 7, 6, 8), size: int = 4) -> ImageClasses:
@@ -101,7 +100,7 @@ def digest() -> str:
 
 def test_the_same_seed_gives_the_same_pixels_in_another_process():
     root = Path(__file__).parents[3]
-    ran = subprocess.run([sys.executable, "-c", PIXELS], capture_output=True, text=True, check=True, cwd=root)
+    ran = forked.run(["-c", PIXELS], cwd=root)
     assert ran.stdout.strip() == digest()
 
 
