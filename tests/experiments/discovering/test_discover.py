@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -98,7 +99,7 @@ def test_a_killed_run_goes_on_behind_the_last_search(tmp_path: Path, monkeypatch
     np.savez(tmp_path / "data.npz", x=x, y=y)
     command = ["discover", str(tmp_path / "data.npz"), "--no-finite", "--progress", "silent", "--out"]
     assert main([*command, str(tmp_path / "whole")]) == 0
-    assert main([*command, str(tmp_path / "killed")]) == 0
+    shutil.copytree(tmp_path / "whole", tmp_path / "killed")
     for left in ("result.json", "model.safetensors", "stages/affine.json"):
         (tmp_path / "killed" / left).unlink()
     assert main([*command, str(tmp_path / "killed"), "--resume"]) == 0
