@@ -72,7 +72,7 @@ def add(commands: Commands) -> None:
 
 
 def _discover(options: argparse.Namespace) -> None:
-    from metasym.experiments.discovering.discover import DiscoverOptions
+    from metasym.experiments.discovering.discover_options import DiscoverOptions
     from metasym.experiments.discovering.discover_run import discover_file
     from metasym.tasks.dataset import read_dataset
     from metasym.types import MetasymError

@@ -35,11 +35,12 @@ class Closed:
         return self.defect < CLOSED
 
 
-def close(fields: Array, steps: int = 300) -> Closed:
+def close(fields: Array, steps: int = 300, within: Array | None = None) -> Closed:
     """Move the space of ``fields [d, n, n+1]`` as little as is needed to close it under brackets.
 
-    Polynomials that the fields nearly keep have to be kept: without that a large algebra that is not semisimple
-    can drift into another of the same dimension.
+    It stays in the span of ``within [D, n, n+1]``, by default all affine fields. Polynomials that the fields nearly
+    keep have to be kept: without that a large algebra that is not semisimple can drift into another of the same
+    dimension.
     """
     start = orthonormal(fields)
     d, n, width = start.shape
@@ -47,8 +48,8 @@ def close(fields: Array, steps: int = 300) -> Closed:
     nearly = [i for i in range(len(sizes) - 1) if sizes[i] < _NEARLY * d**0.5]
     ratios = [(sizes[i + 1] + 1e-9) / (sizes[i] + 1e-9) for i in nearly]
     count = nearly[int(np.argmax(ratios))] + 1 if ratios and max(ratios) > _GAP else 0
-    dimension = n * width
-    whole = np.linalg.qr(np.c_[start.reshape(d, -1).T, np.eye(dimension)])[0][:, :dimension]
+    whole = _completed(start.reshape(d, -1).T, within)
+    dimension = whole.shape[1]
     inside, outside = torch.tensor(whole[:, :d]), torch.tensor(whole[:, d:])
     kept, others = torch.tensor(vectors[:, :count]), torch.tensor(vectors[:, count:])
     polynomials = torch.tensor(basis)
@@ -89,6 +90,16 @@ def close(fields: Array, steps: int = 300) -> Closed:
         found = torch.linalg.qr(inside + outside @ moves)[0].T.reshape(d, n, width).numpy()
     several = max(1, d * (d - 1) // 2)
     return Closed(found, (before / several) ** 0.5, (after / several) ** 0.5, angle(start, found))
+
+
+def _completed(inside: Array, within: Array | None) -> Array:
+    """Orthonormal columns: those of ``inside``, then what the span of ``within`` has beside them."""
+    size, d = inside.shape
+    if within is None:
+        return np.linalg.qr(np.c_[inside, np.eye(size)])[0][:, :size]
+    ambient = orthonormal(within).reshape(-1, size).T
+    rest = ambient - inside @ (inside.T @ ambient)
+    return np.c_[inside, np.linalg.svd(rest, full_matrices=False)[0][:, : ambient.shape[1] - d]]
 
 
 def _outside(lie: Tensor, q: Tensor, pairs: Tensor) -> Tensor:

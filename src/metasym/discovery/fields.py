@@ -63,8 +63,12 @@ def squared(fields: Array) -> Array:
 
 def moved_by(fields: Array, matrix: Array) -> Array:
     """The fields in other coordinates: those whose flows are ``matrix^-1 g matrix``, ``matrix [n+1, n+1]``."""
-    conjugate = np.linalg.inv(matrix) @ squared(fields) @ matrix
-    return orthonormal(conjugate[:, :-1])
+    return orthonormal(conjugated(fields, matrix))
+
+
+def conjugated(fields: Array, matrix: Array) -> Array:
+    """The same, each field by itself."""
+    return np.asarray((np.linalg.inv(matrix) @ squared(fields) @ matrix)[:, :-1])
 
 
 def derivative(fields: Array, polynomials: Array) -> Array:

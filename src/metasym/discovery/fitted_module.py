@@ -58,6 +58,7 @@ class FittedFunction(nn.Module):
     offset: Tensor
     unit: Tensor
     used: Tensor
+    turn: Tensor | None
 
     def __init__(self, state: State) -> None:
         super().__init__()
@@ -68,12 +69,15 @@ class FittedFunction(nn.Module):
             self.register_buffer(name, state[name])
         for index, widths in enumerate(state["widths"]):
             self.register_buffer(f"widths_{index}", widths)
+        self.register_buffer("turn", state.get("turn"))
         self.kernel = [(str(k), int(a), int(b), float(c), float(d)) for k, a, b, c, d in state["kernel"]]
         self.shape = tuple(state["shape"])
 
     def forward(self, x: Tensor) -> Tensor:
         """Predictions."""
         points = (x.reshape(len(x), -1)[:, self.used].to(torch.float64) - self.centre) / self.scale
+        if self.turn is not None:
+            points = points @ self.turn
         z = points if self.features is None else torch.cat([points, self.features(points)], dim=1)
         total = torch.zeros(len(z), len(self.inputs), dtype=torch.float64, device=z.device)
         for index, (kind, start, stop, amplitude, offset) in enumerate(self.kernel):

@@ -30,6 +30,16 @@ class Scaling(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
+class Scaled:
+    """A scaling that is given."""
+
+    place: Coordinates
+    inputs: tuple[int, ...]
+    offset: Array
+    unit: float
+
+
+@dataclass(frozen=True, eq=False)
 class Prepared:
     """Examples in the coordinates of the search; training ``y`` has mean 0 and mean square 1 over all outputs."""
 
@@ -47,7 +57,10 @@ class Prepared:
 
     def whole(self, fields: Array) -> Array:
         """Fields on the used inputs, in these coordinates, as fields on all inputs of the data."""
-        back = self.place.back(fields)
+        return self.on_all(self.place.back(fields))
+
+    def on_all(self, back: Array) -> Array:
+        """Fields on the used inputs, in the units of the data, as fields on all of its inputs."""
         found = np.zeros((len(back), self.total, self.total + 1))
         used = list(self.inputs)
         found[np.ix_(range(len(back)), used, used)] = back[:, :, :-1]
@@ -65,12 +78,7 @@ def prepare(data: DataSet, seed: int, test: float = TEST) -> Prepared:
         notes.append(f"models see {MOST_FITTED} of {len(train)} training examples")
         train = train[:MOST_FITTED]
     varies = data.x[train].std(0) > 1e-12 * np.abs(data.x[train]).max(0)
-    used, seen = [], set()
-    for i in np.flatnonzero(varies):
-        key = data.x[:, i].tobytes()
-        if key not in seen:
-            used.append(int(i))
-            seen.add(key)
+    used = [i for i in each_once(data.x) if varies[i]]
     names = data.input_names or tuple(f"x{i}" for i in range(data.x.shape[1]))
     constant = [names[i] for i in np.flatnonzero(~varies)]
     twice = [names[i] for i in np.flatnonzero(varies) if int(i) not in used]
@@ -94,6 +102,20 @@ def prepare(data: DataSet, seed: int, test: float = TEST) -> Prepared:
         total=data.x.shape[1],
         notes=tuple(notes),
     )
+
+
+def each_once(columns: Array) -> list[int]:
+    """Which of ``columns [examples, n]`` vary and repeat no earlier one, nor its negative."""
+    kept, seen = [], set()
+    for i, column in enumerate(columns.T):
+        if column.std() <= 1e-12 * np.abs(column).max():
+            continue
+        first = column[np.flatnonzero(column)[0]]
+        key = (np.sign(first) * column + 0.0).tobytes()
+        if key not in seen:
+            kept.append(i)
+            seen.add(key)
+    return kept
 
 
 def _listed(names: list[str]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,40 +10,17 @@ import numpy as np
 from torch import nn
 
 from metasym.certification.elements import SignedPermutation
-from metasym.discovery.claims import TOLERANCE, Claim, judge
+from metasym.discovery.claims import Claim, judge
 from metasym.discovery.continuous import MOST_ROTATED, Candidate, ambients, plain_fit, search
 from metasym.discovery.finite import finite_symmetry
 from metasym.discovery.fitted_module import State, averaged_state, module_of, state_of
 from metasym.discovery.gaussian_processes import Array, Hyper, Posterior, posterior
-from metasym.discovery.prepared import TEST, Prepared, prepare
+from metasym.discovery.prepared import Prepared, prepare
 from metasym.discovery.shared_group import Element, group_elements
 from metasym.discovery.symmetric_fit import SymmetricFit, symmetric_fit
+from metasym.experiments.discovering.discover_options import DiscoverOptions, Memory, Note, forget
+from metasym.experiments.discovering.discover_pairs import TurnedModel, pairs_in
 from metasym.tasks.dataset import DataSet
-from metasym.types import MetasymError
-
-Note = Callable[[str], None]
-LOOKED = ("continuous", "finite")
-
-
-@dataclass(frozen=True)
-class DiscoverOptions:
-    """What a user may ask for."""
-
-    seed: int = 0
-    test: float = TEST
-    tolerance: float = TOLERANCE
-    continuous: bool = True
-    finite: bool = True
-
-    def __post_init__(self) -> None:
-        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or not 0 <= self.seed < 2**63:
-            raise MetasymError(f"expected --seed from 0 to {2**63 - 1:,}, found {self.seed}")
-        if not 0.05 <= self.test <= 0.5:
-            raise MetasymError(f"expected --test from 0.05 to 0.5, found {self.test}")
-        if not 0 < self.tolerance < 1:
-            raise MetasymError(f"expected --tolerance between 0 and 1, found {self.tolerance}")
-        if not (self.continuous or self.finite):
-            raise MetasymError("expected continuous or finite symmetries to be looked for, found neither")
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,14 +73,6 @@ class Discovered:
         return "; ".join(_words(found) for found in self.symmetries)
 
 
-Memory = Callable[[str, Callable[[], dict[str, Any]]], dict[str, Any]]
-
-
-def forget(_: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """No memory: every stage is computed."""
-    return compute()
-
-
 def discover_in(
     data: DataSet, options: DiscoverOptions, *, note: Note = lambda _: None, memory: Memory = forget
 ) -> Discovered:
@@ -116,13 +84,18 @@ def discover_in(
     plain = plain_fit(*prepared.train, generator)
     symmetries: list[dict[str, Any]] = []
     refused: list[dict[str, str]] = []
-    model: SymmetricFit | None = None
+    model: SymmetricFit | TurnedModel | None = None
     if options.continuous:
         found, more = _continuous(prepared, plain, options, note, memory)
         refused += more
         if found is not None:
             claim, model = found
             symmetries.append(claim)
+        if not data.classes:
+            pair, more = pairs_in(prepared, options, note, memory)
+            refused += more
+            if pair is not None and (not symmetries or pair[0]["dimension"] > symmetries[0]["dimension"]):
+                symmetries, model = [pair[0]], pair[1]
         if len(prepared.inputs) > MOST_ROTATED:
             notes.append(
                 f"rotations were not looked for: expected at most {MOST_ROTATED} inputs, found {len(prepared.inputs)}"
@@ -202,7 +175,7 @@ def _finish(
     data: DataSet,
     prepared: Prepared,
     plain: Hyper,
-    model: SymmetricFit | None,
+    model: SymmetricFit | TurnedModel | None,
     elements: list[Element],
     symmetries: list[dict[str, Any]],
     refused: list[dict[str, str]],
@@ -217,7 +190,11 @@ def _finish(
     symmetric_scores = None
     final: Posterior
     shape = _shape(data)
-    if model is None:
+    if isinstance(model, TurnedModel):
+        found = model(model.fit(x, y), x_new)
+        symmetric_scores = _scores(found, y_new, prepared, metric)
+        final = model.fit(*every)
+    elif model is None:
         final = posterior(plain, *every)
     else:
         fitted = model.fit(x, y)
@@ -226,8 +203,10 @@ def _finish(
         if plain.evidence > model.hyper.evidence:
             notes.append("the plain model has the higher evidence and is the one to use")
             model, final = None, posterior(plain, *every)
-    features = None if model is None else model.features
-    state = state_of(prepared, features, final, shape)
+    if isinstance(model, TurnedModel):
+        state = model.state(final, prepared, shape)
+    else:
+        state = state_of(prepared, None if model is None else model.features, final, shape)
     if elements:
         state = averaged_state(state, elements)
         held_out = _averaged_scores(posterior(plain, x, y), elements, prepared)
@@ -274,7 +253,10 @@ def _words(found: dict[str, Any]) -> str:
         if found["kind"] == "continuous"
         else f"of order {found['order']}"
     )
-    return f"{found['kind']} symmetry {found['name']}, {size}, acting on inputs {_inputs(found['inputs'])}"
+    where = f"inputs {_inputs(found['inputs'])}"
+    if found.get("outputs"):
+        where += f" and outputs {_inputs(found['outputs'])}"
+    return f"{found['kind']} symmetry {found['name']}, {size}, acting on {where}"
 
 
 def _inputs(numbers: list[int]) -> str:

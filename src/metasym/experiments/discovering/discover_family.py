@@ -14,6 +14,7 @@ from metasym.discovery.coordinates import Coordinates
 from metasym.discovery.fields import Array
 from metasym.discovery.fitted_module import State, averaged_state, module_of, state_of
 from metasym.discovery.gaussian_processes import Hyper, posterior, squares
+from metasym.discovery.prepared import Scaled
 from metasym.discovery.shared_group import (
     Element,
     Judged,
@@ -24,7 +25,8 @@ from metasym.discovery.shared_group import (
     split_tasks_of,
     task_model,
 )
-from metasym.experiments.discovering.discover import Discovered, DiscoverOptions, Memory, Note, Scores
+from metasym.experiments.discovering.discover import Discovered, Scores
+from metasym.experiments.discovering.discover_options import DiscoverOptions, Memory, Note
 from metasym.types import MetasymError
 
 LEAST_TASKS = 12
@@ -57,18 +59,10 @@ class FamilyModel:
         fit = posterior(hyper, (inputs - centre) / scale, targets / unit)
         place = Coordinates(centre, np.full(n, scale))
         outputs = targets.shape[1]
-        scaling = _Scaling(place, tuple(range(n)), np.zeros(outputs), unit)
+        scaling = Scaled(place, tuple(range(n)), np.zeros(outputs), unit)
         inner = state_of(scaling, None, fit, (outputs,))
         elements = [tuple(part.numpy() for part in row) for row in self.state["elements"]]
         return module_of(averaged_state(inner, elements) if elements else inner)
-
-
-@dataclass(frozen=True, eq=False)
-class _Scaling:
-    place: Coordinates
-    inputs: tuple[int, ...]
-    offset: Array
-    unit: float
 
 
 def discover_family_in(

@@ -65,6 +65,8 @@ class ClaimFile(TypedDict):
     inputs: list[Count]
     order: NotRequired[Count]
     dimension: NotRequired[Count]
+    outputs: NotRequired[list[Count]]
+    output_generators: NotRequired[list[list[list[Number]]]]
 
 
 class StageFile(TypedDict):
@@ -73,6 +75,7 @@ class StageFile(TypedDict):
     claim: ClaimFile | None
     reason: str
     polynomials: NotRequired[list[list[list[Number]]]]
+    pairs: NotRequired[list[list[list[Number]]]]
 
 
 class RefusedFile(TypedDict):
@@ -139,6 +142,7 @@ class FunctionFile(TypedDict):
     kernel: list[tuple[Literal["rbf", "square"], Count, Count, Number, Number]]
     widths: list[Tensor]
     shape: list[Count]
+    turn: NotRequired[Tensor]
 
 
 class AveragedFile(TypedDict):

@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 from metasym.discovery.fitted_module import module_of
-from metasym.experiments.discovering.discover import Discovered, DiscoverOptions, Note, discover_in
+from metasym.experiments.discovering.discover import Discovered, discover_in
 from metasym.experiments.discovering.discover_family import FamilyModel, discover_family_in
 from metasym.experiments.discovering.discover_files import (
     COMMAND,
@@ -27,6 +27,7 @@ from metasym.experiments.discovering.discover_files import (
     read_discovered,
     read_model,
 )
+from metasym.experiments.discovering.discover_options import DiscoverOptions, Note
 from metasym.experiments.machine import commit, threads, versions
 from metasym.experiments.result_files import CONFIG, RESULT
 from metasym.storage.atomic import make_folder, write_atomically

@@ -8,8 +8,9 @@ import numpy as np
 
 from metasym.discovery.claims import TOLERANCE
 from metasym.discovery.prepared import TEST
-from metasym.experiments.discovering.discover import Discovered, DiscoverOptions, Note, discover_in, forget
+from metasym.experiments.discovering.discover import Discovered, discover_in
 from metasym.experiments.discovering.discover_family import discover_family_in
+from metasym.experiments.discovering.discover_options import DiscoverOptions, Note, forget
 from metasym.tasks.dataset import dataset, family, is_family
 
 

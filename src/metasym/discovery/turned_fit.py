@@ -1,0 +1,122 @@
+"""Gaussian processes whose functions turn with their inputs: kernels averaged over a circle, and what may hide.
+
+For a kernel k that the turns keep, ``K(x, x') = mean_g k(x, g x') g'`` (a matrix ``[m, m]``) is that of the functions
+with ``f(g x) = g' f(x)``. Its posterior mean is one of k itself, on the turned examples with turned weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.gaussian_process.kernels import RBF, DotProduct
+
+from metasym.discovery.fields import Array
+from metasym.discovery.gaussian_processes import Hyper, Posterior
+from metasym.discovery.turning import Circle
+
+MOST_ROWS = 640
+"""Examples times outputs that likelihoods are computed of: their cost grows with the cube."""
+_LEVEL = 3.3
+"""Logarithms of likelihood below the best that still count: about 99 %, to one side."""
+_DELTAS = np.concatenate([[0.0], np.logspace(-7, 0, 15)])
+_NOISES = np.logspace(-8, 0, 17)
+
+
+@dataclass(frozen=True)
+class Hidden:
+    """What beside the symmetry the data allow, as a part of the variance of y."""
+
+    upper: float
+    refutes: bool
+    """Whether the likelihood asks for something that no symmetry binds."""
+
+
+def turned_kernel(kernel: Any, circle: Circle, x: Array, other: Array) -> Array:
+    """``[points, m, others, m]``: the kernel of functions that turn."""
+    m = circle.outer.shape[1]
+    total = np.zeros((len(x), m, len(other), m))
+    for inner, outer in zip(circle.inner, circle.outer, strict=True):
+        total += np.einsum("ab,ij->aibj", kernel(x, other @ inner.T), outer)
+    return total / len(circle.inner)
+
+
+def _square(matrix: Array) -> Array:
+    size = matrix.shape[0] * matrix.shape[1]
+    flat = matrix.reshape(size, size)
+    return np.asarray((flat + flat.T) / 2)
+
+
+def turned_posterior(hyper: Hyper, circle: Circle, x: Array, y: Array) -> Posterior:
+    """The posterior mean of functions that turn, as one of the plain kernel on turned examples."""
+    matrix = _square(turned_kernel(hyper.kernel, circle, x, x))
+    rows = y.reshape(-1)
+    weights = np.linalg.solve(matrix + max(hyper.noise, 1e-7) * np.eye(len(rows)), rows).reshape(y.shape)
+    steps = len(circle.inner)
+    inputs = np.concatenate([x @ inner.T for inner in circle.inner])
+    turned = np.concatenate([weights @ outer.T for outer in circle.outer]) / steps
+    return Posterior(hyper.kernel, inputs, turned, np.zeros(y.shape[1]))
+
+
+def averaged_posterior(fit: Posterior, circles: Sequence[Circle], elements: int = 60) -> Posterior:
+    """A plain fit averaged over the group that several circles generate, by random products of their turns."""
+    draw = np.random.default_rng(0)
+    n, m = fit.inputs.shape[1], fit.weights.shape[1]
+    inputs, weights, mean = [], [], np.zeros(m)
+    for _ in range(elements):
+        inner, outer = np.eye(n), np.eye(m)
+        for one in [circles[i] for i in draw.integers(len(circles), size=8 * len(circles))]:
+            step = int(draw.integers(len(one.inner)))
+            inner, outer = one.inner[step] @ inner, one.outer[step] @ outer
+        inputs.append(fit.inputs @ inner.T)
+        weights.append(fit.weights @ outer.T / elements)
+        mean += outer @ fit.mean / elements
+    return Posterior(fit.kernel, np.concatenate(inputs), np.concatenate(weights), mean)
+
+
+def some(x: Array, y: Array) -> tuple[Array, Array]:
+    """As many of the first examples as likelihoods are computed of."""
+    count = max(20, MOST_ROWS // y.shape[1])
+    return x[:count], y[:count]
+
+
+def turned_evidence(hyper: Hyper, circle: Circle, x: Array, y: Array) -> float:
+    """The likelihood of functions that turn, at the noise that suits them."""
+    x, y = some(x, y)
+    return _best(_square(turned_kernel(hyper.kernel, circle, x, x)), y)
+
+
+def hidden_beside_turns(hyper: Hyper, circle: Circle, x: Array, y: Array) -> Hidden:
+    """The largest variance that functions which do not turn may have beside those that do.
+
+    A kernel that does not turn may only be preferred because it has another length scale: it counts as a refutation
+    where it is preferred to its own average over the circle.
+    """
+    x, y = some(x, y)
+    n, m = x.shape[1], y.shape[1]
+    base = _square(turned_kernel(hyper.kernel, circle, x, x))
+    variance = float(np.mean(y**2))
+    worst, refuted = 0.0, False
+    for kernel in (RBF(n**0.5), RBF(2 * n**0.5), DotProduct(1.0) ** 2):
+        free = np.kron(kernel(x, x), np.eye(m))
+        scale = variance / float(np.mean(np.diag(free)))
+        turning = _square(turned_kernel(kernel, circle, x, x))
+        likely = np.array([_best(base + delta * scale * turning, y) for delta in _DELTAS])
+        best = int(np.argmax(likely))
+        beside = base + _DELTAS[best] * scale * turning
+        profile = np.array([_best(beside + delta * scale * free, y) for delta in _DELTAS])
+        refuted = refuted or profile.max() > profile[0] + _LEVEL
+        last = int(np.flatnonzero(profile > profile.max() - _LEVEL)[-1])
+        worst = max(worst, float(_DELTAS[min(last + 1, len(_DELTAS) - 1)]))
+    return Hidden(worst, bool(refuted))
+
+
+def _best(matrix: Array, y: Array) -> float:
+    """The largest likelihood over noises."""
+    sizes, vectors = np.linalg.eigh(matrix)
+    powers = (vectors.T @ y.reshape(-1)) ** 2
+    sizes = np.maximum(sizes, 0.0)
+    each = [-0.5 * float((powers / (sizes + s) + np.log(sizes + s)).sum()) for s in _NOISES]
+    return max(each)

@@ -1,0 +1,163 @@
+"""Continuous symmetries of one function that move its outputs too: search, certificate, and the model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from metasym.discovery.continuous import plain_fit
+from metasym.discovery.coordinates import Coordinates, coordinates
+from metasym.discovery.fields import Array, conjugated
+from metasym.discovery.fitted_module import State, state_of
+from metasym.discovery.gaussian_processes import Hyper, Posterior, posterior
+from metasym.discovery.pair_claims import Turning, as_dict, judge_pairs, turning
+from metasym.discovery.pairs import pair_ambients, search_pairs, sides
+from metasym.discovery.prepared import Prepared, Scaled, each_once
+from metasym.discovery.turned_fit import averaged_posterior, turned_posterior
+from metasym.experiments.discovering.discover_options import DiscoverOptions, Memory, Note
+from metasym.types import MetasymError
+
+_DEPENDENT = 1e-8
+
+
+@dataclass(frozen=True, eq=False)
+class Outputs:
+    """Outputs in comparable units, those that say something of their own; the others follow from them."""
+
+    kept: tuple[int, ...]
+    place: Coordinates
+    lift: Array
+    """``[kept, m]``: all outputs from those kept."""
+    start: Array
+    """``[m]``: what is added to that."""
+
+    def __call__(self, y: Array) -> Array:
+        """Outputs ``y [examples, m]`` in the coordinates of the search."""
+        return self.place(y[:, list(self.kept)])
+
+    def back(self, y: Array) -> Array:
+        """And back, all of them."""
+        return np.asarray((y * self.place.scale + self.place.centre) @ self.lift + self.start)
+
+
+def outputs_of(y: Array) -> Outputs | None:
+    """From the training outputs; None where fewer than two are left, or where these depend on each other."""
+    kept = each_once(y)
+    if len(kept) < 2:
+        return None
+    place = coordinates(y[:, kept])
+    scaled = place(y[:, kept])
+    if float(np.linalg.eigvalsh(np.cov(scaled.T))[0]) < _DEPENDENT:
+        return None
+    extended = np.c_[y[:, kept], np.ones(len(y))]
+    lift = np.linalg.lstsq(extended, y, rcond=None)[0]
+    return Outputs(tuple(kept), place, lift[:-1], lift[-1])
+
+
+@dataclass(frozen=True, eq=False)
+class TurnedModel:
+    """Functions whose outputs turn with their inputs."""
+
+    turning: Turning
+    hyper: Hyper
+    outputs: Outputs
+
+    def fit(self, x: Array, y: Array) -> Posterior:
+        """In the coordinates where the algebra rotates; ``y`` in those of the search."""
+        inputs, targets = self.turning.inner(x), self.turning.outer(self.outputs(y))
+        if len(self.turning.circles) == 1 and targets.size <= _MOST_JOINT:
+            return turned_posterior(self.hyper, self.turning.circles[0], inputs, targets)
+        return averaged_posterior(posterior(self.hyper, inputs, targets), self.turning.circles)
+
+    def __call__(self, fit: Posterior, x: Array) -> Array:
+        """Predictions ``[points, m]``, in the units of the y that was fitted."""
+        return self.outputs.back(self._outside(fit(self.turning.inner(x))))
+
+    def _outside(self, y: Array) -> Array:
+        outer = self.turning.outer
+        return np.asarray(y @ np.linalg.inv(outer.matrix) + outer.centre)
+
+    def state(self, fit: Posterior, prepared: Prepared, shape: tuple[int, ...]) -> State:
+        """What defines the module."""
+        inner = self.turning.inner
+        zero = self.outputs.back(self._outside(np.zeros((1, fit.weights.shape[1]))))[0]
+        linear = (
+            np.linalg.inv(self.turning.outer.matrix) @ np.diag(self.outputs.place.scale) @ self.outputs.lift
+        )
+        whole = Posterior(fit.kernel, fit.inputs, fit.weights @ linear, fit.mean @ linear)
+        place = Coordinates(prepared.place.centre + prepared.place.scale * inner.centre, prepared.place.scale)
+        scaled = Scaled(place, prepared.inputs, zero * prepared.unit + prepared.offset, prepared.unit)
+        return {**state_of(scaled, None, whole, shape), "turn": torch.tensor(inner.matrix)}
+
+
+_MOST_JOINT = 4000
+"""Examples times outputs up to which functions that turn are fitted; above, plain ones are averaged."""
+
+
+def pairs_in(
+    prepared: Prepared, options: DiscoverOptions, note: Note, memory: Memory
+) -> tuple[tuple[dict[str, Any], TurnedModel] | None, list[dict[str, str]]]:
+    """The largest algebra of inputs and outputs that is claimed, with its model; and what is not claimed."""
+    x, y = prepared.train
+    n = x.shape[1]
+    outputs = outputs_of(y)
+    if outputs is None or n < 2:
+        return None, []
+    targets = outputs(y)
+    refused = []
+    best: tuple[dict[str, Any], TurnedModel] | None = None
+    for index, (name, ambient) in enumerate(pair_ambients(n, targets.shape[1]).items()):
+        note(f"looking for continuous symmetries among {name} ({len(ambient)} directions)")
+
+        def look(index: int = index, ambient: Array = ambient) -> dict[str, Any]:
+            draw = np.random.default_rng([options.seed, 5, index])
+            plain = plain_fit(x, targets, draw)
+            candidate = search_pairs(ambient, x, targets, plain, draw, note)
+            held_out = prepared.held_out[0], outputs(prepared.held_out[1])
+            claim, reason = judge_pairs(candidate, (x, targets), held_out, draw, options.tolerance)
+            if claim is None:
+                return {"claim": None, "reason": reason}
+            inner, outer = sides(claim.turning.fields, n)
+            if not np.abs(outer).max() > 1e-9:
+                return {"claim": None, "reason": f"{claim.name} moves no output"}
+            found = as_dict(claim, _whole(inner, prepared), _lifted(outer, outputs, prepared))
+            return {"claim": found, "reason": reason, "pairs": claim.turning.fields.tolist()}
+
+        found = memory(name, look)
+        note(f"{name}: {found['reason']}")
+        if found["claim"] is None:
+            refused.append({"kind": "continuous", "what": name, "reason": found["reason"]})
+        elif best is None or found["claim"]["dimension"] > best[0]["dimension"]:
+            best = found["claim"], _model(np.array(found["pairs"]), prepared, outputs, options.seed)
+    return best, refused
+
+
+def _model(fields: Array, prepared: Prepared, outputs: Outputs, seed: int) -> TurnedModel:
+    x, y = prepared.train
+    turned, why = turning(fields, x.shape[1])
+    if turned is None:
+        raise MetasymError(f"expected generators of turns, found an algebra that {why}")
+    hyper = plain_fit(turned.inner(x), turned.outer(outputs(y)), np.random.default_rng([seed, 6]))
+    return TurnedModel(turned, hyper, outputs)
+
+
+def _whole(fields: Array, prepared: Prepared) -> Array:
+    """Fields on the inputs of the search as fields on all inputs of the data."""
+    return prepared.on_all(conjugated(fields, prepared.place.matrix))
+
+
+def _lifted(fields: Array, outputs: Outputs, prepared: Prepared) -> Array:
+    """Fields on the outputs of the search as fields on all outputs of the data."""
+    m = outputs.lift.shape[1]
+    back = conjugated(fields, outputs.place.matrix)
+    found = np.zeros((len(back), m, m + 1))
+    kept = list(outputs.kept)
+    found[:, :, kept] = np.einsum("km,dkj->dmj", outputs.lift, back[:, :, :-1])
+    found[:, :, -1] = np.einsum("km,dk->dm", outputs.lift, back[:, :, -1])
+    # The search sees y less its mean, in one unit.
+    linear = found[:, :, :-1]
+    found[:, :, -1] = prepared.unit * found[:, :, -1] - linear @ prepared.offset
+    return found
