@@ -44,6 +44,8 @@ class Truth:
     """The name of its continuous symmetry; empty where it has none."""
     fields: Array
     """``[d, n, n+1]``: its generators."""
+    outputs: Array | None = None
+    """``[d, m, m+1]``: what they do to the outputs; None where these stay."""
 
 
 def _rotations_of(blocks: list[list[int]], n: int, signs: list[int] | None = None) -> Array:
@@ -118,6 +120,76 @@ def lorentz(kind: str = "", count: int = 1000) -> Callable[[int], Truth]:
     return make
 
 
+def two_body(kind: str = "", count: int = 1000, ahead: float = 1.0) -> Callable[[int], Truth]:
+    """Two equal masses that attract each other, seen from their centre: the state now, and that ahead.
+
+    Orbits are nearly circular, and seen anywhere along them. The second body's state is the first one's with the
+    other sign. Rotations of the plane turn positions and momenta, before and after.
+    """
+
+    def flow(q: Array, p: Array, time: Any, steps: int = 400) -> tuple[Array, Array]:
+        stretch = np.array([1.0, 1.3]) if kind == "oval" else np.ones(2)
+        pull = np.array([0.1, 0.0]) if kind == "pull" else np.zeros(2)
+
+        def force(place: Array) -> Array:
+            distance = np.linalg.norm(place * stretch, axis=1)[:, None]
+            return np.asarray(-place * stretch**2 / (4 * distance**3) + pull)
+
+        first = 1 / (2 - 2 ** (1 / 3))  # three leapfrog steps make one of fourth order
+        for _ in range(steps):
+            for part in (first, 1 - 2 * first, first):
+                step = part * time / steps
+                p = p + 0.5 * step * force(q)
+                q = q + step * p
+                p = p + 0.5 * step * force(q)
+        return q, p
+
+    def make(seed: int) -> Truth:
+        draw = np.random.default_rng([seed, 2])
+        total = count + 500
+        radius, angle_now = draw.uniform(0.7, 1.5, (total, 1)), draw.uniform(0, 2 * np.pi, total)
+        out = np.c_[np.cos(angle_now), np.sin(angle_now)]
+        around = np.c_[-np.sin(angle_now), np.cos(angle_now)]
+        momentum = around / (2 * radius**0.5) * (1 + 0.05 * draw.normal(size=(total, 1)))
+        q, p = flow(radius * out, momentum, draw.uniform(0, 5, (total, 1)))
+        later = np.concatenate(flow(q, p, ahead), axis=1)
+        if kind == "gain":
+            later = later * np.array([1.0, 1.05, 1.0, 1.0])
+        x, y = np.c_[q, p, -q, -p], np.c_[later, -later]
+        turn = np.zeros((4, 4))
+        turn[1, 0], turn[0, 1], turn[3, 2], turn[2, 3] = 1, -1, 1, -1
+        # On the inputs that are used, each once; outputs follow with their sign.
+        fields, outputs = np.zeros((1, 8, 9)), np.zeros((1, 8, 9))
+        fields[0, :4, :4], outputs[0, :4, :4], outputs[0, 4:, :4] = turn, turn, -turn
+        if kind:
+            fields, outputs = fields[:0], outputs[:0]
+        return Truth(x[:count], y[:count], x[count:], y[count:], "" if kind else "so(2)", fields, outputs)
+
+    return make
+
+
+def edge(kind: str) -> Callable[[int], Truth]:
+    """Few examples, inputs that are constant or repeated, more inputs than examples; no symmetry of any kind."""
+
+    def make(seed: int) -> Truth:
+        draw = np.random.default_rng([seed, 17])
+        count, n = {"20-examples": (20, 3), "500-inputs": (120, 500)}.get(kind, (120, 3))
+        x = draw.normal(size=(count + 500, n))
+        y = (
+            np.exp(x @ draw.uniform(0.5, 1.0, n) / n)
+            + np.tanh(x[:, 0] + x[:, 1] ** 3)
+            + x[:, 1] * x[:, 2] ** 2
+        )
+        if kind == "constant":
+            x = np.c_[x, np.ones(len(x))]
+        if kind == "repeated":
+            x = np.c_[x, x[:, 0], -x[:, 1]]
+        columns = x.shape[1]
+        return Truth(x[:count], y[:count], x[count:], y[count:], "", np.zeros((0, columns, columns + 1)))
+
+    return make
+
+
 PROBLEMS: dict[str, Callable[[int], Truth]] = {
     "o5": o5(300),
     "o5-100": o5(100),
@@ -130,6 +202,14 @@ PROBLEMS: dict[str, Callable[[int], Truth]] = {
     "lorentz": lorentz(),
     "lorentz-metric": lorentz("metric"),
     "lorentz-linear": lorentz("linear"),
+    "two-body": two_body(),
+    "two-body-oval": two_body("oval"),
+    "two-body-pull": two_body("pull"),
+    "two-body-gain": two_body("gain"),
+    "20-examples": edge("20-examples"),
+    "constant": edge("constant"),
+    "repeated": edge("repeated"),
+    "500-inputs": edge("500-inputs"),
 }
 
 
@@ -249,13 +329,21 @@ def judged(truth: Truth, found: ms.Discovered) -> tuple[str, float | None]:
     claims = [one for one in found.symmetries if one["kind"] == "continuous"]
     if not claims:
         return "refused", None
-    fields = orthonormal(np.array(claims[0]["generators"]))
     if not len(truth.fields):
         return "wrong", None
-    degrees = angle(fields, truth.fields)
+    fields = orthonormal(_with_outputs(claims[0]["generators"], claims[0].get("output_generators"), truth))
+    degrees = angle(fields, _with_outputs(truth.fields, truth.outputs, truth))
     if len(fields) > len(truth.fields) or degrees > DEGREES:
         return "wrong", degrees
     return ("right" if claims[0]["name"] == truth.name else "part"), degrees
+
+
+def _with_outputs(inner: Any, outer: Any, truth: Truth) -> Array:
+    """``[d, 1, ...]``: generators of inputs and of outputs as one vector each."""
+    m = 1 if truth.y.ndim == 1 else truth.y.shape[1]
+    flat = np.array(inner).reshape(len(inner), -1)
+    moved = np.zeros((len(flat), m * (m + 1))) if outer is None else np.array(outer).reshape(len(flat), -1)
+    return np.c_[flat, moved][:, None]
 
 
 def run(name: str, seed: int, folder: Path) -> dict[str, Any]:

@@ -34,6 +34,8 @@ FARTHEST = 25.0
 MOST_INVARIANTS = 12
 MOST_AFFINE = 16
 MOST_ROTATED = 40
+MOST_SHIFTED = 64
+"""Inputs up to which translations and scalings are looked at: the memory of closing grows with their fourth power."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +81,7 @@ def ambients(x: Array) -> dict[str, Array]:
         found["rotations"] = rotations(n)
     if 2 <= n <= MOST_AFFINE:
         found["affine"] = affine(n)
-    elif n <= 10 * MOST_ROTATED:
+    elif n <= MOST_SHIFTED:
         found["translations and scalings"] = shifts_and_scalings(n, np.zeros(n))
     return found
 

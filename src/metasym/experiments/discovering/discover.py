@@ -11,7 +11,7 @@ from torch import nn
 
 from metasym.certification.elements import SignedPermutation
 from metasym.discovery.claims import Claim, judge
-from metasym.discovery.continuous import MOST_ROTATED, Candidate, ambients, plain_fit, search
+from metasym.discovery.continuous import MOST_ROTATED, MOST_SHIFTED, Candidate, ambients, plain_fit, search
 from metasym.discovery.finite import finite_symmetry
 from metasym.discovery.fitted_module import State, averaged_state, module_of, state_of
 from metasym.discovery.gaussian_processes import Array, Hyper, Posterior, posterior
@@ -96,10 +96,11 @@ def discover_in(
             refused += more
             if pair is not None and (not symmetries or pair[0]["dimension"] > symmetries[0]["dimension"]):
                 symmetries, model = [pair[0]], pair[1]
-        if len(prepared.inputs) > MOST_ROTATED:
-            notes.append(
-                f"rotations were not looked for: expected at most {MOST_ROTATED} inputs, found {len(prepared.inputs)}"
-            )
+        for what, most in (("rotations", MOST_ROTATED), ("translations and scalings", MOST_SHIFTED)):
+            if len(prepared.inputs) > most:
+                notes.append(
+                    f"{what} were not looked for: expected at most {most} inputs, found {len(prepared.inputs)}"
+                )
     elements: list[Element] = []
     if options.finite and not symmetries:
         note("looking for finite symmetries")
