@@ -14,7 +14,15 @@ from metasym.discovery.continuous import plain_fit
 from metasym.discovery.fields import Array, orthonormal
 from metasym.discovery.gaussian_processes import Hyper, Posterior, posterior
 from metasym.discovery.pairs import PairCandidate, at_round_numbers, beside, sides
-from metasym.discovery.turned_fit import hidden_beside_turns, turned_evidence
+from metasym.discovery.turned_fit import (
+    MOST_JOINT,
+    averaged,
+    free_part,
+    hidden_beside_turns,
+    some,
+    turned_evidence,
+    turned_posterior,
+)
 from metasym.discovery.turning import Circle, Frame, circle, frames, whole_turns
 
 _CLOSED = 1e-6
@@ -110,9 +118,12 @@ def _certified(
     every = np.concatenate([x_new, x]), np.concatenate([y_new, y])
     variance = float(((y_new - y.mean(0)) ** 2).sum(1).mean())
     least, violation, worst = np.inf, 0.0, None
+    joint = some(x, y, MOST_JOINT)
     for one in found.circles:
-        average = averaged(fit, one, x_new)
-        judged = beta(y_new - average, fit(x_new) - average, variance)
+        symmetric = turned_posterior(hyper, one, *joint)
+        free = free_part(hyper, one, *joint)
+        breaking = free(x_new) - averaged(free, one, x_new)
+        judged = beta(y_new - symmetric(x_new), breaking, variance)
         interval = f"beta {judged.value:.2g} ({judged.low:.2g} to {judged.high:.2g})"
         if judged.refutes:
             return None, f"{name} is refuted on held-out data: {interval}"
@@ -130,12 +141,6 @@ def _certified(
             f"variance, more than {tolerance:g} of what its inputs carry"
         )
     return PairClaim(name, found, hyper, worst, violation), f"{name} of inputs and outputs is kept"
-
-
-def averaged(fit: Posterior, one: Circle, x: Array) -> Array:
-    """``mean_g g'^-1 f(g x)``."""
-    turns = zip(one.inner, one.outer, strict=True)
-    return np.asarray(np.mean([fit(x @ inner.T) @ outer for inner, outer in turns], axis=0))
 
 
 def _share(one: Circle, fit: Posterior, x: Array, generator: np.random.Generator) -> float:

@@ -14,9 +14,11 @@ import numpy as np
 from sklearn.gaussian_process.kernels import RBF, DotProduct
 
 from metasym.discovery.fields import Array
-from metasym.discovery.gaussian_processes import Hyper, Posterior
+from metasym.discovery.gaussian_processes import Hyper, Posterior, squares
 from metasym.discovery.turning import Circle
 
+MOST_JOINT = 4000
+"""Examples times outputs that functions which turn are fitted to."""
 MOST_ROWS = 640
 """Examples times outputs that likelihoods are computed of: their cost grows with the cube."""
 _LEVEL = 3.3
@@ -60,6 +62,23 @@ def turned_posterior(hyper: Hyper, circle: Circle, x: Array, y: Array) -> Poster
     return Posterior(hyper.kernel, inputs, turned, np.zeros(y.shape[1]))
 
 
+def averaged(fit: Posterior, circle: Circle, x: Array) -> Array:
+    """``mean_g g'^-1 f(g x)``, ``[points, m]``."""
+    turns = zip(circle.inner, circle.outer, strict=True)
+    return np.asarray(np.mean([fit(x @ inner.T) @ outer for inner, outer in turns], axis=0))
+
+
+def free_part(hyper: Hyper, circle: Circle, x: Array, y: Array) -> Posterior:
+    """What a flexible model adds to the functions that turn, at least as strong as the noise: it is to be judged."""
+    n, m = x.shape[1], y.shape[1]
+    noise = max(hyper.noise, 1e-6)
+    size = float(np.mean((x**2).sum(1)))
+    kernel = squares(n, noise, n**0.5, noise / size**2)
+    matrix = _square(turned_kernel(hyper.kernel, circle, x, x)) + np.kron(kernel(x, x), np.eye(m))
+    weights = np.linalg.solve(matrix + noise * np.eye(len(matrix)), y.reshape(-1)).reshape(y.shape)
+    return Posterior(kernel, x, weights, np.zeros(m))
+
+
 def averaged_posterior(fit: Posterior, circles: Sequence[Circle], elements: int = 60) -> Posterior:
     """A plain fit averaged over the group that several circles generate, by random products of their turns."""
     draw = np.random.default_rng(0)
@@ -76,9 +95,9 @@ def averaged_posterior(fit: Posterior, circles: Sequence[Circle], elements: int 
     return Posterior(fit.kernel, np.concatenate(inputs), np.concatenate(weights), mean)
 
 
-def some(x: Array, y: Array) -> tuple[Array, Array]:
-    """As many of the first examples as likelihoods are computed of."""
-    count = max(20, MOST_ROWS // y.shape[1])
+def some(x: Array, y: Array, most: int = MOST_ROWS) -> tuple[Array, Array]:
+    """The first examples, as many as make ``most`` rows."""
+    count = max(20, most // y.shape[1])
     return x[:count], y[:count]
 
 

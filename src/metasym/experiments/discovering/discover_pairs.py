@@ -16,7 +16,7 @@ from metasym.discovery.gaussian_processes import Hyper, Posterior, posterior
 from metasym.discovery.pair_claims import Turning, as_dict, judge_pairs, turning
 from metasym.discovery.pairs import pair_ambients, search_pairs, sides
 from metasym.discovery.prepared import Prepared, Scaled, each_once
-from metasym.discovery.turned_fit import averaged_posterior, turned_posterior
+from metasym.discovery.turned_fit import MOST_JOINT, averaged_posterior, turned_posterior
 from metasym.experiments.discovering.discover_options import DiscoverOptions, Memory, Note
 from metasym.types import MetasymError
 
@@ -68,7 +68,7 @@ class TurnedModel:
     def fit(self, x: Array, y: Array) -> Posterior:
         """In the coordinates where the algebra rotates; ``y`` in those of the search."""
         inputs, targets = self.turning.inner(x), self.turning.outer(self.outputs(y))
-        if len(self.turning.circles) == 1 and targets.size <= _MOST_JOINT:
+        if len(self.turning.circles) == 1 and targets.size <= MOST_JOINT:
             return turned_posterior(self.hyper, self.turning.circles[0], inputs, targets)
         return averaged_posterior(posterior(self.hyper, inputs, targets), self.turning.circles)
 
@@ -91,10 +91,6 @@ class TurnedModel:
         place = Coordinates(prepared.place.centre + prepared.place.scale * inner.centre, prepared.place.scale)
         scaled = Scaled(place, prepared.inputs, zero * prepared.unit + prepared.offset, prepared.unit)
         return {**state_of(scaled, None, whole, shape), "turn": torch.tensor(inner.matrix)}
-
-
-_MOST_JOINT = 4000
-"""Examples times outputs up to which functions that turn are fitted; above, plain ones are averaged."""
 
 
 def pairs_in(
