@@ -25,7 +25,10 @@ _DEPENDENT = 1e-8
 
 @dataclass(frozen=True, eq=False)
 class Outputs:
-    """Outputs in comparable units, those that say something of their own; the others follow from them."""
+    """Outputs in comparable units, those that say something of their own; the others follow from them.
+
+    About the data's own zero where their means are small: about the mean of a sample nothing turns exactly.
+    """
 
     kept: tuple[int, ...]
     place: Coordinates
@@ -33,18 +36,21 @@ class Outputs:
     """``[kept, m]``: all outputs from those kept."""
     start: Array
     """``[m]``: what is added to that."""
+    offset: Array
+    unit: float
 
     def __call__(self, y: Array) -> Array:
-        """Outputs ``y [examples, m]`` in the coordinates of the search."""
-        return self.place(y[:, list(self.kept)])
+        """Prepared outputs ``y [examples, m]`` in the coordinates of the search."""
+        return self.place((y * self.unit + self.offset)[:, list(self.kept)])
 
-    def back(self, y: Array) -> Array:
-        """And back, all of them."""
+    def data(self, y: Array) -> Array:
+        """And back, all of them, in the units of the data."""
         return np.asarray((y * self.place.scale + self.place.centre) @ self.lift + self.start)
 
 
-def outputs_of(y: Array) -> Outputs | None:
+def outputs_of(prepared: Prepared) -> Outputs | None:
     """From the training outputs; None where fewer than two are left, or where these depend on each other."""
+    y = prepared.train[1] * prepared.unit + prepared.offset
     kept = each_once(y)
     if len(kept) < 2:
         return None
@@ -54,7 +60,7 @@ def outputs_of(y: Array) -> Outputs | None:
         return None
     extended = np.c_[y[:, kept], np.ones(len(y))]
     lift = np.linalg.lstsq(extended, y, rcond=None)[0]
-    return Outputs(tuple(kept), place, lift[:-1], lift[-1])
+    return Outputs(tuple(kept), place, lift[:-1], lift[-1], prepared.offset, prepared.unit)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,8 +79,9 @@ class TurnedModel:
         return averaged_posterior(posterior(self.hyper, inputs, targets), self.turning.circles)
 
     def __call__(self, fit: Posterior, x: Array) -> Array:
-        """Predictions ``[points, m]``, in the units of the y that was fitted."""
-        return self.outputs.back(self._outside(fit(self.turning.inner(x))))
+        """Predictions ``[points, m]``, in prepared units."""
+        found = self.outputs.data(self._outside(fit(self.turning.inner(x))))
+        return np.asarray((found - self.outputs.offset) / self.outputs.unit)
 
     def _outside(self, y: Array) -> Array:
         outer = self.turning.outer
@@ -83,13 +90,13 @@ class TurnedModel:
     def state(self, fit: Posterior, prepared: Prepared, shape: tuple[int, ...]) -> State:
         """What defines the module."""
         inner = self.turning.inner
-        zero = self.outputs.back(self._outside(np.zeros((1, fit.weights.shape[1]))))[0]
+        zero = self.outputs.data(self._outside(np.zeros((1, fit.weights.shape[1]))))[0]
         linear = (
             np.linalg.inv(self.turning.outer.matrix) @ np.diag(self.outputs.place.scale) @ self.outputs.lift
         )
         whole = Posterior(fit.kernel, fit.inputs, fit.weights @ linear, fit.mean @ linear)
         place = Coordinates(prepared.place.centre + prepared.place.scale * inner.centre, prepared.place.scale)
-        scaled = Scaled(place, prepared.inputs, zero * prepared.unit + prepared.offset, prepared.unit)
+        scaled = Scaled(place, prepared.inputs, zero, 1.0)
         return {**state_of(scaled, None, whole, shape), "turn": torch.tensor(inner.matrix)}
 
 
@@ -99,7 +106,7 @@ def pairs_in(
     """The largest algebra of inputs and outputs that is claimed, with its model; and what is not claimed."""
     x, y = prepared.train
     n = x.shape[1]
-    outputs = outputs_of(y)
+    outputs = outputs_of(prepared)
     if outputs is None or n < 2:
         return None, []
     targets = outputs(y)
@@ -119,7 +126,7 @@ def pairs_in(
             inner, outer = sides(claim.turning.fields, n)
             if not np.abs(outer).max() > 1e-9:
                 return {"claim": None, "reason": f"{claim.name} moves no output"}
-            found = as_dict(claim, _whole(inner, prepared), _lifted(outer, outputs, prepared))
+            found = as_dict(claim, _whole(inner, prepared), _lifted(outer, outputs))
             return {"claim": found, "reason": reason, "pairs": claim.turning.fields.tolist()}
 
         found = memory(name, look)
@@ -145,7 +152,7 @@ def _whole(fields: Array, prepared: Prepared) -> Array:
     return prepared.on_all(conjugated(fields, prepared.place.matrix))
 
 
-def _lifted(fields: Array, outputs: Outputs, prepared: Prepared) -> Array:
+def _lifted(fields: Array, outputs: Outputs) -> Array:
     """Fields on the outputs of the search as fields on all outputs of the data."""
     m = outputs.lift.shape[1]
     back = conjugated(fields, outputs.place.matrix)
@@ -153,7 +160,4 @@ def _lifted(fields: Array, outputs: Outputs, prepared: Prepared) -> Array:
     kept = list(outputs.kept)
     found[:, :, kept] = np.einsum("km,dkj->dmj", outputs.lift, back[:, :, :-1])
     found[:, :, -1] = np.einsum("km,dk->dm", outputs.lift, back[:, :, -1])
-    # The search sees y less its mean, in one unit.
-    linear = found[:, :, :-1]
-    found[:, :, -1] = prepared.unit * found[:, :, -1] - linear @ prepared.offset
     return found
