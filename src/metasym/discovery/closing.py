@@ -96,7 +96,7 @@ def _completed(inside: Array, within: Array | None) -> Array:
     """Orthonormal columns: those of ``inside``, then what the span of ``within`` has beside them."""
     size, d = inside.shape
     if within is None:
-        return np.linalg.qr(np.c_[inside, np.eye(size)])[0][:, :size]
+        return np.asarray(np.linalg.qr(np.c_[inside, np.eye(size)])[0][:, :size])
     ambient = orthonormal(within).reshape(-1, size).T
     rest = ambient - inside @ (inside.T @ ambient)
     return np.c_[inside, np.linalg.svd(rest, full_matrices=False)[0][:, : ambient.shape[1] - d]]
