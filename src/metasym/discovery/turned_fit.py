@@ -76,7 +76,7 @@ def free_part(hyper: Hyper, circle: Circle, x: Array, y: Array) -> Posterior:
     kernel = squares(n, noise, n**0.5, noise / size**2)
     matrix = _square(turned_kernel(hyper.kernel, circle, x, x)) + np.kron(kernel(x, x), np.eye(m))
     weights = np.linalg.solve(matrix + noise * np.eye(len(matrix)), y.reshape(-1)).reshape(y.shape)
-    return Posterior(kernel, x, weights, np.zeros(m))
+    return Posterior(kernel, x, np.asarray(weights, dtype=np.float64), np.zeros(m))
 
 
 def averaged_posterior(fit: Posterior, circles: Sequence[Circle], elements: int = 60) -> Posterior:

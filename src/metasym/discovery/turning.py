@@ -59,7 +59,7 @@ def frame(fields: Array, tolerance: float = 0.02) -> Frame | None:
     size = float(np.abs(fields).max()) if len(fields) else 0.0
     if size < _EXACT:
         return Frame(np.zeros(n), np.eye(n))
-    centre = np.linalg.lstsq(A.reshape(-1, n), -a.reshape(-1), rcond=1e-6)[0]
+    centre: Array = np.linalg.lstsq(A.reshape(-1, n), -a.reshape(-1), rcond=1e-6)[0].astype(np.float64)
     if np.abs(A @ centre + a).max() > tolerance * size:
         return None
     if np.abs(A + A.transpose(0, 2, 1)).max() < 1e-9 * size:

@@ -59,7 +59,7 @@ def outputs_of(prepared: Prepared) -> Outputs | None:
     if float(np.linalg.eigvalsh(np.cov(scaled.T))[0]) < _DEPENDENT:
         return None
     extended = np.c_[y[:, kept], np.ones(len(y))]
-    lift = np.linalg.lstsq(extended, y, rcond=None)[0]
+    lift: Array = np.linalg.lstsq(extended, y, rcond=None)[0].astype(np.float64)
     return Outputs(tuple(kept), place, lift[:-1], lift[-1], prepared.offset, prepared.unit)
 
 
