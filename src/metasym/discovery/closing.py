@@ -99,7 +99,8 @@ def _completed(inside: Array, within: Array | None) -> Array:
         return np.asarray(np.linalg.qr(np.c_[inside, np.eye(size)])[0][:, :size])
     ambient = orthonormal(within).reshape(-1, size).T
     rest = ambient - inside @ (inside.T @ ambient)
-    return np.c_[inside, np.linalg.svd(rest, full_matrices=False)[0][:, : ambient.shape[1] - d]]
+    beside = np.linalg.svd(rest, full_matrices=False)[0][:, : ambient.shape[1] - d]
+    return np.concatenate([inside, beside], axis=1)
 
 
 def _outside(lie: Tensor, q: Tensor, pairs: Tensor) -> Tensor:
