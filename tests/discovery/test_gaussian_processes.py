@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import WhiteKernel
 
 from metasym.discovery.gaussian_processes import (
     Hyper,
@@ -14,6 +17,7 @@ from metasym.discovery.gaussian_processes import (
     posterior,
     squares,
 )
+from metasym.discovery.likelihood import JITTER, negative_likelihood
 
 
 def test_jacobians_are_differences() -> None:
@@ -46,3 +50,16 @@ def test_equal_seeds_choose_equal_parts() -> None:
     one, two = (parts(20, 3, np.random.default_rng(4)) for _ in range(2))
     assert all((a == b).all() for a, b in zip(one, two, strict=True))
     assert torch.tensor(np.concatenate(one)).sort().values.tolist() == list(range(20))
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_the_fast_likelihood_is_scikit_learns(outputs: int) -> None:
+    draw = np.random.default_rng(5)
+    inputs, y = draw.normal(size=(40, 5)), draw.normal(size=(40, outputs))
+    kernel = squares(3, 0.7, 1.5, 0.1) + on_features(3, np.array([1.0, 2.0]), 1.3) + WhiteKernel(0.02)
+    model = GaussianProcessRegressor(kernel, alpha=JITTER, optimizer=None).fit(inputs, y)
+    theta = kernel.theta + 0.3 * draw.normal(size=len(kernel.theta))
+    value, slopes = negative_likelihood(kernel, inputs, y, theta)
+    expected, wanted = model.log_marginal_likelihood(theta, eval_gradient=True)
+    assert value == pytest.approx(-expected)
+    np.testing.assert_allclose(slopes, -wanted, rtol=1e-6, atol=1e-8)
