@@ -27,6 +27,8 @@ from metasym.discovery.symmetric_fit import SymmetricFit, features_of, symmetric
 
 GROUPS = 8
 LEVELS = 6
+GAP_INSIDE = 2.0
+"""The gap that is asked for inside an algebra: it is closed already, and what is left of it has to be."""
 NOTHING = 3.0
 """Logarithms of evidence for something beside the symmetry that count as none."""
 FARTHEST = 25.0
@@ -105,6 +107,7 @@ def search(
         return Candidate(name, empty, empty, None, None, levels, reason)
 
     inside, hyper, inputs = ambient, plain, x
+    found: Candidate | None = None
     for _ in range(LEVELS):
         seen = _look(inside, hyper, inputs, x, y, generator)
         count = seen.quiet()
@@ -112,9 +115,12 @@ def search(
         if count == 0:
             return none("every direction changes the function")
         if count == len(seen.signals):
+            if found is not None:  # something is beside the symmetry, but no direction of the algebra changes it
+                return found
             return none("the data tell no direction from any other")
-        if gap < GAP:
-            return none(f"no clear gap between directions that are kept and others ({gap:.1f} < {GAP:g})")
+        enough = GAP if found is None else GAP_INSIDE
+        if gap < enough:
+            return none(f"no clear gap between directions that are kept and others ({gap:.1f} < {enough:g})")
         closed = close(np.einsum("dk,dij->kij", seen.vectors[:, :count], inside))
         levels.append(Level(len(inside), count, gap, closed.degrees))
         note(f"{name}: {count} of {len(inside)} directions are quiet, gap {gap:.1f}")
@@ -126,8 +132,9 @@ def search(
         inside, polynomials = _placed(closed.fields, polynomials, ambient, x, y, generator)
         fit = symmetric_fit(polynomials, x, y, generator)
         hyper, inputs = with_rest(fit, x, y, generator), fit.inputs(x)
+        found = Candidate(name, inside, polynomials, fit, hyper, levels)
         if hyper.evidence - fit.hyper.evidence < NOTHING:
-            return Candidate(name, inside, polynomials, fit, hyper, levels)
+            return found
     return none("the search did not end")
 
 

@@ -31,18 +31,27 @@ def negative_likelihood(kernel: Any, inputs: Array, y: Array, theta: Array) -> t
     ``theta`` holds the logarithms of all hyperparameters of ``kernel``, as scikit-learn orders them.
     """
     matrix, slopes = _matrix(kernel.clone_with_theta(theta), inputs)
-    matrix.flat[:: len(matrix) + 1] += JITTER
     try:
-        factor = cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
+        value, weights = likelihood_of(matrix, y)
     except LinAlgError:
         return _FAILED, np.zeros_like(theta)
+    return value, -slopes(weights)
+
+
+def likelihood_of(matrix: Array, y: Array) -> tuple[float, Array]:
+    """Minus the logarithm of the likelihood of ``y [examples, outputs]`` under ``matrix``, which is overwritten.
+
+    Then ``weights [examples, examples]``: minus the slopes by the entries of the matrix.
+    """
+    matrix.flat[:: len(matrix) + 1] += JITTER
+    factor = cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
     solved = cho_solve((factor, True), y, check_finite=False)
     count, outputs = y.shape
     logarithms = float(np.log(np.diag(factor)).sum())
     value = 0.5 * float((y * solved).sum()) + outputs * (logarithms + 0.5 * count * np.log(2 * np.pi))
     inverse = dpotri(factor, lower=1, overwrite_c=1)[0]  # its lower half
     inverse += np.tril(inverse, -1).T
-    return value, -0.5 * slopes(solved @ solved.T - outputs * inverse)
+    return value, 0.5 * (solved @ solved.T - outputs * inverse)
 
 
 def climb(kernel: Any, inputs: Array, y: Array) -> Callable[[Any, Array, Array], tuple[Array, float]]:

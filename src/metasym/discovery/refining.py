@@ -5,11 +5,15 @@ from __future__ import annotations
 import numpy as np
 import scipy.optimize
 import torch
+from scipy.linalg import LinAlgError
+from scipy.spatial.distance import cdist
 from torch import Tensor
 
 from metasym.discovery.fields import Array
+from metasym.discovery.likelihood import likelihood_of
 
-MOST = 400
+MOST = 800
+_STEPS = 150
 _STRAY = 0.5
 """Prior standard deviation of a coefficient of the move."""
 
@@ -24,11 +28,10 @@ def refine(
     """
     d, n, width = ambient.shape
     x, y = x[:MOST], y[:MOST]
-    k, outputs = len(polynomials), y.shape[1]
+    k = len(polynomials)
     fields = torch.tensor(ambient)
     Q, c = torch.tensor(polynomials[:, :, :n]), torch.tensor(polynomials[:, :, n])
-    points, targets = torch.tensor(np.c_[x, np.ones(len(x))]), torch.tensor(y - y.mean(0))
-    one = torch.eye(len(x), dtype=torch.float64)
+    points, targets = torch.tensor(np.c_[x, np.ones(len(x))]), y - y.mean(0)
 
     def features(matrix: Tensor) -> Tensor:
         moved = (points @ matrix.T)[:, :n]
@@ -42,30 +45,36 @@ def refine(
     start = features(torch.eye(width, dtype=torch.float64))
     middle, spread = start.mean(0), start.std(0)
 
-    def negative(theta: Tensor) -> Tensor:
-        move, hyper = theta[:d], theta[d:]
-        z = (features(matrix_of(move)) - middle) / spread / hyper[:k].exp()
-        near = (-0.5 * torch.cdist(z, z).square()).exp()
-        matrix = hyper[k].exp() * near + (hyper[k + 1].exp() + 1e-8) * one
-        factor = torch.linalg.cholesky(matrix)
-        solved = torch.cholesky_solve(targets, factor)
-        likelihood = -0.5 * (targets * solved).sum() - outputs * factor.diagonal().log().sum()
-        found: Tensor = -likelihood + 0.5 * (move**2).sum() / _STRAY**2
-        return found
-
     def value(theta: Array) -> tuple[float, Array]:
-        variables = torch.tensor(theta, requires_grad=True)
-        try:
-            loss = negative(variables)
-        except RuntimeError:  # not positive definite up to rounding
+        move = torch.tensor(theta[:d], requires_grad=True)
+        placed = (features(matrix_of(move)) - middle) / spread
+        hyper = theta[d:]
+        scaled = placed.detach().numpy() / np.exp(hyper[:k])
+        found = _negative(scaled, targets, float(np.exp(hyper[k])), float(np.exp(hyper[k + 1])))
+        if found is None:  # not positive definite up to rounding
             return 1e12, np.zeros_like(theta)
-        loss.backward()
-        assert variables.grad is not None
-        return float(loss.detach()), np.nan_to_num(variables.grad.numpy())
+        loss, by_scaled, by_amplitude, by_noise = found
+        placed.backward(torch.tensor(by_scaled / np.exp(hyper[:k])))
+        assert move.grad is not None
+        by_move = np.nan_to_num(move.grad.numpy()) + theta[:d] / _STRAY**2
+        by_hyper = [*(-(by_scaled * scaled).sum(0)), by_amplitude, by_noise]
+        return loss + 0.5 * float((theta[:d] ** 2).sum()) / _STRAY**2, np.concatenate([by_move, by_hyper])
 
     begin = np.concatenate([np.zeros(d), np.log(scales), [np.log(amplitude), np.log(noise)]])
     bounds = [(-2.0, 2.0)] * d + [(-3.0, 8.0)] * k + [(-8.0, 14.0), (-16.0, 3.0)]
     found = scipy.optimize.minimize(
-        value, begin, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 60}
+        value, begin, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": _STEPS}
     )
     return np.asarray(matrix_of(torch.tensor(found.x[:d])).numpy())
+
+
+def _negative(z: Array, y: Array, amplitude: float, noise: float) -> tuple[float, Array, float, float] | None:
+    """Minus the logarithm of a Gaussian process's likelihood; its slopes by ``z``, log amplitude and log noise."""
+    near = amplitude * np.exp(-0.5 * cdist(z, z, "sqeuclidean"))
+    try:
+        value, weights = likelihood_of(near + noise * np.eye(len(z)), y)
+    except LinAlgError:
+        return None
+    pulled = weights * near
+    by_z = 2 * (pulled.sum(1)[:, None] * z - pulled @ z)
+    return value, by_z, -float(pulled.sum()), -noise * float(np.trace(weights))
