@@ -15,9 +15,11 @@ from metasym.cli import main
 from metasym.discovery.continuous import MOST_SHIFTED, ambients
 from metasym.discovery.gaussian_processes import Hyper, squares
 from metasym.discovery.pairs import at_round_numbers, beside, sides
-from metasym.discovery.prepared import each_once
+from metasym.discovery.prepared import each_once, prepare
 from metasym.discovery.turned_fit import turned_posterior
 from metasym.discovery.turning import circle, frame, whole_turns
+from metasym.experiments.discovering.discover_pairs import outputs_of
+from metasym.tasks.dataset import dataset
 
 Array = npt.NDArray[np.float64]
 TURN = np.array([[0.0, -1.0], [1.0, 0.0]])
@@ -126,3 +128,17 @@ def test_columns_count_once_with_either_sign() -> None:
 @pytest.mark.parametrize("n", [MOST_SHIFTED + 1, 500])
 def test_many_inputs_are_not_searched_for_what_memory_forbids(n: int) -> None:
     assert ambients(np.zeros((2, n))) == {}
+
+
+def test_outputs_that_follow_from_others_are_left_out_and_given_back() -> None:
+    draw = np.random.default_rng(7)
+    x, own = draw.normal(size=(60, 2)), draw.normal(size=(60, 3))
+    # A sum of two, and one that differs from another by rounding alone, as entries of symmetric matrices do.
+    y = np.c_[own[:, 0], own[:, 1], own[:, 0] + 2 * own[:, 1] + 1, own[:, 2], own[:, 2] * (1 + 1e-15)]
+    prepared = prepare(dataset(x, y), 0)
+    found = outputs_of(prepared)
+    assert found is not None
+    assert found.kept == (0, 1, 3)
+    scaled = found(prepared.train[1])
+    wanted = prepared.train[1] * prepared.unit + prepared.offset
+    np.testing.assert_allclose(found.data(scaled), wanted, atol=1e-9)

@@ -20,7 +20,8 @@ from metasym.discovery.turned_fit import MOST_JOINT, averaged_posterior, turned_
 from metasym.experiments.discovering.discover_options import DiscoverOptions, Memory, Note
 from metasym.types import MetasymError
 
-_DEPENDENT = 1e-8
+_DEPENDENT = 1e-4
+"""An output of which less than this is left by the others, as a part of its size, follows from them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,18 +50,31 @@ class Outputs:
 
 
 def outputs_of(prepared: Prepared) -> Outputs | None:
-    """From the training outputs; None where fewer than two are left, or where these depend on each other."""
+    """From the training outputs; None where fewer than two are left."""
     y = prepared.train[1] * prepared.unit + prepared.offset
-    kept = each_once(y)
+    kept = _independent(y, each_once(y))
     if len(kept) < 2:
-        return None
-    place = coordinates(y[:, kept])
-    scaled = place(y[:, kept])
-    if float(np.linalg.eigvalsh(np.cov(scaled.T))[0]) < _DEPENDENT:
         return None
     extended = np.c_[y[:, kept], np.ones(len(y))]
     lift: Array = np.linalg.lstsq(extended, y, rcond=None)[0].astype(np.float64)
-    return Outputs(tuple(kept), place, lift[:-1], lift[-1], prepared.offset, prepared.unit)
+    return Outputs(
+        tuple(kept), coordinates(y[:, kept]), lift[:-1], lift[-1], prepared.offset, prepared.unit
+    )
+
+
+def _independent(y: Array, columns: list[int]) -> list[int]:
+    """Which of ``columns`` are no affine function of those before them."""
+    kept: list[int] = []
+    known = np.ones((len(y), 1)) / len(y) ** 0.5
+    for i in columns:
+        column = y[:, i] - y[:, i].mean()
+        left = column - known @ (known.T @ column)
+        left = left - known @ (known.T @ left)  # once more, against rounding
+        size = float(np.linalg.norm(left))
+        if size > _DEPENDENT * float(np.linalg.norm(column)):
+            kept.append(i)
+            known = np.c_[known, left / size]
+    return kept
 
 
 @dataclass(frozen=True, eq=False)
