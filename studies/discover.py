@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from scipy.stats import beta
 
 import metasym as ms
 from metasym.discovery.fields import angle, orthonormal
@@ -215,6 +216,10 @@ def table(folder: Path) -> str:
         relative = np.median([one["test_relative"] for one in runs])
         cells = [name, len(runs), *(counts[v] for v in ("right", "part", "refused", "wrong"))]
         lines.append("| " + " | ".join(map(str, cells)) + f" | {error:.3g} | {relative:.2g} |")
+    every = [one for runs in rows.values() for one in runs]
+    wrong = sum(one["verdict"] == "wrong" for one in every)
+    most = 100 * float(beta.ppf(0.95, wrong + 1, len(every) - wrong)) if len(every) > wrong else 100.0
+    lines += ["", f"{wrong} wrong in {len(every)} runs: at most {most:.1f} % with 95 % confidence"]
     return "\n".join(lines)
 
 

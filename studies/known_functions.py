@@ -77,7 +77,7 @@ def o5(count: int, kind: str = "", turned: bool = False) -> Callable[[int], Trut
 
 
 def lorentz(kind: str = "", count: int = 1000, masses: bool = False) -> Callable[[int], Truth]:
-    """Four four-vectors and an invariant of so(1,3): EMLP's, of degree 4; ``masses`` adds a larger part of degree 2."""
+    """Four four-vectors and EMLP's invariant of so(1,3), of degree 4; ``masses`` adds a larger part of degree 2."""
 
     def make(seed: int) -> Truth:
         draw = np.random.default_rng([seed, 13])
@@ -164,9 +164,7 @@ def inertia(kind: str = "", count: int = 1000, bodies: int = 5) -> Callable[[int
             outputs[k, :, :9] = both
         several = {"axis": 1, "wind": 0, "shuffled": 0}.get(kind, 3)
         name = {3: "so(3)", 1: "so(2)", 0: ""}[several]
-        return Truth(
-            x[:count], y[:count], x[count:], y[count:], name, fields[:several], outputs[:several]
-        )
+        return Truth(x[:count], y[:count], x[count:], y[count:], name, fields[:several], outputs[:several])
 
     return make
 

@@ -115,7 +115,9 @@ def search(
         if count == 0:
             return none("every direction changes the function")
         if count == len(seen.signals):
-            if found is not None:  # something is beside the symmetry, but no direction of the algebra changes it
+            if (
+                found is not None
+            ):  # something is beside the symmetry, but no direction of the algebra changes it
                 return found
             return none("the data tell no direction from any other")
         enough = GAP if found is None else GAP_INSIDE

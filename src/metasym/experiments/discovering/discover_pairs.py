@@ -57,9 +57,7 @@ def outputs_of(prepared: Prepared) -> Outputs | None:
         return None
     extended = np.c_[y[:, kept], np.ones(len(y))]
     lift: Array = np.linalg.lstsq(extended, y, rcond=None)[0].astype(np.float64)
-    return Outputs(
-        tuple(kept), coordinates(y[:, kept]), lift[:-1], lift[-1], prepared.offset, prepared.unit
-    )
+    return Outputs(tuple(kept), coordinates(y[:, kept]), lift[:-1], lift[-1], prepared.offset, prepared.unit)
 
 
 def _independent(y: Array, columns: list[int]) -> list[int]:
