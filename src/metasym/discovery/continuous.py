@@ -28,7 +28,8 @@ from metasym.discovery.symmetric_fit import SymmetricFit, features_of, symmetric
 GROUPS = 8
 LEVELS = 6
 GAP_INSIDE = 2.0
-"""The gap that is asked for inside an algebra: it is closed already, and what is left of it has to be."""
+"""The gap that is asked for inside an algebra of rotations, which may be a little off its place at first."""
+ROTATIONS = "rotations"
 NOTHING = 3.0
 """Logarithms of evidence for something beside the symmetry that count as none."""
 FARTHEST = 25.0
@@ -80,7 +81,7 @@ def ambients(x: Array) -> dict[str, Array]:
     n = x.shape[1]
     found = {}
     if 2 <= n <= MOST_ROTATED:
-        found["rotations"] = rotations(n)
+        found[ROTATIONS] = rotations(n)
     if 2 <= n <= MOST_AFFINE:
         found["affine"] = affine(n)
     elif n <= MOST_SHIFTED:
@@ -107,7 +108,6 @@ def search(
         return Candidate(name, empty, empty, None, None, levels, reason)
 
     inside, hyper, inputs = ambient, plain, x
-    found: Candidate | None = None
     for _ in range(LEVELS):
         seen = _look(inside, hyper, inputs, x, y, generator)
         count = seen.quiet()
@@ -115,12 +115,8 @@ def search(
         if count == 0:
             return none("every direction changes the function")
         if count == len(seen.signals):
-            if (
-                found is not None
-            ):  # something is beside the symmetry, but no direction of the algebra changes it
-                return found
             return none("the data tell no direction from any other")
-        enough = GAP if found is None else GAP_INSIDE
+        enough = GAP_INSIDE if levels and name == ROTATIONS else GAP
         if gap < enough:
             return none(f"no clear gap between directions that are kept and others ({gap:.1f} < {enough:g})")
         closed = close(np.einsum("dk,dij->kij", seen.vectors[:, :count], inside))
@@ -134,9 +130,8 @@ def search(
         inside, polynomials = _placed(closed.fields, polynomials, ambient, x, y, generator)
         fit = symmetric_fit(polynomials, x, y, generator)
         hyper, inputs = with_rest(fit, x, y, generator), fit.inputs(x)
-        found = Candidate(name, inside, polynomials, fit, hyper, levels)
         if hyper.evidence - fit.hyper.evidence < NOTHING:
-            return found
+            return Candidate(name, inside, polynomials, fit, hyper, levels)
     return none("the search did not end")
 
 

@@ -10,7 +10,7 @@ import torch
 from sklearn.gaussian_process.kernels import RBF, Exponentiation, Sum
 from torch import Tensor, nn
 
-from metasym.discovery.columns import OnColumns
+from metasym.discovery.column_kernels import OnColumns
 from metasym.discovery.gaussian_processes import Array, Posterior
 from metasym.discovery.prepared import Scaling
 from metasym.discovery.symmetric_fit import Features, definite, products

@@ -27,7 +27,7 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from metasym.discovery.columns import OnColumns
+from metasym.discovery.column_kernels import OnColumns
 from metasym.discovery.likelihood import JITTER, climb
 
 Array = npt.NDArray[np.float64]

@@ -15,7 +15,7 @@ from scipy.linalg import LinAlgError, cho_solve, cholesky
 from scipy.linalg.lapack import dpotri
 from sklearn.gaussian_process.kernels import RBF, Product, Sum, WhiteKernel
 
-from metasym.discovery.columns import Array, OnColumns
+from metasym.discovery.column_kernels import Array, OnColumns
 
 JITTER = 1e-9
 """What is added to the diagonal of kernel matrices, beside the noise."""

@@ -13,7 +13,10 @@ import torch
 
 import metasym as ms
 from metasym.cli import main
+from metasym.discovery.gaussian_processes import Hyper
+from metasym.discovery.symmetric_fit import Features, SymmetricFit
 from metasym.experiments.discovering import discover_run
+from metasym.experiments.discovering.discover import likeliest
 from metasym.tasks.dataset import dataset, read_dataset
 from metasym.types import MetasymError
 
@@ -163,3 +166,21 @@ def test_tables_and_bad_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 def test_a_seed_that_cannot_be_is_refused_before_the_search(seed: int) -> None:
     with pytest.raises(MetasymError, match="expected --seed from 0 to"):
         ms.discover(np.eye(30), np.arange(30.0), seed=seed)
+
+
+def test_a_claim_that_another_model_explains_better_is_refused() -> None:
+    def fitted(evidence: float) -> SymmetricFit:
+        no_features = Features(np.zeros((0, 2, 3)), "plain", np.zeros(0), np.ones(0))
+        return SymmetricFit(no_features, Hyper(None, 0.1, evidence))
+
+    large, small = {"name": "so(5)", "dimension": 10}, {"name": "so(4)", "dimension": 6}
+    best, refused = likeliest([("rotations", small, fitted(50.0)), ("affine", large, fitted(20.0))])
+    assert best is not None
+    assert best[0] is small
+    assert [one["what"] for one in refused] == ["affine"]
+    # A model that is not claimed itself refutes too; equal evidence leaves the larger algebra.
+    assert likeliest([("rotations", None, fitted(50.0)), ("affine", large, fitted(20.0))])[0] is None
+    best, refused = likeliest([("rotations", small, fitted(50.0)), ("affine", large, fitted(49.0))])
+    assert best is not None
+    assert (best[0], refused) == (large, [])
+    assert likeliest([]) == (None, [])

@@ -10,8 +10,15 @@ import numpy as np
 from torch import nn
 
 from metasym.certification.elements import SignedPermutation
-from metasym.discovery.claims import Claim, judge
-from metasym.discovery.continuous import MOST_ROTATED, MOST_SHIFTED, Candidate, ambients, plain_fit, search
+from metasym.discovery.claims import judge
+from metasym.discovery.continuous import (
+    MOST_ROTATED,
+    MOST_SHIFTED,
+    NOTHING,
+    ambients,
+    plain_fit,
+    search,
+)
 from metasym.discovery.finite import finite_symmetry
 from metasym.discovery.fitted_module import State, averaged_state, module_of, state_of
 from metasym.discovery.gaussian_processes import Array, Hyper, Posterior, posterior
@@ -137,9 +144,9 @@ def _elements(claim: dict[str, Any], outputs: int, seed: int) -> list[Element]:
 def _continuous(
     prepared: Prepared, plain: Hyper, options: DiscoverOptions, note: Note, memory: Memory
 ) -> tuple[tuple[dict[str, Any], SymmetricFit] | None, list[dict[str, str]]]:
-    """The largest algebra that is claimed, with its model; and what is not claimed."""
+    """The algebra that is claimed, with its model; and what is not claimed."""
     refused = []
-    best: tuple[dict[str, Any], SymmetricFit] | None = None
+    seen: list[tuple[str, dict[str, Any] | None, SymmetricFit]] = []
     for index, (name, ambient) in enumerate(ambients(prepared.train[0]).items()):
         note(f"looking for continuous symmetries among {name} ({len(ambient)} directions)")
 
@@ -149,7 +156,7 @@ def _continuous(
             claim, reason = judge(candidate, prepared, generator, options.tolerance)
             return {
                 "claim": None if claim is None else claim.as_dict(),
-                "polynomials": _all_of(candidate, claim, prepared),
+                "polynomials": candidate.polynomials.tolist() if len(prepared.inputs) else [],
                 "reason": reason,
                 "levels": [vars(level) for level in candidate.levels],
             }
@@ -158,18 +165,37 @@ def _continuous(
         note(f"{name}: {found['reason']}")
         if found["claim"] is None:
             refused.append({"kind": "continuous", "what": name, "reason": found["reason"]})
-        elif best is None or found["claim"]["dimension"] > best[0]["dimension"]:
-            generator = np.random.default_rng([options.seed, 4, index])
+        if len(found["polynomials"]):
+            generator = np.random.default_rng(
+                [options.seed, 4]
+            )  # the same examples for all: evidence is compared
             polynomials = np.array(found["polynomials"])
-            best = found["claim"], symmetric_fit(polynomials, *prepared.train, generator)
+            seen.append((name, found["claim"], symmetric_fit(polynomials, *prepared.train, generator)))
+    best, more = likeliest(seen)
+    return best, refused + more
+
+
+def likeliest(
+    seen: list[tuple[str, dict[str, Any] | None, SymmetricFit]],
+) -> tuple[tuple[dict[str, Any], SymmetricFit] | None, list[dict[str, str]]]:
+    """Of what is certified, the largest algebra whose model no other explains the data better than.
+
+    Where a model with another symmetry, claimed or not, has the higher evidence, what the first leaves is no noise.
+    """
+    highest = max((fit.hyper.evidence for _, _, fit in seen), default=0.0)
+    best: tuple[dict[str, Any], SymmetricFit] | None = None
+    refused = []
+    for name, claim, fit in seen:
+        if claim is None:
+            continue
+        if fit.hyper.evidence < highest - NOTHING:
+            reason = (
+                f"{claim['name']} is refuted by a model with another symmetry, which explains the data better"
+            )
+            refused.append({"kind": "continuous", "what": name, "reason": reason})
+        elif best is None or claim["dimension"] > best[0]["dimension"]:
+            best = claim, fit
     return best, refused
-
-
-def _all_of(candidate: Candidate, claim: Claim | None, prepared: Prepared) -> list[Any]:
-    """The invariants that the model with the symmetry is made of."""
-    if claim is None:
-        return []
-    return [list(map(list, p)) for p in candidate.polynomials.tolist()] if len(prepared.inputs) else []
 
 
 def _finish(
