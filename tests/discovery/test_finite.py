@@ -24,7 +24,7 @@ def ring(x: Array) -> Array:
 @pytest.mark.parametrize(
     ("function", "n", "name", "order"),
     [
-        (lambda x: np.cos(x[:, 0]) * x[:, 1] + x[:, 2], 3, "Z_2", 2),
+        (lambda x: np.cos(x[:, 0]) * x[:, 1] + x[:, 2] + 0.5 * x[:, 1] ** 2, 3, "Z_2", 2),
         (ring, 4, "D_4", 8),
     ],
 )
@@ -46,7 +46,7 @@ def test_groups_are_named_and_averaged_over(function: Function, n: int, name: st
 @pytest.mark.parametrize(
     "function",
     [
-        lambda x: np.sin(x[:, 0] + 0.8 * x[:, 1]) + x[:, 0] ** 2 * x[:, 1] + x[:, 2],
+        lambda x: np.sin(x[:, 0] + 0.8 * x[:, 1]) + x[:, 0] ** 2 * x[:, 1] + np.exp(x[:, 2] / 2),
         lambda x: np.sin(x[:, 0] + x[:, 1]) + x[:, 0] * x[:, 1] + 0.1 * x[:, 0] + x[:, 2],
     ],
 )
@@ -58,3 +58,60 @@ def test_broken_and_near_symmetries_are_refused(function: Function) -> None:
 def test_inputs_that_do_not_matter_have_no_symmetry() -> None:
     x = np.random.default_rng(4).normal(size=(150, 4))
     assert ms.discover(x, np.exp(x[:, 0]), continuous=False).symmetries == []
+
+
+def swapped_outputs(x: Array) -> Array:
+    """Inputs 0 and 1 change places with outputs 0 and 1; input 2 is shared."""
+    return np.stack([np.sin(x[:, i]) * x[:, 2] + x[:, i] + 0.5 * x[:, 1 - i] ** 2 for i in (0, 1)], axis=1)
+
+
+def whirl(x: Array) -> Array:
+    """A field of the plane that quarter turns keep, and no reflection."""
+    a, b = x.T
+    return np.stack([a - 2 * b + a**2 * b, b + 2 * a - b**2 * a], axis=1)
+
+
+@pytest.mark.parametrize(
+    ("function", "n", "name", "order"), [(swapped_outputs, 3, "Z_2", 2), (whirl, 2, "Z_4", 4)]
+)
+def test_groups_that_move_outputs_are_named_and_built_in(
+    function: Function, n: int, name: str, order: int
+) -> None:
+    x = np.random.default_rng(5).normal(size=(220, n))
+    found = ms.discover(x, function(x), continuous=False)
+    [one] = found.symmetries
+    assert (one["name"], one["order"], one["outputs"]) == (name, order, [0, 1])
+    points = np.random.default_rng(6).normal(size=(20, n))
+    for g in one["generators"]:
+        moved, wanted = np.empty_like(points), np.empty((20, 2))
+        moved[:, g["inputs"]] = points * g["input_signs"]
+        wanted[:, g["outputs"]] = function(points) * g["output_signs"]
+        np.testing.assert_allclose(function(moved), wanted, atol=1e-12)  # each is true
+        answers = found.model(torch.tensor(points)).numpy()
+        wanted[:, g["outputs"]] = answers * g["output_signs"]
+        np.testing.assert_allclose(found.model(torch.tensor(moved)).numpy(), wanted, atol=1e-6)
+    assert found.symmetric is not None
+    assert found.symmetric.error <= found.plain.error
+
+
+@pytest.mark.parametrize(("function", "n", "left"), [(swapped_outputs, 3, []), (whirl, 2, ["Z_2"])])
+def test_outputs_with_different_gains_are_refused(function: Function, n: int, left: list[str]) -> None:
+    x = np.random.default_rng(7).normal(size=(160, n))
+    found = ms.discover(x, function(x) * np.array([1.0, 1.02]), continuous=False)
+    assert [one["name"] for one in found.symmetries] in ([], left)  # -x to -y is left of quarter turns
+
+
+def test_repeated_outputs_go_with_each_other() -> None:
+    x = np.random.default_rng(5).normal(size=(220, 3))
+    y = swapped_outputs(x)
+    found = ms.discover(x, np.c_[y, -y], continuous=False)
+    [one] = found.symmetries
+    assert one["outputs"] == [0, 1, 2, 3]
+    assert one["generators"][0]["outputs"] == [1, 0, 3, 2]
+    answers = found.model(torch.tensor(x))
+    torch.testing.assert_close(answers[:, 2:], -answers[:, :2], atol=1e-9, rtol=0)
+
+
+def test_inputs_of_different_laws_do_not_change_places() -> None:
+    x = np.random.default_rng(9).normal(size=(200, 2)) + np.array([0.0, 1.0])
+    assert ms.discover(x, np.sin(x).sum(1), continuous=False).symmetries == []

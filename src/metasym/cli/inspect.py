@@ -8,11 +8,11 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from metasym.cli.adapted_table import show_functions
 from metasym.cli.common import Commands, console, say
 from metasym.types import MetasymError
 
 if TYPE_CHECKING:
-    from metasym.experiments.adapted_functions import AdaptedFunctions
     from metasym.experiments.finished_runs import OpenedRun
     from metasym.inspection import GroupElement, GroupErrors, LayerReport, SymmetryReport
 
@@ -54,6 +54,14 @@ def add(commands: Commands) -> None:
         "--tasks", type=int, metavar="N", help="test tasks that --function adapts to (default: 50)"
     )
     inspect.add_argument(
+        "--beside",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="with --function: another run to ask the same, shown in the same table (may be given several times)",
+    )
+    inspect.add_argument(
         "--project",
         action="store_true",
         help=f"snap U to the pattern that was found, say how the score changes, write DIR/{PROJECTED}",
@@ -65,8 +73,9 @@ def _inspect(options: argparse.Namespace) -> None:
     if options.function:
         _ask_functions(options)
         return
-    if options.tasks is not None:
-        raise MetasymError("expected --tasks together with --function, found it alone")
+    for flag, given in (("--tasks", options.tasks is not None), ("--beside", bool(options.beside))):
+        if given:
+            raise MetasymError(f"expected {flag} together with --function, found it alone")
     projection, result = None, None
     if options.run.suffix == ".safetensors":
         report = _stored(options)
@@ -110,35 +119,24 @@ def _ask_functions(options: argparse.Namespace) -> None:
     with threads(1):
         opened = open_run(options.run)
         functions = adapted_functions(opened, options.group, tasks=options.tasks or TASKS, note=note)
+        others = []
+        for path in options.beside:
+            say(f"beside it, {path}")
+            other = adapted_functions(
+                open_run(path), functions.group, tasks=options.tasks or TASKS, note=note
+            )
+            others.append((path, other))
         model = opened.learner.model
         report = _certified(opened, inspect(model), asked=False) if symmetries(model) else None
     if options.json:
         layers = {} if report is None else report.to_json()
-        print(json.dumps(_finite({**layers, "function": functions.to_json()}), allow_nan=False))
+        beside = [{"run": str(path), **other.to_json()} for path, other in others]
+        more = {"beside": beside} if beside else {}
+        print(json.dumps(_finite({**layers, "function": functions.to_json(), **more}), allow_nan=False))
         return
     if report is not None:
         show(report)
-    console().print("\n".join(_function_lines(functions)), highlight=False, markup=False, soft_wrap=True)
-
-
-def _function_lines(functions: AdaptedFunctions) -> list[str]:
-    """A line for each element of the group but the identity."""
-    metric = "accuracy" if functions.labels else "mean squared error"
-    score = f"{functions.score:.1%}" if functions.labels else f"{functions.score:.4g}"
-    lines = [
-        f"input to output, networks adapted to {functions.tasks} test tasks ({metric} {score}), "
-        f"group {functions.group}:",
-        "  violation is a share of the variance of the answers: 0 exact, 2 unrelated",
-    ]
-    width = max(len(element.name) for element in functions.elements)
-    for element in functions.elements[1:] or functions.elements:
-        kept = "" if element.same_class is None else f", same class for {element.same_class:.1%}"
-        score = f"{element.score:.1%}" if functions.labels else f"{element.score:.4g}"
-        lines.append(
-            f"  {element.name:<{width}}  {element.words:<13}  violation {element.violation:.3g}, "
-            f"at most {element.violation_upper:.3g} at 95 %{kept}, {metric} {score}"
-        )
-    return lines + ([f"  note: {functions.note}"] if functions.note else [])
+    show_functions([(options.run, functions), *others])
 
 
 def _stored(options: argparse.Namespace) -> SymmetryReport:

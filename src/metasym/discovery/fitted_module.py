@@ -89,7 +89,7 @@ class FittedFunction(nn.Module):
                 distance = (a * a).sum(1)[:, None] + (b * b).sum(1)[None] - 2 * a @ b.T
                 total = total + amplitude * torch.exp(-0.5 * distance.clamp_min(0))
             else:
-                total = total + amplitude * (a @ b.T + offset) ** 2
+                total = total + amplitude * (a @ b.T + offset) ** (3 if kind == "cube" else 2)
         found = (total @ self.weights + self.mean) * self.unit + self.offset
         return found.reshape(len(x), *self.shape).to(x.dtype)
 
@@ -152,7 +152,8 @@ def state_of(prepared: Scaling, features: Features | None, fit: Posterior, shape
             assert isinstance(inner.k2, Exponentiation)
             widths.append(_double(np.ones(part.stop - part.start)))
             offset = float(inner.k2.kernel.sigma_0) ** 2
-            kernel.append(["square", part.start, part.stop, amplitude, offset])
+            kind = "cube" if inner.k2.exponent == 3 else "square"
+            kernel.append([kind, part.start, part.stop, amplitude, offset])
     return {
         "centre": _double(prepared.place.centre),
         "scale": _double(prepared.place.scale),

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from torch import nn
 
-from metasym.certification.elements import SignedPermutation
 from metasym.discovery.claims import judge
 from metasym.discovery.continuous import (
     MOST_ROTATED,
@@ -19,12 +17,11 @@ from metasym.discovery.continuous import (
     plain_fit,
     search,
 )
-from metasym.discovery.finite import finite_symmetry
-from metasym.discovery.fitted_module import State, averaged_state, module_of, state_of
-from metasym.discovery.gaussian_processes import Array, Hyper, Posterior, posterior
+from metasym.discovery.fitted_module import State, module_of, state_of
+from metasym.discovery.gaussian_processes import Array, Hyper, posterior
 from metasym.discovery.prepared import Prepared, prepare
-from metasym.discovery.shared_group import Element, group_elements
 from metasym.discovery.symmetric_fit import SymmetricFit, symmetric_fit
+from metasym.experiments.discovering.discover_finite import FiniteModel, finite_in
 from metasym.experiments.discovering.discover_options import DiscoverOptions, Memory, Note, forget
 from metasym.experiments.discovering.discover_pairs import TurnedModel, pairs_in
 from metasym.tasks.dataset import DataSet
@@ -108,37 +105,12 @@ def discover_in(
                 notes.append(
                     f"{what} were not looked for: expected at most {most} inputs, found {len(prepared.inputs)}"
                 )
-    elements: list[Element] = []
-    if options.finite and not symmetries:
-        note("looking for finite symmetries")
-
-        def look() -> dict[str, Any]:
-            claim, reason = finite_symmetry(prepared, data.x_shape, plain, options.seed, options.tolerance)
-            return {"claim": None if claim is None else claim.as_dict(), "reason": reason}
-
-        one = memory("finite", look)
-        note(f"finite: {one['reason']}")
-        if one["claim"] is None:
-            refused.append({"kind": "finite", "what": "signed permutations", "reason": one["reason"]})
-        else:
-            symmetries.append(one["claim"])
-            elements = _elements(one["claim"], math.prod(_shape(data)), options.seed)
-    elif options.finite:
-        notes.append("finite symmetries beside a continuous one are not looked for")
-    return _finish(data, prepared, plain, model, elements, symmetries, refused, notes)
-
-
-def _shape(data: DataSet) -> tuple[int, ...]:
-    return (data.classes,) if data.classes else data.y_shape
-
-
-def _elements(claim: dict[str, Any], outputs: int, seed: int) -> list[Element]:
-    """All elements of a finite group that is claimed, on the inputs of the data."""
-    generators = tuple(
-        SignedPermutation(tuple(range(outputs)), tuple(g["inputs"]), (), tuple(g["input_signs"]))
-        for g in claim["generators"]
-    )
-    return group_elements(generators, seed)
+    finite: FiniteModel | None = None
+    if options.finite:
+        claims, finite, more = finite_in(data, prepared, plain, options, note, memory)
+        symmetries += claims
+        refused += more
+    return _finish(data, prepared, plain, (model, finite), symmetries, refused, notes)
 
 
 def _continuous(
@@ -202,8 +174,7 @@ def _finish(
     data: DataSet,
     prepared: Prepared,
     plain: Hyper,
-    model: SymmetricFit | TurnedModel | None,
-    elements: list[Element],
+    models: tuple[SymmetricFit | TurnedModel | None, FiniteModel | None],
     symmetries: list[dict[str, Any]],
     refused: list[dict[str, str]],
     notes: list[str],
@@ -212,36 +183,34 @@ def _finish(
     x, y = prepared.train
     x_new, y_new = prepared.held_out
     metric = "accuracy" if data.classes else "mse"
-    plain_scores = _scores(posterior(plain, x, y)(x_new), y_new, prepared, metric)
     every = np.concatenate([x, x_new]), np.concatenate([y, y_new])
+    shape = (data.classes,) if data.classes else data.y_shape
     symmetric_scores = None
-    final: Posterior
-    shape = _shape(data)
-    if isinstance(model, TurnedModel):
-        found = model(model.fit(x, y), x_new)
+    model, finite = models
+    if model is not None and finite is not None:
+        notes.append(
+            "of the models with a symmetry the one is used that errs less inside the training examples"
+        )
+        model, finite = _better(model, finite, prepared)
+    if finite is not None:
+        found = finite.predictions(np.arange(len(x)), held_out=True)
         symmetric_scores = _scores(found, y_new, prepared, metric)
-        final = model.fit(*every)
-    elif model is None:
-        final = posterior(plain, *every)
-    else:
-        fitted = model.fit(x, y)
-        symmetric_scores = _scores(fitted(model.inputs(x_new)), y_new, prepared, metric)
-        final = model.fit(*every)
+        state = finite.state(shape)
+    elif isinstance(model, TurnedModel):
+        symmetric_scores = _scores(model(model.fit(x, y), x_new), y_new, prepared, metric)
+        state = model.state(model.fit(*every), prepared, shape)
+    elif model is not None:
+        symmetric_scores = _scores(model.fit(x, y)(model.inputs(x_new)), y_new, prepared, metric)
+        state = state_of(prepared, model.features, model.fit(*every), shape)
         if plain.evidence > model.hyper.evidence:
             notes.append("the plain model has the higher evidence and is the one to use")
-            model, final = None, posterior(plain, *every)
-    if isinstance(model, TurnedModel):
-        state = model.state(final, prepared, shape)
+            state = state_of(prepared, None, posterior(plain, *every), shape)
     else:
-        state = state_of(prepared, None if model is None else model.features, final, shape)
-    if elements:
-        state = averaged_state(state, elements)
-        held_out = _averaged_scores(posterior(plain, x, y), elements, prepared)
-        symmetric_scores = _scores(held_out, y_new, prepared, metric)
+        state = state_of(prepared, None, posterior(plain, *every), shape)
     return Discovered(
         symmetries=symmetries,
         refused=refused,
-        plain=plain_scores,
+        plain=_scores(posterior(plain, x, y)(x_new), y_new, prepared, metric),
         symmetric=symmetric_scores,
         state=state,
         metric=metric,
@@ -251,17 +220,19 @@ def _finish(
     )
 
 
-def _averaged_scores(fit: Posterior, elements: list[Element], prepared: Prepared) -> Array:
-    """Predictions on held-out examples, averaged over the group."""
-    used = list(prepared.inputs)
-    place = {i: k for k, i in enumerate(used)}
-    x = prepared.held_out[0]
-    total = np.zeros_like(prepared.held_out[1])
-    for images, signs, _, _ in elements:
-        moved = np.empty_like(x)
-        moved[:, [place[int(images[i])] for i in used]] = x * signs[used]
-        total += fit(moved)
-    return np.asarray(total / len(elements))
+def _better(
+    model: SymmetricFit | TurnedModel, finite: FiniteModel, prepared: Prepared
+) -> tuple[SymmetricFit | TurnedModel | None, FiniteModel | None]:
+    """Which of two models errs less on the last quarter of the training examples, fitted to the others."""
+    x, y = prepared.train
+    first, last = np.split(np.arange(len(x)), [3 * len(x) // 4])
+    if isinstance(model, TurnedModel):
+        found = model(model.fit(x[first], y[first]), x[last])
+    else:
+        found = model.fit(x[first], y[first])(model.inputs(x[last]))
+    other = finite.predictions(first, held_out=False, points=last)
+    smooth, finitely = (float(((one - y[last]) ** 2).mean()) for one in (found, other))
+    return (model, None) if smooth <= finitely else (None, finite)
 
 
 def _scores(found: Array, y: Array, prepared: Prepared, metric: str) -> Scores:

@@ -73,6 +73,7 @@ class StageFile(TypedDict):
     """What one search found, kept for a run that is killed."""
 
     claim: ClaimFile | None
+    more: NotRequired[list[ClaimFile]]
     reason: str
     polynomials: NotRequired[list[list[list[Number]]]]
     pairs: NotRequired[list[list[list[Number]]]]
@@ -139,7 +140,7 @@ class FunctionFile(TypedDict):
     offset: Tensor
     unit: Tensor
     features: FeaturesFile | None
-    kernel: list[tuple[Literal["rbf", "square"], Count, Count, Number, Number]]
+    kernel: list[tuple[Literal["rbf", "square", "cube"], Count, Count, Number, Number]]
     widths: list[Tensor]
     shape: list[Count]
     turn: NotRequired[Tensor]

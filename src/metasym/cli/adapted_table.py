@@ -1,0 +1,79 @@
+"""What ``metasym inspect --function`` prints: the networks that runs adapt to their test tasks, and a group."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from metasym.cli.common import console
+
+if TYPE_CHECKING:
+    from metasym.experiments.adapted_functions import AdaptedFunctions
+
+_WORDS = ("holds", "holds nearly", "does not hold")
+
+
+def show_functions(asked: list[tuple[Path, AdaptedFunctions]]) -> None:
+    """Lines about one run, or one table about several."""
+    if len(asked) > 1:
+        _show_beside(asked)
+        return
+    console().print("\n".join(_function_lines(asked[0][1])), highlight=False, markup=False, soft_wrap=True)
+
+
+def _show_beside(asked: list[tuple[Path, AdaptedFunctions]]) -> None:
+    """One table: a row for each element of the group but the identity, columns for each run."""
+    from rich.table import Table
+
+    first = asked[0][1]
+    table = Table(
+        title=f"Input to output, networks adapted to test tasks, group {first.group}", title_justify="left"
+    )
+    table.add_column("element")
+    for path, functions in asked:
+        table.add_column(f"{path.name}: violation, at most", justify="right")
+        table.add_column("same class" if functions.labels else "holds", justify="right")
+        table.add_column("accuracy" if functions.labels else "mse", justify="right")
+    names = [element.name for element in first.elements]
+    for name in names:
+        row = [name]
+        for _, functions in asked:
+            [element] = [one for one in functions.elements if one.name == name]
+            score = f"{element.score:.1%}" if functions.labels else f"{element.score:.4g}"
+            kept = element.words if element.same_class is None else f"{element.same_class:.1%}"
+            row += [f"{element.violation:.3g}, {element.violation_upper:.3g}", kept, score]
+        table.add_row(*row)
+    out = console()
+    out.print(table, highlight=False, markup=False)
+    for path, functions in asked:
+        words = {word: [e.name for e in functions.elements[1:] if e.words == word] for word in _WORDS}
+        said = "; ".join(f"{word}: {', '.join(found)}" for word, found in words.items() if found)
+        out.print(
+            f"{path.name}, {functions.tasks} tasks: {said}", highlight=False, markup=False, soft_wrap=True
+        )
+    out.print(
+        "Violations are shares of the variance of the answers: 0 exact, 2 unrelated; at most at 95 %.",
+        highlight=False,
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+def _function_lines(functions: AdaptedFunctions) -> list[str]:
+    """A line for each element of the group but the identity."""
+    metric = "accuracy" if functions.labels else "mean squared error"
+    score = f"{functions.score:.1%}" if functions.labels else f"{functions.score:.4g}"
+    lines = [
+        f"input to output, networks adapted to {functions.tasks} test tasks ({metric} {score}), "
+        f"group {functions.group}:",
+        "  violation is a share of the variance of the answers: 0 exact, 2 unrelated",
+    ]
+    width = max(len(element.name) for element in functions.elements)
+    for element in functions.elements[1:] or functions.elements:
+        kept = "" if element.same_class is None else f", same class for {element.same_class:.1%}"
+        score = f"{element.score:.1%}" if functions.labels else f"{element.score:.4g}"
+        lines.append(
+            f"  {element.name:<{width}}  {element.words:<13}  violation {element.violation:.3g}, "
+            f"at most {element.violation_upper:.3g} at 95 %{kept}, {metric} {score}"
+        )
+    return lines + ([f"  note: {functions.note}"] if functions.note else [])

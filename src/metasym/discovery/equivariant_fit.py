@@ -1,0 +1,207 @@
+"""Gaussian processes whose functions a finite group keeps: kernels averaged over it, and what may hide beside.
+
+For a kernel k that every move keeps, ``K(x, x') = mean_g k(x, g x') g'`` (a matrix ``[m, m]``) is that of functions
+with ``f(g x) = g' f(x)``. Where the group moves no output all outputs share one number instead of a matrix. The
+posterior mean is the average over the group of a function of the plain kernel, with weights of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Sum
+
+from metasym.discovery.fields import Array
+from metasym.discovery.gaussian_processes import LEAST_NOISE, Hyper, OnColumns, Posterior, squares
+from metasym.discovery.moves import MoveGroup
+
+MOST_ROWS = 2400
+"""Rows of the system that a fit solves: examples, times outputs where these move."""
+MOST_LIKELY = 900
+"""Rows that likelihoods are computed of: their cost grows with the cube, and they are asked for often."""
+_LEVEL = 3.3
+"""Logarithms of likelihood below the best that still count: about 99 %, to one side."""
+_DELTAS = np.concatenate([[0.0], np.logspace(-7, 0, 15)])
+_NOISES = np.logspace(-8, 0, 17)
+_MOST_PRODUCTS = 4e8
+"""Entries of kernels, over all elements of a group and outputs, that a matrix is made of."""
+_CUBES = (0.0, 0.01, 1.0)
+
+
+@dataclass(frozen=True)
+class Hidden:
+    """What beside the symmetry the data allow, as a part of the variance of y."""
+
+    upper: float
+    refutes: bool
+    """Whether the likelihood asks for something that the group does not keep."""
+
+
+@dataclass(frozen=True, eq=False)
+class Equivariant:
+    """Functions that ``group`` keeps, with the kernel ``hyper`` before it is averaged."""
+
+    group: MoveGroup
+    hyper: Hyper
+
+    def rows(self, x: Array, y: Array, most: int) -> tuple[Array, Array]:
+        """As many examples as make at most ``most`` rows."""
+        count = most if self.group.keeps_outputs else most // y.shape[1]
+        columns = 1 if self.group.keeps_outputs else y.shape[1]
+        affordable = int((_MOST_PRODUCTS / len(self.group.elements) / columns) ** 0.5)
+        count = min(count, affordable)
+        return x[:count], y[:count]
+
+    def matrix(self, kernel: Any, x: Array) -> Array:
+        """The averaged kernel of the examples ``x``: a row for each, or for each of its outputs."""
+        return averaged_matrix(self.group, kernel, x)
+
+    def fit(self, x: Array, y: Array, most: int = MOST_ROWS) -> Posterior:
+        """A function of the plain kernel whose average over the group is the posterior mean; ``y`` is centred."""
+        x, y = self.rows(x, y, most)
+        weights = _solve(self.matrix(self.hyper.kernel, x), self.hyper.noise, self._flat(y))
+        return Posterior(self.hyper.kernel, x, weights.reshape(y.shape), np.zeros(y.shape[1]))
+
+    def breaking(self, x: Array, y: Array, most: int = MOST_ROWS) -> Posterior:
+        """What a flexible model adds to these functions, at least as strong as the noise: it is to be judged."""
+        x, y = self.rows(x, y, most)
+        n = x.shape[1]
+        noise = max(self.hyper.noise, 1e-6)
+        free = squares(n, noise, n**0.5, noise / float(np.mean((x**2).sum(1))) ** 2)
+        whole = self.matrix(self.hyper.kernel, x) + self._free(free, x, y.shape[1])
+        weights = _solve(whole, noise, self._flat(y)).reshape(y.shape)
+        return Posterior(free, x, weights, np.zeros(y.shape[1]))
+
+    def averaged(self, fit: Posterior, x: Array) -> Array:
+        """``mean_g g'^-1 f(g x)``, ``[points, m]``."""
+        total = np.zeros((len(x), fit.weights.shape[1]))
+        for g in self.group.elements:
+            total += g.back(fit(g.inner(x)))
+        return np.asarray(total / len(self.group.elements))
+
+    def hidden(self, x: Array, y: Array) -> Hidden:
+        """The largest variance that functions which the group does not keep may have beside those that it keeps.
+
+        A free kernel may be preferred only because it has another length scale: it counts as a refutation where it
+        is preferred to its own average over the group.
+        """
+        x, y = self.rows(x, y, MOST_LIKELY)
+        n, m = x.shape[1], y.shape[1]
+        base = self.matrix(self.hyper.kernel, x)
+        variance = float(np.mean(y**2))
+        flat = self._flat(y)
+        worst, refuted = 0.0, False
+        for kernel in (RBF(n**0.5), RBF(2 * n**0.5), DotProduct(1.0) ** 2):
+            free, kept = self._free(kernel, x, m), self.matrix(kernel, x)
+            scale = variance / float(np.mean(np.diag(free)))
+            likely = [_best(base + delta * scale * kept, flat)[0] for delta in _DELTAS]
+            beside = base + _DELTAS[int(np.argmax(likely))] * scale * kept
+            profile = np.array([_best(beside + delta * scale * free, flat)[0] for delta in _DELTAS])
+            refuted = refuted or profile.max() > profile[0] + _LEVEL
+            last = int(np.flatnonzero(profile > profile.max() - _LEVEL)[-1])
+            worst = max(worst, float(_DELTAS[min(last + 1, len(_DELTAS) - 1)]))
+        return Hidden(worst, bool(refuted))
+
+    def gain(self, x: Array, y: Array, rows: int) -> float:
+        """By how much some examples are likelier with the group than without, at amplitudes and noises that suit."""
+        x, y = self.rows(x, y, rows)
+        flat = self._flat(y)
+        matrices = self.matrix(self.hyper.kernel, x), self._free(self.hyper.kernel, x, y.shape[1])
+        with_it, without = (_best(matrix, flat, self.amplitudes)[0] for matrix in matrices)
+        return with_it - without
+
+    @property
+    def amplitudes(self) -> tuple[float, ...]:
+        """By how much an average may be larger: it has as little variance as the kernel has elements."""
+        order = float(len(self.group.elements))
+        return tuple(sorted({1.0, order**0.5, order}))
+
+    def _free(self, kernel: Any, x: Array, m: int) -> Array:
+        free = np.asarray(kernel(x))
+        return free if self.group.keeps_outputs else np.kron(free, np.eye(m))
+
+    def _flat(self, y: Array) -> Array:
+        return y if self.group.keeps_outputs else y.reshape(-1, 1)
+
+
+def averaged_matrix(group: MoveGroup, kernel: Any, x: Array) -> Array:
+    """``mean_g k(x, g x') g'`` of the examples ``x``, made symmetric to rounding."""
+    count, m = len(x), len(group.elements[0].outputs)
+    if group.keeps_outputs:
+        total = np.zeros((count, count))
+        for g in group.elements:
+            total += kernel(x, g.inner(x))
+    else:
+        blocks = np.zeros((m, m, count, count))
+        for g in group.elements:
+            values = kernel(x, g.inner(x))
+            for k in range(m):  # (g' y)[outputs[k]] = sign y[k]
+                blocks[g.outputs[k], k] += g.output_signs[k] * values
+        total = blocks.transpose(2, 0, 3, 1).reshape(count * m, count * m)
+    total /= len(group.elements)
+    return np.asarray((total + total.T) / 2)
+
+
+def equivariant(group: MoveGroup, plain: Hyper, x: Array, y: Array) -> Equivariant:
+    """The kernel that suits functions which the group keeps: the plain one, or it with polynomials of degree 3.
+
+    A group takes so many functions away that those left may be richer than a plain fit can afford.
+    """
+    n = x.shape[1]
+    some = Equivariant(group, plain)
+    few, targets = some.rows(x, y, MOST_LIKELY)
+    flat = targets if group.keeps_outputs else targets.reshape(-1, 1)
+    size = float(np.mean((x**2).sum(1)))
+    base = averaged_matrix(group, plain.kernel, few)
+    one = DotProduct(1.0) ** 3
+    cubes = averaged_matrix(group, one, few) / size**3
+    best: tuple[float, float, float, float] | None = None
+    for cube in _CUBES:
+        likelihood, noise, amplitude = _best(base + cube * cubes, flat, some.amplitudes)
+        if best is None or likelihood > best[0] + 2.0:
+            best = likelihood, cube, noise, amplitude
+    assert best is not None
+    likelihood, cube, noise, amplitude = best
+    kernel = plain.kernel
+    if cube:
+        kernel = kernel + OnColumns(ConstantKernel(cube / size**3) * one, 0, n)
+    return Equivariant(group, Hyper(_scaled(kernel, amplitude), noise, likelihood))
+
+
+def _scaled(kernel: Any, amplitude: float) -> Any:
+    """The sum of kernels with every part's amplitude multiplied."""
+    if isinstance(kernel, Sum):
+        return _scaled(kernel.k1, amplitude) + _scaled(kernel.k2, amplitude)
+    inner = kernel.kernel
+    larger = ConstantKernel(float(inner.k1.constant_value) * amplitude) * inner.k2
+    return OnColumns(larger, kernel.start, kernel.stop)
+
+
+def _solve(matrix: Array, noise: float, y: Array) -> Array:
+    noise = max(noise, LEAST_NOISE)
+    for _ in range(8):
+        try:
+            return np.asarray(cho_solve(cho_factor(matrix + noise * np.eye(len(y)), lower=True), y))
+        except LinAlgError:  # a smooth kernel in few dimensions is singular to rounding
+            noise *= 10
+    raise LinAlgError("a kernel matrix has no factor")
+
+
+def _best(matrix: Array, y: Array, amplitudes: Sequence[float] = (1.0,)) -> tuple[float, float, float]:
+    """The largest likelihood of ``y [rows, columns]`` over noises and amplitudes, and where it is."""
+    sizes, vectors = np.linalg.eigh(matrix)
+    powers = ((vectors.T @ y) ** 2).sum(1)
+    sizes = np.maximum(sizes, 0.0)
+    found = []
+    for amplitude in amplitudes:
+        for noise in _NOISES:
+            spread = amplitude * sizes + noise
+            found.append(
+                (-0.5 * float((powers / spread + y.shape[1] * np.log(spread)).sum()), noise, amplitude)
+            )
+    best = max(found)
+    return best[0], float(best[1]), float(best[2])

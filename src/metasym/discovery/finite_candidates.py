@@ -1,0 +1,97 @@
+"""Moves that are worth a look: those of shapes, swaps, changes of sign, and what keeps the terms of polynomials."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from metasym.discovery.moves import Move, Moves, move
+from metasym.discovery.sites import Sites
+from metasym.discovery.sparse_polynomials import sparse_polynomial
+from metasym.discovery.term_patterns import kept_by
+
+MOST_SWAPPED = 24
+"""Inputs up to which every swap is tried."""
+MOST_FLIPPED = 64
+"""Inputs up to which every single change of sign is tried."""
+MOST_OUTPUTS = 40
+"""Outputs up to which polynomials are fitted."""
+
+
+class Candidates:
+    """Moves of inputs and outputs, each once; inputs of different kinds do not change places."""
+
+    def __init__(self, sites: Sites, labels: bool) -> None:
+        self.sites = sites
+        self.labels = labels
+        self.moves: list[Move] = []
+        self.natural: set[bytes] = set()
+        """Those that a shape suggests: they move inputs together whatever each of them carries."""
+        self.unlike = 0
+        """Moves of shapes that would exchange inputs whose means or spreads differ."""
+        self._seen: set[bytes] = set()
+
+    def add(self, g: Move, *, natural: bool = False) -> None:
+        """Unless it is known, moves no input, or does not keep the inputs' law."""
+        if g.key in self._seen or not len(g.moved):
+            return
+        if self.labels and (g.output_signs < 0).any():
+            return
+        self._seen.add(g.key)
+        sites = self.sites
+        flipped = g.signs < 0
+        if (sites.kinds[g.images] != sites.kinds).any() or not sites.centred[flipped].all():
+            self.unlike += natural
+            return
+        self.moves.append(g)
+        if natural:
+            self.natural.add(g.key)
+
+
+def candidates(sites: Sites, x_shape: tuple[int, ...], y_shape: tuple[int, ...], labels: bool) -> Candidates:
+    """All moves that are tried; ``y_shape`` is that of one example's outputs."""
+    n, m = len(sites.inputs), len(sites.outputs)
+    found = Candidates(sites, labels)
+    whole = n == sites.prepared.total
+    same = not labels and x_shape == y_shape and m == n
+    kept = np.arange(m)
+    for images in _of_shape(x_shape) if whole and len(x_shape) > 1 else []:
+        if same:
+            found.add(move(images, None, images), natural=True)
+        found.add(move(images, None, kept), natural=True)
+    one, plus = np.arange(n), np.ones(n, dtype=np.int64)
+    for images in (one[::-1], np.roll(one, 1)):
+        if m == n and not labels:
+            found.add(move(images, None, images))
+        found.add(move(images, None, kept))
+    found.add(move(one, -plus, kept))
+    found.add(move(one, -plus, kept, -np.ones(m, dtype=np.int64)))
+    if n <= MOST_FLIPPED:
+        for i in range(n):
+            found.add(move(one, np.where(one == i, -1, 1), kept))
+    if n <= MOST_SWAPPED:
+        for i in range(n):
+            for j in range(i):
+                swapped = one.copy()
+                swapped[[i, j]] = j, i
+                found.add(move(swapped, None, kept))
+                found.add(move(swapped, np.where((one == i) | (one == j), -1, 1), kept))
+    if m <= MOST_OUTPUTS:
+        _, x, y, _, _ = sites.placed(None)
+        for g in kept_by(sparse_polynomial(x, y), sites.kinds.tolist(), m):
+            found.add(g)
+    return found
+
+
+def _of_shape(shape: tuple[int, ...]) -> list[Moves]:
+    """Flips, steps around, and the transpose of a grid."""
+    grid: npt.NDArray[np.int64] = np.arange(int(np.prod(shape))).reshape(shape)
+    found = []
+    for axis in range(len(shape)):
+        found.append(np.flip(grid, axis))
+        if shape[axis] > 2:
+            found.append(np.roll(grid, 1, axis))
+    if shape[-1] == shape[-2]:
+        found.append(np.swapaxes(grid, -1, -2))
+        found.append(np.rot90(grid, 1, (-2, -1)))
+    return [one.reshape(-1) for one in found]

@@ -1,0 +1,168 @@
+"""The inputs that finite groups may move, in coordinates that a group keeps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from metasym.discovery.coordinates import Coordinates
+from metasym.discovery.fields import Array
+from metasym.discovery.gaussian_processes import Hyper, squares
+from metasym.discovery.moves import Move, MoveGroup, Moves, move
+from metasym.discovery.prepared import Prepared, Scaled
+
+_FAR = 4.5
+"""Standard errors between the means of inputs that are of one kind."""
+_QUIET = 0.05
+"""Inputs that vary less than this part of what others do are of one kind, with those that are constant."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sites:
+    """Examples with the inputs that a move may take to each other; those that repeat others are left out.
+
+    Constant ones stay: the corners of images are often empty, and flips move them.
+    """
+
+    prepared: Prepared
+    inputs: tuple[int, ...]
+    """Which of the data's inputs."""
+    kinds: Moves
+    """Equal for inputs with the same mean and spread, up to chance: only those change places."""
+    centred: Moves
+    """1 for inputs with mean 0, up to chance: only those change signs."""
+    train: Array
+    """``[examples, sites]``, as the data have them."""
+    held_out: Array
+    outputs: tuple[int, ...]
+    """Which of the data's outputs: each once, constant ones not at all."""
+    lift: Array
+    """``[outputs, m]``: all outputs but the constant ones from these; entries are 1, -1 and 0."""
+
+    def placed(self, group: MoveGroup | None) -> tuple[Scaled, Array, Array, Array, Array]:
+        """Units that the group keeps, and training and held-out examples in them: x, y, x, y."""
+        prepared = self.prepared
+        centre, scale = self._middle()
+        kept = list(self.outputs)
+        before = prepared.offset[kept]
+        offset = before
+        if group is not None:
+            centre, offset = group.settled(centre, offset)
+            spread = np.mean([_plain(g).inner(scale[None] ** 2)[0] for g in group.elements], axis=0)
+            scale = np.sqrt(spread)
+        scaled = Scaled(Coordinates(centre, scale), self.inputs, offset, prepared.unit)
+        shift = (before - offset) / prepared.unit
+        return (
+            scaled,
+            scaled.place(self.train),
+            prepared.train[1][:, kept] + shift,
+            scaled.place(self.held_out),
+            prepared.held_out[1][:, kept] + shift,
+        )
+
+    def _middle(self) -> tuple[Array, Array]:
+        centre, scale = self.train[0].copy(), np.ones(len(self.inputs))
+        used = self._used()
+        centre[used], scale[used] = self.prepared.place.centre, self.prepared.place.scale
+        # One centre for a kind: means that differ by chance alone would look like a broken symmetry.
+        for kind in np.unique(self.kinds):
+            members = self.kinds == kind
+            centre[members] = centre[members].mean()
+        return centre, scale
+
+    def _used(self) -> list[int]:
+        place = {i: k for k, i in enumerate(self.inputs)}
+        return [place[i] for i in self.prepared.inputs]
+
+    def on_all(self, g: Move) -> Move | None:
+        """A move of the sites as one of all inputs and outputs of the data; inputs that are left out stay.
+
+        Outputs that repeat others go with them; None where there are not as many at both ends.
+        """
+        places = np.array(self.inputs)
+        images, signs = np.arange(self.prepared.total), np.ones(self.prepared.total, dtype=np.int64)
+        images[places], signs[places] = places[g.images], g.signs
+        m = self.lift.shape[1]
+        outputs, output_signs = np.arange(m), np.ones(m, dtype=np.int64)
+        for k, (there, sign) in enumerate(zip(g.outputs, g.output_signs, strict=True)):
+            here, other = np.flatnonzero(self.lift[k]), np.flatnonzero(self.lift[there])
+            if len(here) != len(other):
+                return None
+            outputs[here] = other
+            output_signs[here] = sign * self.lift[k, here] * self.lift[there, other]
+        return Move(images, signs, outputs, output_signs)
+
+    def restricted(self, g: Move) -> Move:
+        """And back: a move of all inputs and outputs as one of the sites."""
+        place = {i: k for k, i in enumerate(self.inputs)}
+        rows = [int(np.flatnonzero(self.lift[:, g.outputs[k]])[0]) for k in self.outputs]
+        signs = [
+            g.output_signs[k] * self.lift[r, g.outputs[k]] for k, r in zip(self.outputs, rows, strict=True)
+        ]
+        images = [place[int(g.images[i])] for i in self.inputs]
+        return move(images, g.signs[list(self.inputs)], rows, signs)
+
+
+def _plain(g: Move) -> Move:
+    return Move(g.images, np.abs(g.signs), g.outputs, g.output_signs)
+
+
+def sites_of(prepared: Prepared, constant: dict[int, float]) -> Sites:
+    """From prepared examples; ``constant`` are the data's inputs that do not vary, with their values."""
+    inputs = tuple(sorted((*prepared.inputs, *constant)))
+    place = {i: k for k, i in enumerate(inputs)}
+    used = [place[i] for i in prepared.inputs]
+    found = []
+    for x, _ in (prepared.train, prepared.held_out):
+        raw = np.tile([constant.get(i, 0.0) for i in inputs], (len(x), 1))
+        raw[:, used] = x * prepared.place.scale + prepared.place.centre
+        found.append(raw)
+    kinds, centred = _kinds(found[0], used, prepared.place.scale)
+    outputs, lift = _outputs(prepared.train[1])
+    return Sites(prepared, inputs, kinds, centred, found[0], found[1], outputs, lift)
+
+
+def _outputs(y: Array) -> tuple[tuple[int, ...], Array]:
+    """Outputs ``y [examples, m]`` that vary and repeat no earlier one, nor its negative; and all from those."""
+    lengths = np.sqrt((y**2).sum(0))
+    cosines = y.T @ y / np.maximum(np.outer(lengths, lengths), 1e-300)
+    same = (np.abs(cosines) > 1 - 1e-12) & (np.abs(lengths[:, None] - lengths) < 1e-9 * lengths.max())
+    varies = lengths > 1e-12 * lengths.max()
+    kept = [k for k in range(len(lengths)) if varies[k] and not same[k, :k].any()]
+    lift = np.where(same & varies[None, :], np.sign(cosines), 0.0)[kept]
+    return tuple(kept), lift
+
+
+def _kinds(x: Array, used: list[int], scale: Array) -> tuple[Moves, Moves]:
+    means, spreads = x.mean(0), x.std(0)
+    count = x.shape[1]
+    scales = np.zeros(count)
+    scales[used] = scale
+    quiet = spreads < _QUIET * np.median(spreads[used])
+    scales[quiet] = 0.0
+    kinds = np.zeros(count, dtype=np.int64)
+    number = 0
+    for one in np.unique(scales):
+        members = np.flatnonzero(scales == one)
+        members = members[np.argsort(means[members])]
+        apart = np.diff(means[members]) > _FAR * np.sqrt(
+            (spreads[members][1:] ** 2 + spreads[members][:-1] ** 2) / len(x)
+        ) + 1e-9 * np.abs(means[members]).max(initial=0.0)
+        kinds[members] = number + np.concatenate([[0], np.cumsum(apart)])
+        number = int(kinds.max()) + 1
+    centred = (np.abs(means) <= _FAR * spreads / len(x) ** 0.5).astype(np.int64)
+    return kinds, centred
+
+
+def on_sites(plain: Hyper, count: int) -> Hyper:
+    """The kernel of the used inputs, on all sites: constant ones change no distance."""
+    smooth, quadratic = plain.kernel.k1.kernel, plain.kernel.k2.kernel
+    kernel = squares(
+        count,
+        float(smooth.k1.constant_value),
+        float(smooth.k2.length_scale),
+        float(quadratic.k1.constant_value),
+    )
+    kernel.k2.kernel.k2.kernel.sigma_0 = float(quadratic.k2.kernel.sigma_0)
+    return Hyper(kernel, plain.noise, plain.evidence)
