@@ -15,8 +15,9 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Sum
 
+from metasym.discovery.columns import OnColumns
 from metasym.discovery.fields import Array
-from metasym.discovery.gaussian_processes import LEAST_NOISE, Hyper, OnColumns, Posterior, squares
+from metasym.discovery.gaussian_processes import LEAST_NOISE, Hyper, Posterior, squares
 from metasym.discovery.moves import MoveGroup
 
 MOST_ROWS = 2400
@@ -27,6 +28,7 @@ _LEVEL = 3.3
 """Logarithms of likelihood below the best that still count: about 99 %, to one side."""
 _DELTAS = np.concatenate([[0.0], np.logspace(-7, 0, 15)])
 _NOISES = np.logspace(-8, 0, 17)
+_HALVINGS = 3
 _MOST_PRODUCTS = 4e8
 """Entries of kernels, over all elements of a group and outputs, that a matrix is made of."""
 _CUBES = (0.0, 0.01, 1.0)
@@ -103,7 +105,12 @@ class Equivariant:
             profile = np.array([_best(beside + delta * scale * free, flat)[0] for delta in _DELTAS])
             refuted = refuted or profile.max() > profile[0] + _LEVEL
             last = int(np.flatnonzero(profile > profile.max() - _LEVEL)[-1])
-            worst = max(worst, float(_DELTAS[min(last + 1, len(_DELTAS) - 1)]))
+            low, high = float(_DELTAS[last]), float(_DELTAS[min(last + 1, len(_DELTAS) - 1)])
+            for _ in range(_HALVINGS if 0 < low < high and high > worst else 0):
+                middle = (low * high) ** 0.5
+                allowed = _best(beside + middle * scale * free, flat)[0] > profile.max() - _LEVEL
+                low, high = (middle, high) if allowed else (low, middle)
+            worst = max(worst, high)
         return Hidden(worst, bool(refuted))
 
     def gain(self, x: Array, y: Array, rows: int) -> float:

@@ -30,6 +30,8 @@ MOST_GENERATORS = 16
 TRIES = 4
 CARRIED = 0.02
 """The least part of the variance that each moved input carries; those of a shape carry it together."""
+LABELS = 10 / 3
+"""How many times larger a violation may be where outputs are labels: a hundredth of the variance by default."""
 
 Note = Callable[[str], None]
 
@@ -92,7 +94,13 @@ def finite_symmetries(
 ) -> tuple[list[FiniteClaim], str]:
     """The groups that the data keep, none or one, or two where one is too large to be written out; and the reason."""
     tried = candidates(sites, *shapes, labels)
-    search = _Search(sites, on_sites(plain, len(sites.inputs)), tried.natural, seed, tolerance)
+    search = _Search(
+        sites,
+        on_sites(plain, len(sites.inputs)),
+        tried.natural,
+        seed,
+        tolerance * LABELS if labels else tolerance,
+    )
     kept = _likely(search, tried.moves)
     note(f"{len(kept)} of {len(tried.moves)} signed permutations make the data no less likely")
     if not kept:
@@ -182,6 +190,7 @@ def _claims(search: _Search, moves: list[Move], note: Note) -> tuple[list[Finite
             if claim is not None:
                 found.append(claim)
                 break
+            note(why)
             reason = reason or why
         reasons += [reason] if reason else []
     if found:
@@ -231,7 +240,7 @@ def _judged(search: _Search, moves: list[Move], note: Note) -> tuple[FiniteClaim
     if violation > search.tolerance * least:
         return None, (
             f"{group.name} cannot be told from a near symmetry: the data allow a violation of {violation:.2g} of the "
-            f"variance, more than {search.tolerance:g} of what its inputs carry"
+            f"variance, more than {search.tolerance:.2g} of what its inputs carry"
         )
     whole = generated([g for g in everywhere if g is not None])
     assert whole is not None

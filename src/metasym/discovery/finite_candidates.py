@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations, product
+
 import numpy as np
 import numpy.typing as npt
 
@@ -14,6 +16,8 @@ MOST_SWAPPED = 24
 """Inputs up to which every swap is tried."""
 MOST_FLIPPED = 64
 """Inputs up to which every single change of sign is tried."""
+MOST_BOTH = 200
+"""Pairs of a swap of inputs and one of outputs that are tried."""
 MOST_OUTPUTS = 40
 """Outputs up to which polynomials are fitted."""
 
@@ -38,9 +42,7 @@ class Candidates:
         if self.labels and (g.output_signs < 0).any():
             return
         self._seen.add(g.key)
-        sites = self.sites
-        flipped = g.signs < 0
-        if (sites.kinds[g.images] != sites.kinds).any() or not sites.centred[flipped].all():
+        if not self.sites.alike(g):
             self.unlike += natural
             return
         self.moves.append(g)
@@ -76,6 +78,11 @@ def candidates(sites: Sites, x_shape: tuple[int, ...], y_shape: tuple[int, ...],
                 swapped[[i, j]] = j, i
                 found.add(move(swapped, None, kept))
                 found.add(move(swapped, np.where((one == i) | (one == j), -1, 1), kept))
+    if not labels and m > 1 and (n * m) ** 2 <= 4 * MOST_BOTH:
+        for (i, j), (k, q) in product(combinations(range(n), 2), combinations(range(m), 2)):
+            swapped, other = one.copy(), kept.copy()
+            swapped[[i, j]], other[[k, q]] = (j, i), (q, k)
+            found.add(move(swapped, None, other))
     if m <= MOST_OUTPUTS:
         _, x, y, _, _ = sites.placed(None)
         for g in kept_by(sparse_polynomial(x, y), sites.kinds.tolist(), m):

@@ -14,6 +14,8 @@ from metasym.discovery.prepared import Prepared, Scaled
 
 _FAR = 4.5
 """Standard errors between the means of inputs that are of one kind."""
+_WIDER = 0.4
+"""Variances that differ by less than this part are those of one kind."""
 _QUIET = 0.05
 """Inputs that vary less than this part of what others do are of one kind, with those that are constant."""
 
@@ -30,8 +32,6 @@ class Sites:
     """Which of the data's inputs."""
     kinds: Moves
     """Equal for inputs with the same mean and spread, up to chance: only those change places."""
-    centred: Moves
-    """1 for inputs with mean 0, up to chance: only those change signs."""
     train: Array
     """``[examples, sites]``, as the data have them."""
     held_out: Array
@@ -39,6 +39,18 @@ class Sites:
     """Which of the data's outputs: each once, constant ones not at all."""
     lift: Array
     """``[outputs, m]``: all outputs but the constant ones from these; entries are 1, -1 and 0."""
+
+    def alike(self, g: Move) -> bool:
+        """Whether inputs have the same mean and spread, up to chance, as those that the move takes them to."""
+        x = self.train
+        means, powers = x.mean(0), x.var(0)
+        doubt = np.sqrt(np.maximum(((x - means) ** 4).mean(0) - powers**2, 0) / len(x))
+        apart = np.abs(means[g.images] - g.signs * means)
+        near = apart <= _FAR * np.sqrt((powers[g.images] + powers) / len(x)) + 1e-9 * np.abs(means).max()
+        wider = np.abs(powers[g.images] - powers)
+        enough = _FAR * np.sqrt(doubt[g.images] ** 2 + doubt**2)
+        like = (wider <= enough) | (wider <= _WIDER * np.maximum(powers[g.images], powers))
+        return bool(near.all() and like.all())
 
     def placed(self, group: MoveGroup | None) -> tuple[Scaled, Array, Array, Array, Array]:
         """Units that the group keeps, and training and held-out examples in them: x, y, x, y."""
@@ -118,9 +130,9 @@ def sites_of(prepared: Prepared, constant: dict[int, float]) -> Sites:
         raw = np.tile([constant.get(i, 0.0) for i in inputs], (len(x), 1))
         raw[:, used] = x * prepared.place.scale + prepared.place.centre
         found.append(raw)
-    kinds, centred = _kinds(found[0], used, prepared.place.scale)
+    kinds = _kinds(found[0], used, prepared.place.scale)
     outputs, lift = _outputs(prepared.train[1])
-    return Sites(prepared, inputs, kinds, centred, found[0], found[1], outputs, lift)
+    return Sites(prepared, inputs, kinds, found[0], found[1], outputs, lift)
 
 
 def _outputs(y: Array) -> tuple[tuple[int, ...], Array]:
@@ -134,7 +146,7 @@ def _outputs(y: Array) -> tuple[tuple[int, ...], Array]:
     return tuple(kept), lift
 
 
-def _kinds(x: Array, used: list[int], scale: Array) -> tuple[Moves, Moves]:
+def _kinds(x: Array, used: list[int], scale: Array) -> Moves:
     means, spreads = x.mean(0), x.std(0)
     count = x.shape[1]
     scales = np.zeros(count)
@@ -151,8 +163,7 @@ def _kinds(x: Array, used: list[int], scale: Array) -> tuple[Moves, Moves]:
         ) + 1e-9 * np.abs(means[members]).max(initial=0.0)
         kinds[members] = number + np.concatenate([[0], np.cumsum(apart)])
         number = int(kinds.max()) + 1
-    centred = (np.abs(means) <= _FAR * spreads / len(x) ** 0.5).astype(np.int64)
-    return kinds, centred
+    return kinds
 
 
 def on_sites(plain: Hyper, count: int) -> Hyper:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -20,6 +19,7 @@ from metasym.storage.atomic import make_folder, write_atomically
 from metasym.types import MetasymError
 
 _MOST_GENERATORS = 12
+_MOST_CYCLES = 16
 _CELL = 14
 
 
@@ -47,7 +47,7 @@ def _page(found: dict[str, Any]) -> str:
         f"<h1>Symmetries in {escape(Path(str(path)).name)}</h1>",
         f'<p class="headline">{escape(found["verdict"])}</p>',
         _scores(found),
-        *(_symmetry(one) for one in found["symmetries"]),
+        *(_symmetry(one, *_names(found)) for one in found["symmetries"]),
         _refused(found["refused"]),
         "".join(f'<p class="note">{escape(text)}.</p>' for text in found["notes"]),
         _origin(found),
@@ -72,39 +72,92 @@ def _scores(found: dict[str, Any]) -> str:
                 f'<tr><th scope="row">{label}</th><td>{number(score["mean"])} ± {number(score["ci95"], 2)}</td>'
                 f"<td>{_percent(score['relative'])}</td></tr>"
             )
-    caption = f"{metric} on {found['held_out']} examples that took no part, and the variance unexplained"
+    what = "tasks" if found.get("family") else "examples"
+    words = "Accuracy" if metric == "accuracy" else "Mean squared error"
+    caption = f"{words} on {found['held_out']} {what} that took no part in the search"
     return (
-        f'<div class="card"><table><caption>{caption}</caption><thead><tr><th>model</th><th>{metric}</th>'
-        f"<th>unexplained</th></tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+        f'<div class="card"><table><caption>{caption}</caption><thead><tr><th>model</th><th>{words.lower()}</th>'
+        f"<th>variance of y that it leaves unexplained</th></tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
     )
+
+
+def _names(found: dict[str, Any]) -> tuple[list[str], list[str]]:
+    """The user's own names of inputs and outputs; none where the data have none."""
+    data = found["config"]["data"]
+    given = (data.get("input_names"), data.get("output_names"))
+    inner, outer = ([str(name) for name in names] if isinstance(names, list) else [] for names in given)
+    return inner, outer
 
 
 def _percent(value: float | None) -> str:
     return "not finite" if value is None else f"{value:.3%}"
 
 
-def _symmetry(one: dict[str, Any]) -> str:
+def _symmetry(one: dict[str, Any], inputs: list[str], outputs: list[str]) -> str:
     continuous = one["kind"] == "continuous"
-    size = f"dimension {one.get('dimension', '?')}" if continuous else f"order {one.get('order', '?')}"
+    size = f"dimension {one.get('dimension', '?')}" if continuous else f"{one.get('order', '?')} elements"
     low, high = (number(value, 2) for value in one["beta_ci"])
     about = (
-        f"The data allow a violation of at most {number(one['violation_upper'], 2)} of the variance of y. "
-        f"beta = {number(one['beta'], 2)}, interval {low} to {high}: what breaks the "
-        "symmetry in a model without it does not predict what the symmetric model leaves."
+        f"The data allow a violation of at most {number(one['violation_upper'], 2)} of the variance of y: up to that "
+        f"the function keeps it. beta = {number(one['beta'], 2)}, interval {low} to {high}: what breaks the "
+        "symmetry in a model without it does not predict what the symmetric model leaves (0 for a true symmetry)."
     )
     shown = one["generators"][:_MOST_GENERATORS]
-    pictures = "".join(
-        _matrix(g) if isinstance(g, list) else f"<li>{escape(json.dumps(g))}</li>" for g in shown
-    )
-    if not continuous:
-        pictures = f"<ul>{pictures}</ul>"
     more = len(one["generators"]) - len(shown)
     rest = f'<p class="quiet">{more} more generators are in result.json.</p>' if more > 0 else ""
-    how = "Generators A of x → A x + a, the column a last:" if continuous else "Generators:"
+    if continuous:
+        how = "Generators A of x → A x + a, the column a last (blue positive, red negative):"
+        pictures = "".join(_matrix(g) for g in shown if isinstance(g, list))
+        turned = one.get("output_generators")
+        if isinstance(turned, list):
+            pictures += "<p>What they do to the outputs, B of y → B y + b:</p>"
+            pictures += "".join(_matrix(g) for g in turned[:_MOST_GENERATORS])
+    else:
+        how = "Every element is a product of these moves, after which the function's answers are the same"
+        how += " but for their own moves:" if one.get("outputs") else ":"
+        moves = [g for g in shown if isinstance(g, dict)]
+        pictures = f"<ul>{''.join(f'<li>{escape(_move(g, inputs, outputs))}</li>' for g in moves)}</ul>"
     return (
         f"<section><h2>{escape(one['name'])}, {one['kind']}, {size}</h2><p>{about}</p>"
         f"<p>{how}</p>{pictures}{rest}</section>"
     )
+
+
+def _move(g: dict[str, Any], inputs: list[str], outputs: list[str]) -> str:
+    """A signed permutation in words: ``inputs: x0 ↔ x1, x4 → -x4; outputs: y0 ↔ y1``."""
+    inner = _side(g["inputs"], g["input_signs"], inputs, "x")
+    outer = _side(g.get("outputs", []), g.get("output_signs", []), outputs, "y")
+    parts = [f"inputs: {inner}" if inner else "", f"outputs: {outer}" if outer else ""]
+    return "; ".join(part for part in parts if part)
+
+
+def _side(images: list[int], signs: list[int], names: list[str], letter: str) -> str:
+    """Cycles: two that change places, longer rounds, and changes of sign."""
+    if len(signs) != len(images) or sorted(images) != list(range(len(images))):
+        return "not a permutation"
+
+    def name(i: int) -> str:
+        return names[i] if i < len(names) else f"{letter}{i}"
+
+    found, seen = [], set()
+    for start in range(len(images)):
+        if start in seen or (images[start] == start and signs[start] > 0):
+            continue
+        cycle = [start]
+        while images[cycle[-1]] != start:
+            cycle.append(images[cycle[-1]])
+        seen.update(cycle)
+        if len(cycle) == 2 and all(signs[i] > 0 for i in cycle):
+            found.append(f"{name(cycle[0])} ↔ {name(cycle[1])}")
+            continue
+        steps = [name(start)]
+        sign = 1
+        for i in cycle:
+            sign *= -1 if signs[i] < 0 else 1
+            steps.append(("-" if sign < 0 else "") + name(images[i]))
+        found.append(" → ".join(steps))
+    more = len(found) - _MOST_CYCLES
+    return ", ".join(found[:_MOST_CYCLES]) + (f" and {more} more" if more > 0 else "")
 
 
 def _matrix(rows: list[list[float]]) -> str:
