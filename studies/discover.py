@@ -26,6 +26,7 @@ from scipy.stats import beta
 import metasym as ms
 from metasym.discovery.fields import angle, orthonormal
 from metasym.storage.json_files import write_json
+from studies.discover_finite import FINITE, run_finite
 from studies.known_functions import PROBLEMS, Truth
 
 Array = npt.NDArray[np.float64]
@@ -139,6 +140,22 @@ def run_real(name: str, seed: int, folder: Path) -> dict[str, Any]:
     return result
 
 
+def run_known(name: str, seed: int, folder: Path) -> dict[str, Any]:
+    """One run on a function whose finite symmetries are known, or what it found when it was made."""
+    path = folder / f"{name}-{seed}.json"
+    if path.exists():
+        return dict(json.loads(path.read_text()))
+    began = time.perf_counter()
+    result = {
+        **run_finite(name, seed),
+        "seconds": time.perf_counter() - began,
+        "command": f"python -m studies.discover --problems {name} --seeds {seed}",
+        "commit": _commit(),
+    }
+    write_json(path, result)
+    return result
+
+
 def _commit() -> str:
     found = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
     return found.stdout.strip()
@@ -229,7 +246,10 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--problems", nargs="*", default=[*PROBLEMS, *FAMILIES, *REAL], choices=[*PROBLEMS, *FAMILIES, *REAL]
+        "--problems",
+        nargs="*",
+        default=[*PROBLEMS, *FAMILIES, *REAL, *FINITE],
+        choices=[*PROBLEMS, *FAMILIES, *REAL, *FINITE],
     )
     parser.add_argument("--seeds", default="100-109", help="such as 100-109")
     parser.add_argument("--out", type=Path, default=Path("results/discover"))
@@ -242,6 +262,7 @@ def main() -> None:
     for seed in range(int(first), int(last or first) + 1):
         for name in options.problems:
             kind = run_family if name in FAMILIES else run_real if name in REAL else run
+            kind = run_known if name in FINITE else kind
             one = kind(name, seed, options.out)
             print(name, seed, one["verdict"], one["claimed"], f"{one['seconds']:.0f} s", flush=True)
 
