@@ -17,8 +17,8 @@ FILE holds one data set:
 or a family of tasks: an .npz with x [tasks, examples, ...] and y [tasks, examples, ...].
 What is looked for: in one data set continuous g with f(g x) = f(x): rotations, so(p, q) and other linear groups,
 translations, scalings, and their sums; rotations with f(g x) = g' f(x); and, there and in every task of a family,
-finite groups of signed permutations of inputs and outputs with f(g x) = g' f(x). A part of the examples (of the tasks)
-takes no part: what is claimed is certified on it.
+finite groups of signed permutations of inputs and outputs with f(g x) = g' f(x). A part of the examples (of the
+tasks) takes no part: what is claimed is certified on it.
 """
 
 
