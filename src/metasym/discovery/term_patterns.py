@@ -107,9 +107,11 @@ def _permutations(terms: Sequence[Term], kinds: Sequence[int], m: int) -> list[n
     n = len(kinds)
     adjacency: dict[int, list[int]] = {}
     colours: dict[tuple[str, int], set[int]] = {}
-    for i, kind in enumerate(kinds):
-        colours.setdefault(("input", kind), set()).add(i)
-    colours[("output", 0)] = set(range(n, n + m))
+    # What is in no term could go anywhere: it stays.
+    used = {i for t in terms for i in t.inputs} | {n + t.output for t in terms}
+    for i in range(n + m):
+        colour = ("input", kinds[i]) if i < n else ("output", 0)
+        colours.setdefault(colour if i in used else ("unused", i), set()).add(i)
     following = n + m
     for term, size in zip(terms, _classes(terms), strict=True):
         here, following = following, following + 1

@@ -1,0 +1,71 @@
+"""Edge cases of ``metasym discover`` as a user meets them: an answer or one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from metasym.cli import main
+
+Array = npt.NDArray[np.float64]
+
+
+def table(path: Path, x: Array, y: list[str] | Array) -> None:
+    names = [f"c{i}" for i in range(x.shape[1])]
+    rows = [",".join([*(repr(float(v)) for v in row), str(out)]) for row, out in zip(x, y, strict=True)]
+    path.write_text("\n".join([",".join([*names, "out"]), *rows]))
+
+
+def run(path: Path, *more: str) -> int:
+    out = path.with_suffix("")
+    return main(["discover", str(path), "--outputs", "out", "--out", str(out), "--progress", "silent", *more])
+
+
+def drawn(examples: int, inputs: int) -> tuple[Array, Array]:
+    draw = np.random.default_rng(examples + inputs)
+    x = draw.normal(size=(examples, inputs))
+    return x, np.exp(x[:, 0] / 2) + x[:, 0] * x[:, 1] ** 3 + 0.3 * draw.normal(size=examples)
+
+
+@pytest.mark.parametrize("kind", ["20-examples", "constant", "repeated", "500-inputs"])
+def test_an_answer_comes_and_nothing_absurd_is_claimed(tmp_path: Path, kind: str) -> None:
+    x, y = drawn(20 if kind == "20-examples" else 40, 500 if kind == "500-inputs" else 2)
+    if kind == "constant":
+        x = np.c_[x, np.ones(len(x)), np.zeros(len(x))]
+    if kind == "repeated":
+        x = np.c_[x, x[:, 0], -x[:, 1]]
+    table(tmp_path / "data.csv", x, y)
+    assert run(tmp_path / "data.csv") == 0
+    result = json.loads((tmp_path / "data" / "result.json").read_text())
+    assert result["symmetries"] == []
+    assert result["refused"]
+    said = " ".join(result["notes"])
+    assert ("constant" in said) == (kind == "constant")
+    assert ("repeat" in said) == (kind == "repeated")
+
+
+def test_labels_as_text_are_classes(tmp_path: Path) -> None:
+    x, _ = drawn(60, 2)
+    table(tmp_path / "data.csv", x, ["warm" if v > 0 else "cold" for v in x[:, 0] + x[:, 1] ** 3])
+    assert run(tmp_path / "data.csv", "--labels") == 0
+    result = json.loads((tmp_path / "data" / "result.json").read_text())
+    assert result["plain"]["metric"] == "accuracy"
+    assert result["plain"]["mean"] > 0.6
+
+
+def test_text_that_is_not_called_labels_and_missing_numbers_are_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    x, y = drawn(30, 2)
+    table(tmp_path / "text.csv", x, ["warm" if v > 0 else "cold" for v in y])
+    table(tmp_path / "missing.csv", np.where(x > 1.5, np.nan, x), y)
+    for name in ("text.csv", "missing.csv"):
+        assert run(tmp_path / name) == 2
+        said = capsys.readouterr().err.splitlines()
+        assert len(said) == 1
+        assert said[0].startswith("metasym: error: ")
+        assert "expected" in said[0]
