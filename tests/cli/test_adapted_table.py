@@ -21,7 +21,7 @@ def asked(violation: float, labels: bool = True) -> AdaptedFunctions:
 
 
 def test_one_run_is_told_in_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    show_functions([(Path("runs/msr"), asked(0.01))])
+    show_functions([("msr", asked(0.01))])
     said = capsys.readouterr().out
     assert "left-right flip" in said
     assert "holds nearly" in said
@@ -33,7 +33,7 @@ def test_runs_beside_each_other_share_a_table(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, labels: bool
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-    show_functions([(Path("runs/msr"), asked(0.01, labels)), (Path("runs/maml"), asked(0.7, labels))])
+    show_functions([("msr", asked(0.01, labels)), ("maml", asked(0.7, labels))])
     said = capsys.readouterr().out
     [row] = [line for line in said.splitlines() if "left-right flip" in line and "0.01, 0.02" in line]
     assert "0.7, 1.4" in row

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from metasym.cli.common import console
@@ -13,7 +12,7 @@ if TYPE_CHECKING:
 _WORDS = ("holds", "holds nearly", "does not hold")
 
 
-def show_functions(asked: list[tuple[Path, AdaptedFunctions]]) -> None:
+def show_functions(asked: list[tuple[str, AdaptedFunctions]]) -> None:
     """Lines about one run, or one table about several."""
     if len(asked) > 1:
         _show_beside(asked)
@@ -21,8 +20,8 @@ def show_functions(asked: list[tuple[Path, AdaptedFunctions]]) -> None:
     console().print("\n".join(_function_lines(asked[0][1])), highlight=False, markup=False, soft_wrap=True)
 
 
-def _show_beside(asked: list[tuple[Path, AdaptedFunctions]]) -> None:
-    """One table: a row for each element of the group but the identity, columns for each run."""
+def _show_beside(asked: list[tuple[str, AdaptedFunctions]]) -> None:
+    """One table: a row for each element of the group, columns for each run."""
     from rich.table import Table
 
     first = asked[0][1]
@@ -30,27 +29,25 @@ def _show_beside(asked: list[tuple[Path, AdaptedFunctions]]) -> None:
         title=f"Input to output, networks adapted to test tasks, group {first.group}", title_justify="left"
     )
     table.add_column("element")
-    for path, functions in asked:
-        table.add_column(f"{path.name}: violation, at most", justify="right")
+    for name, functions in asked:
+        table.add_column(f"{name}: violation, at most", justify="right")
         table.add_column("same class" if functions.labels else "holds", justify="right")
         table.add_column("accuracy" if functions.labels else "mse", justify="right")
     names = [element.name for element in first.elements]
-    for name in names:
-        row = [name]
+    for move in names:
+        row = [move]
         for _, functions in asked:
-            [element] = [one for one in functions.elements if one.name == name]
+            [element] = [one for one in functions.elements if one.name == move]
             score = f"{element.score:.1%}" if functions.labels else f"{element.score:.4g}"
             kept = element.words if element.same_class is None else f"{element.same_class:.1%}"
             row += [f"{element.violation:.3g}, {element.violation_upper:.3g}", kept, score]
         table.add_row(*row)
     out = console()
     out.print(table, highlight=False, markup=False)
-    for path, functions in asked:
+    for name, functions in asked:
         words = {word: [e.name for e in functions.elements[1:] if e.words == word] for word in _WORDS}
         said = "; ".join(f"{word}: {', '.join(found)}" for word, found in words.items() if found)
-        out.print(
-            f"{path.name}, {functions.tasks} tasks: {said}", highlight=False, markup=False, soft_wrap=True
-        )
+        out.print(f"{name}, {functions.tasks} tasks: {said}", highlight=False, markup=False, soft_wrap=True)
     out.print(
         "Violations are shares of the variance of the answers: 0 exact, 2 unrelated; at most at 95 %.",
         highlight=False,

@@ -122,21 +122,22 @@ def _ask_functions(options: argparse.Namespace) -> None:
         others = []
         for path in options.beside:
             say(f"beside it, {path}")
-            other = adapted_functions(
-                open_run(path), functions.group, tasks=options.tasks or TASKS, note=note
-            )
-            others.append((path, other))
+            run = open_run(path)
+            other = adapted_functions(run, functions.group, tasks=options.tasks or TASKS, note=note)
+            others.append((path, run.name, other))
         model = opened.learner.model
         report = _certified(opened, inspect(model), asked=False) if symmetries(model) else None
     if options.json:
         layers = {} if report is None else report.to_json()
-        beside = [{"run": str(path), **other.to_json()} for path, other in others]
+        beside = [{"run": str(path), **other.to_json()} for path, _, other in others]
         more = {"beside": beside} if beside else {}
         print(json.dumps(_finite({**layers, "function": functions.to_json(), **more}), allow_nan=False))
         return
     if report is not None:
         show(report)
-    show_functions([(options.run, functions), *others])
+    asked = [(options.run, opened.name, functions), *others]
+    distinct = len({name for _, name, _ in asked}) == len(asked)
+    show_functions([(name if distinct else str(path), found) for path, name, found in asked])
 
 
 def _stored(options: argparse.Namespace) -> SymmetryReport:
