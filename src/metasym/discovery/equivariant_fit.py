@@ -15,7 +15,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Sum
 
-from metasym.discovery.columns import OnColumns
+from metasym.discovery.column_kernels import OnColumns
 from metasym.discovery.fields import Array
 from metasym.discovery.gaussian_processes import LEAST_NOISE, Hyper, Posterior, squares
 from metasym.discovery.moves import MoveGroup
