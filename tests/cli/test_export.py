@@ -107,11 +107,15 @@ def test_the_same_network_from_python(run: Path) -> None:
 def test_what_is_wrong_is_one_line(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, said in (
         ([str(run / "run"), "--out", str(run / "m.bin")], "expected a file .onnx or .pt2"),
-        ([str(run / "none"), "--out", str(run / "m.pt2")], "expected"),
+        (
+            [str(run / "none"), "--out", str(run / "m.pt2")],
+            "none: expected the folder of a run with config.json",
+        ),
+        ([str(run / "run"), "--out", str(run / "m.pt2"), "--batch", "8"], "--batch only with --structured"),
         ([str(run / "run"), "--out", str(run / "m.pt2"), "--project"], "--project only with --structured"),
         (
             [str(run / "run"), "--out", str(run / "m.pt2"), "--support", str(run / "tasks.npz")],
-            "expected x of one task",
+            "tasks.npz: expected x of one task",
         ),
         (
             [str(run / "run"), "--out", str(run / "m.pt2"), "--support", str(run / "task.csv")],
@@ -131,6 +135,7 @@ def test_what_is_wrong_is_one_line(run: Path, capsys: pytest.CaptureFixture[str]
     assert not (run / "m.pt2").exists()
 
 
+@pytest.mark.filterwarnings("ignore:averaging")  # random layers get a structure
 @pytest.mark.parametrize("suffix", [".pt2", ".onnx"])
 def test_compiled_layers_leave_and_come_back(tmp_path: Path, suffix: str) -> None:
     if suffix == ".onnx":

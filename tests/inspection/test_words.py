@@ -41,6 +41,22 @@ def test_what_tasks_share(tied: list[list[int]], words: str) -> None:
     assert tasks_share(read(tied)).endswith(words)
 
 
+def test_the_order_around_a_relabelled_ring_is_told() -> None:
+    classes = np.array([[0, 1, 2, 3], [3, 0, 1, 2], [2, 3, 0, 1], [1, 2, 3, 0]])
+    moved = classes[[0, 2, 1, 3]][:, [1, 0, 2, 3]]
+    told = tasks_share(read(moved.tolist()))
+    inputs, outputs = (
+        [int(i) for i in part.split(", ")]
+        for part in told.split("the inputs are ")[1].rstrip(".").split(" and the outputs ")
+    )
+    # Turning both by one place in that order keeps the classes.
+    turn = [dict(zip(ring, ring[1:] + ring[:1], strict=True)) for ring in (outputs, inputs)]
+    for o in range(4):
+        for i in range(4):
+            assert moved[turn[0][o], turn[1][i]] == moved[o, i]
+    assert "Around" not in tasks_share(read(classes.tolist()))
+
+
 def test_one_move_is_told_in_the_users_names_as_they_are_spelled() -> None:
     layer = dataclasses.replace(
         read([[0, 1], [1, 0]]), input_names=("Left", "Right"), output_names=("x", "y")

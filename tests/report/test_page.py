@@ -181,7 +181,7 @@ def test_learning_at_once_needs_no_curve(tmp_path):
     assert not (tmp_path / "run" / "metrics.jsonl").exists()
     words = page(tmp_path / "run").words
     assert "No training was recorded" not in words
-    assert "the same without the symmetry" in words
+    assert "U as learned, not averaged" in words
     rounds = json.loads((tmp_path / "run" / "result.json").read_text())["outer_steps"]
     assert f"rounds over all tasks{rounds} " in words
 

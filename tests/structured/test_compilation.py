@@ -72,11 +72,40 @@ def test_a_weight_that_nearly_has_its_structure_is_refused_unless_projected() ->
         symmetry.U.add_(1e-4 * torch.randn(symmetry.U.shape, dtype=torch.float64))
     with pytest.raises(ms.MetasymError, match=r"only nearly, error 0\.00\d+.*project"):
         structured(model)
+    assert "only nearly, error 0.00" in str(ms.structure_plan(model))  # a plan tells, and refuses nothing
+    assert "nearly" not in str(ms.structure_plan(model, project=True))
     compiled = structured(model, project=True, always=True)
     projected = copy.deepcopy(model)
     ms.project(projected, ms.inspect(projected))
     x = torch.randn(5, 12, dtype=torch.float64)
     assert torch.allclose(compiled(x), projected(x), rtol=1e-9)
+
+
+def test_a_weight_without_the_given_structure_is_refused_or_averaged_with_a_warning() -> None:
+    torch.manual_seed(0)
+    layer = nn.Linear(12, 12, bias=False)
+    assert "does not have the structure that was given" in str(
+        ms.structure_plan(layer, patterns.symmetric(12))
+    )
+    with pytest.raises(ms.MetasymError, match="the layer: .* was given, found another: .*check the order"):
+        structured(layer, patterns.symmetric(12))
+    with pytest.warns(ms.MetasymWarning, match="averaging the layer changed its weight by"):
+        made = structured(layer, patterns.symmetric(12), project=True, always=True)
+    assert sum(p.numel() for p in made.parameters()) == 2
+    with torch.no_grad():  # classes from 0: zeros where the weight has none
+        layer.weight.copy_(torch.eye(12) + 1)
+    with pytest.raises(ms.MetasymError, match="classes count from 1"):
+        structured(layer, patterns.symmetric(12) - 1)
+
+
+def test_onnx_says_what_it_leaves_out() -> None:
+    i = np.arange(1024)
+    circular = (i[None, :] - i[:, None]) % 1024 + 1
+    layer = nn.Linear(1024, 1024, bias=False)
+    with torch.no_grad():
+        layer.weight.copy_(torch.randn(1025)[torch.from_numpy(circular)])
+    plan = str(ms.structure_plan(layer, circular, onnx=True))
+    assert "circular convolution of 1024 points, by FFT, is left out of .onnx files" in plan
 
 
 def test_a_report_of_another_model_and_a_changed_u_are_refused() -> None:
@@ -100,6 +129,8 @@ def test_nothing_to_compile_is_one_line() -> None:
     ) as error:
         structured(free)
     assert "\n" not in str(error.value)
+    with pytest.raises(ms.MetasymError, match="structure of some of the linear layers '0', '2', found none"):
+        structured(nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 3)), {})
     with pytest.raises(ms.MetasymError, match="expected linear layers of the model"):
         structured(nn.Sequential(nn.Linear(3, 3)), {"1": patterns.symmetric(3)})
     with pytest.raises(ms.MetasymError, match=r"expected a sharing pattern \[3, 3\]"):
@@ -110,6 +141,7 @@ def test_nothing_to_compile_is_one_line() -> None:
         structured(nn.Linear(3, 3), patterns.symmetric(3), batch=0)
 
 
+@pytest.mark.filterwarnings("ignore:averaging")  # layers that are yet to be trained
 def test_it_trains_loads_its_state_and_runs_in_bfloat16() -> None:
     classes = patterns.relabelled(patterns.circular(16), np.random.default_rng(0))
     layer = nn.Linear(16, 16, bias=False)
@@ -135,6 +167,7 @@ def test_it_trains_loads_its_state_and_runs_in_bfloat16() -> None:
     assert torch.allclose(half(x.bfloat16()).float(), compiled(x), atol=0.2)
 
 
+@pytest.mark.filterwarnings("ignore:averaging")  # layers that are yet to be trained
 def test_a_filter_that_changes_is_noticed_however_it_was_changed() -> None:
     for classes in (patterns.circular(16), patterns.symmetric(16), patterns.few_taps(16, 3)):
         moved = patterns.relabelled(classes, np.random.default_rng(0))
@@ -168,6 +201,7 @@ def test_what_pays_forward_may_not_pay_in_training() -> None:
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")  # torch's own, in its jvp
 @pytest.mark.parametrize("pattern", [patterns.symmetric(9), patterns.circular(9), patterns.blocks(3, 3)])
+@pytest.mark.filterwarnings("ignore:averaging")
 def test_it_works_forward_mode_under_vmap_and_double_backward(pattern: np.ndarray) -> None:
     classes = patterns.relabelled(pattern, np.random.default_rng(0))
     layer = nn.Linear(9, 9).double()

@@ -40,7 +40,10 @@ def add(commands: Commands) -> None:
         "--project", action="store_true", help="with --structured: also a U that has its symmetry only nearly"
     )
     export.add_argument(
-        "--batch", type=int, default=32, metavar="N", help="examples at once that the layers are for (32)"
+        "--batch",
+        type=int,
+        metavar="N",
+        help="with --structured: examples at once that the layers are for (32)",
     )
     export.set_defaults(command=_export)
 
@@ -49,15 +52,16 @@ def _export(options: argparse.Namespace) -> None:
     from metasym.experiments.exporting_runs import export_run
     from metasym.types import MetasymError
 
-    if options.project and not options.structured:
-        raise MetasymError("expected --project only with --structured, found it alone")
+    for flag, given in (("--project", options.project), ("--batch", options.batch is not None)):
+        if given and not options.structured:
+            raise MetasymError(f"expected {flag} only with --structured, found it alone")
     found = export_run(
         options.run,
         options.out,
         support=options.support,
         structured=options.structured,
         force=options.project,
-        batch=options.batch,
+        batch=32 if options.batch is None else options.batch,
     )
     show(found)
 
@@ -105,7 +109,7 @@ def show(found: Exported) -> None:
     loaded = (
         "not loaded again (onnxruntime is not installed)"
         if math.isnan(found.file_difference)
-        else f"loaded again, its outputs differ by at most {found.file_difference:.2g}"
+        else f"loaded again, its outputs differ from the model's by at most {found.file_difference:.2g}"
     )
     out.print(
         f"{found.path}: {found.bytes:,} bytes, {loaded}.", highlight=False, markup=False, soft_wrap=True

@@ -159,7 +159,7 @@ def _summary(found: Learned) -> None:
         table.add_column(f"{count}{' (chosen)' if int(count) == support else ''}", justify="right")
     rows = {
         "symmetry learned (MSR)": found.msr["by_support"],
-        "the same without the symmetry": found.msr.get("without_symmetry"),
+        "U as learned, not averaged": found.msr.get("without_symmetry"),
         "same network, plain (MAML)": None if found.maml is None else found.maml["by_support"],
     }
     for label, scores in rows.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from metasym.learners.deploying import Compiler
 from metasym.storage.json_files import read_json
 from metasym.structured.compilation import StructurePlan
 from metasym.structured.exporting import check_suffix, export
+from metasym.symmetry.reparam import symmetries
 from metasym.tasks.npz import DAMAGED
 from metasym.tasks.table_files import SUFFIXES as TABLES
 from metasym.tasks.table_files import read_columns, task_names
@@ -72,17 +73,29 @@ def export_run(
     learner: Learner = run.learner
     plan, change = None, None
     if structured:
+        if not symmetries(learner.model):
+            raise MetasymError(
+                f"{folder}: expected a run that learned a U for --structured, found one without: leave it out"
+            )
         before = {name: p.detach().clone() for name, p in learner.model.state_dict().items()}
         if force:
             project(learner.model, inspect(learner.model))
         learner, plan = Compiler().of(learner, batch=batch, onnx=path.suffix == ".onnx")
         change = _change(before, learner.model)
     task = None if support is None else run.read(Path(support))
-    batch_of_task = None if task is None else run.support(*task)
+    try:
+        batch_of_task = None if task is None else run.support(*task)
+    except MetasymError as error:
+        raise MetasymError(f"{support}: {error}") from None
     # A prior found by evidence is kept in float64; what is deployed takes float32, as adapted models do.
     dense = (
         with_parameters(learner.model, {}).float() if batch_of_task is None else learner.adapt(batch_of_task)
     )
+    if plan is not None:  # of the numbers that are written, not of those that were learned with
+        sizes = {
+            name: m.weight.element_size() for name, m in dense.named_modules() if isinstance(m, nn.Linear)
+        }
+        plan = StructurePlan(tuple(replace(layer, element_size=sizes[layer.name]) for layer in plan.layers))
     compiled = dense if plan is None else plan.apply(dense)
     g = torch.Generator().manual_seed(_SEED)
     x = torch.randn(_EXAMPLES, *run.input_shape, generator=g)
@@ -139,6 +152,8 @@ class _Run:
 
 
 def _opened(folder: Path) -> _Run:
+    if not (folder / CONFIG).is_file():
+        raise MetasymError(f"{folder}: expected the folder of a run with {CONFIG}, found none")
     config = read_json(folder / CONFIG, "the config of a run")
     if config.get("command") == COMMAND:
         learned = load_learned(folder)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from metasym.inspection.reports import FoundGroup, GroupElement, LayerReport
 
 _LONGEST = 12
 """Up to this many cycles are listed; more are only counted."""
+_AROUND = 16
+"""So many points of a ring are listed."""
 
 
 def tasks_share(layer: LayerReport, where: str = "") -> str:
@@ -18,7 +21,40 @@ def tasks_share(layer: LayerReport, where: str = "") -> str:
     said = f"The tasks {share} a symmetry{f' (in {where})' if where else ''}: {group_words(group)}"
     if layer.input_names and len(group.generators) == 1 and not _ring(group):
         said += f" ({element_words(group.generators[0], layer.input_names, layer.output_names)})"
-    return f"{said}."
+    rounds = _around(layer)
+    return f"{said}. {rounds}" if rounds else f"{said}."
+
+
+def _around(layer: LayerReport) -> str:
+    """The order of inputs and outputs around the ring, where it is not that of the columns."""
+    group = layer.group
+    assert group is not None
+    size = _ring(group)
+    if not size or group.name not in (f"Z_{size}", f"D_{size}"):
+        return ""
+    for g in group.generators:
+        sides = [_cycle(images) for images in (g.inputs, g.outputs)]
+        if any(len(cycle) < len(images) for cycle, images in zip(sides, (g.inputs, g.outputs), strict=True)):
+            continue
+        if all(
+            len({(b - a) % len(cycle) for a, b in pairwise(cycle)}) == 1
+            for cycle in sides
+        ):
+            return ""
+        shown = []
+        for cycle, names in zip(sides, (layer.input_names, layer.output_names), strict=True):
+            called = [names[i] if names else str(i) for i in cycle[:_AROUND]]
+            shown.append(", ".join(called) + (", ..." if len(cycle) > _AROUND else ""))
+        return f"Around the ring, the inputs are {shown[0]} and the outputs {shown[1]}."
+    return ""
+
+
+def _cycle(images: Sequence[int]) -> list[int]:
+    """Where a permutation takes 0, and that, and so on."""
+    found = [0]
+    while images[found[-1]] != 0:
+        found.append(images[found[-1]])
+    return found
 
 
 def _ring(group: FoundGroup) -> int:

@@ -10,6 +10,7 @@ rotations by thirds, say), which an antisymmetric element shows: bases are chose
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -208,9 +209,11 @@ def find_adapted(sharing: Sharing, symmetries: Sequence[Pair]) -> list[Candidate
         products + turning,
     ).trained(2 * calls, 3.5)
     work += gather_work(n) + gather_work(m)
-    blocks = ", ".join(
-        f"{i.copies} of {i.parts * out} x {i.parts * inp}" for i, (out, inp) in kept if out and inp
-    )
+    sizes: Counter[tuple[int, int]] = Counter()
+    for i, (out, inp) in kept:
+        if out and inp:
+            sizes[i.parts * out, i.parts * inp] += i.copies
+    blocks = ", ".join(f"{count} of {rows} x {columns}" for (rows, columns), count in sizes.items())
     words = f"symmetry-adapted basis of a group of order {len(elements)}: blocks {blocks}"
     return [Candidate("symmetry-adapted basis", words, work, build)]
 

@@ -3,106 +3,32 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from metasym.inspection.layers import inspect
-from metasym.inspection.reports import LayerReport, SymmetryReport
+from metasym.inspection.reports import NEARLY, LayerReport, SymmetryReport
 from metasym.structured.adapted_basis import find_adapted
 from metasym.structured.blocks import find_blocks, find_sparse
 from metasym.structured.circular import find_circular
 from metasym.structured.flips import flipped, unsigned
-from metasym.structured.given import by_layer, generators_of, structure
-from metasym.structured.pricing import MARGIN, Candidate, Work, dense_work
+from metasym.structured.given import by_layer, called, generators_of, structure
+from metasym.structured.layer_plan import EXACT, LayerPlan
+from metasym.structured.pricing import MARGIN, Candidate, dense_work
 from metasym.structured.sharing import Sharing
 from metasym.structured.shifts import Pair
 from metasym.structured.sliding import find_sliding
 from metasym.structured.sums import find_sums
 from metasym.symmetry.reparam import JointWeight, bake, symmetric_lists, symmetries
-from metasym.types import MetasymError
+from metasym.types import MetasymError, MetasymWarning
 
-EXACT = {torch.float64: 1e-11, torch.float32: 2e-6}
-"""How far, relatively, a weight may be from its pattern and still count as having it: rounding."""
 CHANGED = 2.0
 """A U that is this many times as far from the reported pattern as the report says was changed since."""
-
-
-@dataclass(frozen=True, eq=False)
-class LayerPlan:
-    """What becomes of one layer, and what the ways to compute it would cost."""
-
-    name: str
-    shape: tuple[int, int]
-    sharing: Sharing | None
-    """None where no structure was found."""
-    chosen: Candidate | None
-    """None where the dense layer stays."""
-    others: tuple[Candidate, ...]
-    """Ways that cost more."""
-    why: str
-    """Why the dense layer stays, or ``"estimate"``."""
-    batch: int
-    element_size: int
-
-    @property
-    def what(self) -> str:
-        """What the layer becomes, in words."""
-        return f"dense ({self.why})" if self.chosen is None else self.chosen.words
-
-    @property
-    def dense(self) -> Work:
-        """The cost of the dense layer."""
-        return dense_work(*self.shape)
-
-    @property
-    def work(self) -> Work:
-        """The cost of what the layer becomes."""
-        return self.dense if self.chosen is None else self.chosen.work
-
-    @property
-    def entries(self) -> int:
-        """The numbers that are stored for the weight."""
-        stays = self.chosen is None or self.sharing is None
-        return self.shape[0] * self.shape[1] if stays or self.sharing is None else self.sharing.count
-
-    @property
-    def bytes(self) -> int:
-        """The bytes that are stored for the weight."""
-        return self.entries * self.element_size
-
-    @property
-    def dense_bytes(self) -> int:
-        """Those of the dense weight."""
-        return self.shape[0] * self.shape[1] * self.element_size
-
-    def __str__(self) -> str:
-        costs = {"dense": self.dense.microseconds(self.batch)}
-        for candidate in (*((self.chosen,) if self.chosen else ()), *self.others):
-            kind = f"{candidate.kind} (FFT)" if candidate.transforms else candidate.kind
-            costs[kind] = candidate.work.microseconds(self.batch)
-        shown = ", ".join(f"{kind} {cost:.3g} us" for kind, cost in costs.items())
-        return f"{self.name or 'the layer'}: {self.what} (estimates for {self.batch} examples: {shown})"
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain types, for reports."""
-        return {
-            "name": self.name,
-            "shape": list(self.shape),
-            "what": self.what,
-            "kind": "dense" if self.chosen is None else self.chosen.kind,
-            "multiply_adds": self.work.multiply_adds,
-            "dense_multiply_adds": self.dense.multiply_adds,
-            "entries": self.entries,
-            "bytes": self.bytes,
-            "dense_bytes": self.dense_bytes,
-            "microseconds": self.work.microseconds(self.batch),
-            "dense_microseconds": self.dense.microseconds(self.batch),
-            "batch": self.batch,
-        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,11 +58,20 @@ class StructurePlan:
                 continue
             module = linears[layer.name]
             W = module.weight.detach()
-            error = layer.sharing.error(W)
-            if error > EXACT.get(W.dtype, 1e-2) and not project:
+            now = replace(layer, error=layer.sharing.error(W))
+            if now.error > EXACT.get(W.dtype, 1e-2) and not project:
+                kind = "given" if now.given else "found"
                 raise MetasymError(
-                    f"layer {layer.name!r}: expected a weight with the structure that was found, found one that "
-                    f"has it only nearly, error {error:.2g} (0 is exact): project it, with project=True or ms.project"
+                    f"{called(layer.name)}: expected a weight with the structure that was {kind}, found another: "
+                    f"{now.doubt}"
+                )
+            if (
+                now.given and now.error > NEARLY
+            ):  # wanted for a layer that is yet to be trained, else a mistake
+                warnings.warn(
+                    f"averaging {called(layer.name)} changed its weight by {now.error:.0%}: it is another layer now",
+                    MetasymWarning,
+                    stacklevel=3,
                 )
             filter = layer.sharing.filter_of(W)
             bias = None if module.bias is None else module.bias.detach()
@@ -210,6 +145,7 @@ def structure_plan(
     if not isinstance(batch, int) or isinstance(batch, bool) or batch < 1:
         raise MetasymError(f"expected batch to be a whole number >= 1, found {batch!r}")
     known: dict[str, tuple[Sharing, list[Pair]]] = {}
+    errors: dict[str, float] = {}
     reasons: dict[str, str] = {}
     linears = {name: m for name, m in module.named_modules() if isinstance(m, nn.Linear)}
     if structure is None or isinstance(structure, SymmetryReport):
@@ -221,15 +157,17 @@ def structure_plan(
         report = inspect(module) if structure is None else structure
         _check_report(module, report)
         for layer in report:
-            found = _reported(module, layer, project=project)
+            found = _reported(module, layer)
             if isinstance(found, str):
                 reasons[layer.name] = found
             else:
-                known[layer.name] = found
+                sharing, pairs, errors[layer.name] = found
+                known[layer.name] = sharing, pairs
     else:
         for name, given in by_layer(structure, list(linears)).items():
             shape = linears[name].weight.shape
             known[name] = _structure(given, (int(shape[0]), int(shape[1])), name)
+            errors[name] = known[name][0].error(linears[name].weight.detach())
     if not known:
         why = "; ".join(f"{name or 'the layer'}: {reason}" for name, reason in reasons.items())
         raise MetasymError(
@@ -240,17 +178,19 @@ def structure_plan(
         m, n = (int(s) for s in linear.weight.shape)
         size = linear.weight.element_size()
         if name in known:
-            plans.append(
-                plan_layer(
-                    name,
-                    *known[name],
-                    batch=batch,
-                    element_size=size,
-                    training=training,
-                    onnx=onnx,
-                    always=always,
-                )
+            sharing, pairs = known[name]
+            plan = plan_layer(
+                name,
+                sharing,
+                pairs,
+                batch=batch,
+                element_size=size,
+                training=training,
+                onnx=onnx,
+                always=always,
             )
+            is_given = not (structure is None or isinstance(structure, SymmetryReport))
+            plans.append(replace(plan, error=0.0 if project else errors[name], given=is_given))
         else:
             reason = reasons.get(name, "no structure was found or given")
             plans.append(LayerPlan(name, (m, n), None, None, (), reason, batch, size))
@@ -272,7 +212,8 @@ def plan_layer(
     always: bool = False,
 ) -> LayerPlan:
     """The cheapest way to compute a layer with this pattern."""
-    found = [way for way in ways(sharing, pairs) if not (onnx and way.transforms)]
+    every = ways(sharing, pairs)
+    found = [way for way in every if not (onnx and way.transforms)]
     shape = sharing.shape
     dense = dense_work(*shape)
     part = {id(c): c.work.part_of(dense, batch, training=training) for c in found}
@@ -280,6 +221,8 @@ def plan_layer(
     ranked = sorted(found, key=lambda c: (max(MARGIN, part[id(c)]), c.work.microseconds(batch)))
     if not ranked:
         why = f"{sharing.count} classes of weights without a structure that helps"
+        if every:
+            why = f"{every[0].words}, is left out of .onnx files"
         return LayerPlan(name, shape, sharing, None, (), why, batch, element_size)
     if part[id(ranked[0])] > MARGIN and not always:
         why = f"{ranked[0].words} would not pay at this size"
@@ -339,8 +282,8 @@ def _shapes(layers: Mapping[str, tuple[int, ...]]) -> str:
     return ", ".join(f"{name!r} {shape}" for name, shape in layers.items())
 
 
-def _reported(module: nn.Module, layer: LayerReport, *, project: bool) -> tuple[Sharing, list[Pair]] | str:
-    """The pattern that a report found in a layer, checked against U; or why there is none."""
+def _reported(module: nn.Module, layer: LayerReport) -> tuple[Sharing, list[Pair], float] | str:
+    """The pattern that a report found in a layer and how far U is from it; or why there is none."""
     linear = module.get_submodule(layer.name)
     if not isinstance(linear, nn.Linear):
         return "not a fully connected layer"
@@ -357,16 +300,12 @@ def _reported(module: nn.Module, layer: LayerReport, *, project: bool) -> tuple[
         and residual > layer.pattern.residual + allowed
     ):
         raise MetasymError(
-            f"layer {layer.name!r}: expected the U that was inspected (residual {layer.pattern.residual:.2g}), "
-            f"found one with residual {residual:.2g}: it was changed since, inspect it again"
-        )
-    if residual > allowed and not project:
-        raise MetasymError(
-            f"layer {layer.name!r}: expected a U with the symmetry that was found in it, found one that has it "
-            f"only nearly, error {residual:.2g} (0 is exact): project it, with project=True or ms.project"
+            f"{called(layer.name)}: expected the U that was inspected (residual {layer.pattern.residual:.2g}), "
+            f"found one with residual {residual:.2g}: it was changed since, or the report is another model's; "
+            "inspect it again"
         )
     classes = whole.classes[:, :-1] if joint else whole.classes
-    return Sharing.of(classes), [] if joint else generators_of(layer.group)
+    return Sharing.of(classes), [] if joint else generators_of(layer.group), residual
 
 
 def _residual(sharing: Sharing, U: Tensor) -> float:

@@ -21,6 +21,11 @@ Given = Any
 WANTED = "a Group, a pair of Groups (outputs, inputs), a SharingPattern or whole numbers [outputs, inputs]"
 
 
+def called(name: str) -> str:
+    """A layer in a message; the only layer of a model has no name."""
+    return f"layer {name!r}" if name else "the layer"
+
+
 def structure(given: Given, shape: tuple[int, int], name: str) -> tuple[Sharing, list[Pair]]:
     """The pattern on a weight of that shape, and permutations of outputs and inputs that keep it."""
     if isinstance(given, Group):
@@ -32,11 +37,11 @@ def structure(given: Given, shape: tuple[int, int], name: str) -> tuple[Sharing,
     if isinstance(given, torch.Tensor):
         given = given.cpu().numpy()
     if not isinstance(given, np.ndarray | Sequence) or isinstance(given, str):
-        raise MetasymError(f"layer {name!r}: expected {WANTED}, found {type(given).__name__}")
+        raise MetasymError(f"{called(name)}: expected {WANTED}, found {type(given).__name__}")
     sharing = Sharing.of(given)
     if sharing.shape != shape:
         raise MetasymError(
-            f"layer {name!r}: expected a sharing pattern {list(shape)}, found {list(sharing.shape)}"
+            f"{called(name)}: expected a sharing pattern {list(shape)}, found {list(sharing.shape)}"
         )
     return sharing, []
 
@@ -47,11 +52,11 @@ def _of_groups(
     """The orbits of a group on the entries of a weight; entries that some element negates are zero."""
     if not outputs.same_group(inputs):
         raise MetasymError(
-            f"layer {name!r}: expected two representations of one group, found {outputs!r} and {inputs!r}"
+            f"{called(name)}: expected two representations of one group, found {outputs!r} and {inputs!r}"
         )
     if (outputs.degree, inputs.degree) != shape:
         raise MetasymError(
-            f"layer {name!r}: expected a group that acts on {shape[0]} outputs and {shape[1]} inputs, found one on "
+            f"{called(name)}: expected a group that acts on {shape[0]} outputs and {shape[1]} inputs, found one on "
             f"{outputs.degree} and {inputs.degree}"
         )
     sides = [_monomial(group, name) for group in (outputs, inputs)]
@@ -74,7 +79,7 @@ def _monomial(group: Group, name: str) -> list[tuple[Classes, Classes]]:
         exact[g, images[g], np.arange(matrices.shape[1])] = signs[g]
     if not np.allclose(exact, matrices, atol=1e-9):
         raise MetasymError(
-            f"layer {name!r}: expected a group of permutations, with signs or without, found matrices of {group!r}"
+            f"{called(name)}: expected a group of permutations, with signs or without, found matrices of {group!r}"
         )
     return list(zip(images, signs, strict=True))
 
@@ -118,6 +123,10 @@ def by_layer(given: Any, names: Sequence[str]) -> Mapping[str, Given]:
             raise MetasymError(
                 f"expected linear layers of the model, {', '.join(map(repr, names)) or 'of which there are none'}, "
                 f"found {unknown[0]!r}"
+            )
+        if not given:
+            raise MetasymError(
+                f"expected the structure of some of the linear layers {', '.join(map(repr, names))}, found none"
             )
         return given
     if len(names) != 1:

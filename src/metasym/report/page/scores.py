@@ -151,7 +151,7 @@ def methods(result: dict[str, Any], baseline: dict[str, Any] | None) -> Methods 
     without = {"metric": result["metric"], "by_support": result.get("without_symmetry")}
     columns = {
         "symmetry learned (MSR)": _by_support(result),
-        "the same without the symmetry": _by_support(without),
+        "U as learned, not averaged": _by_support(without),
         "same network, plain (MAML)": {} if baseline is None else _by_support(baseline),
     }
     columns = {name: column for name, column in columns.items() if column}
