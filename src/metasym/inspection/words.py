@@ -36,10 +36,7 @@ def _around(layer: LayerReport) -> str:
         sides = [_cycle(images) for images in (g.inputs, g.outputs)]
         if any(len(cycle) < len(images) for cycle, images in zip(sides, (g.inputs, g.outputs), strict=True)):
             continue
-        if all(
-            len({(b - a) % len(cycle) for a, b in pairwise(cycle)}) == 1
-            for cycle in sides
-        ):
+        if all(len({(b - a) % len(cycle) for a, b in pairwise(cycle)}) == 1 for cycle in sides):
             return ""
         shown = []
         for cycle, names in zip(sides, (layer.input_names, layer.output_names), strict=True):
