@@ -21,6 +21,10 @@ from metasym.types import MetasymError
 
 TOLERANCE = 0.003
 """The largest violation, as a part of the variance that the moved inputs carry, with which a symmetry is named."""
+SURELY = 0.1
+"""What the symmetric model leaves, as a part of the tolerance, that may be a violation without any harm."""
+FLOOR = 3.0
+"""A model that knows nothing leaves at most this many times what the symmetric one leaves, where that is noise."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +101,15 @@ def _breaking(fit: SymmetricFit, rest: Hyper, x: Array, y: Array) -> Any:
     return breaking
 
 
+def _unexplained(fit: SymmetricFit, plain: Hyper, prepared: Prepared) -> tuple[float, float]:
+    """What the symmetric model, and one that knows nothing, leave of the variance of held-out examples."""
+    (x, y), (x_new, y_new) = prepared.train, prepared.held_out
+    variance = float(((y_new - y.mean(0)) ** 2).mean())
+    found = fit.fit(x, y)(fit.inputs(x_new)), posterior(plain, x, y)(x_new)
+    each = [float(((one - y_new) ** 2).mean()) / variance for one in found]
+    return each[0], each[1]
+
+
 def ideal_fields(fields: Array) -> list[Array]:
     """The algebra as a list of ideals: the simple ones, and the radical; all of it where it is no such sum."""
     algebra = LieAlgebra(torch.from_numpy(squared(fields)))
@@ -135,11 +148,17 @@ def moved_inputs(fields: Array, tolerance: float = 1e-6) -> tuple[int, ...]:
 
 
 def judge(
-    candidate: Candidate, prepared: Prepared, generator: np.random.Generator, tolerance: float = TOLERANCE
+    candidate: Candidate,
+    prepared: Prepared,
+    plain: Hyper,
+    generator: np.random.Generator,
+    tolerance: float = TOLERANCE,
 ) -> tuple[Claim | None, str]:
     """The claim that a candidate supports, or None; and the reason in words.
 
     Ideals whose inputs carry too little of the variance for the bound to say anything about them are not claimed.
+    The bound knows smooth functions. What the symmetric model leaves may be a rougher violation, unless it is next to
+    nothing or a model that knows nothing comes to the same floor: then it is noise.
     """
     if candidate.fit is None or not len(candidate.fields):
         return None, candidate.reason
@@ -150,11 +169,18 @@ def judge(
             None,
             f"{name} is refuted on held-out data: beta {found.value:.2g} ({found.low:.2g} to {found.high:.2g})",
         )
+    left_over, floor = _unexplained(candidate.fit, plain, prepared)
+    unknown = 0.0 if floor <= FLOOR * left_over else left_over / SURELY
+    if unknown > tolerance:
+        return None, (
+            f"{name} cannot be told from a near symmetry: its model leaves {left_over:.2g} of the variance, and one "
+            f"that knows nothing {floor:.2g}, so that nothing shows it to be noise"
+        )
     kept: list[Array] = []
     weak: list[Array] = []
     for ideal in ideal_fields(candidate.fields):
         carried = share(ideal, candidate.fit, *prepared.train, generator)
-        (kept if violation <= tolerance * carried else weak).append(ideal)
+        (kept if max(violation, unknown) <= tolerance * carried else weak).append(ideal)
     if not kept:
         return None, (
             f"{name} cannot be told from a near symmetry: the data allow a violation of {violation:.2g} of the "

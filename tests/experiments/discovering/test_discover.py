@@ -184,3 +184,15 @@ def test_a_claim_that_another_model_explains_better_is_refused() -> None:
     assert best is not None
     assert (best[0], refused) == (large, [])
     assert likeliest([]) == (None, [])
+
+
+def test_what_a_symmetric_model_leaves_has_to_be_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = turning(120, 0)
+    assert ms.discover(x, y, finite=False).symmetries
+    # A flexible model that is far above the floor shows nothing about what lies below it.
+    monkeypatch.setattr("metasym.discovery.claims._unexplained", lambda *_: (0.001, 0.05))
+    found = ms.discover(x, y, finite=False)
+    assert not found.symmetries
+    assert any("shows it to be noise" in one["reason"] for one in found.refused)
+    monkeypatch.setattr("metasym.discovery.claims._unexplained", lambda *_: (0.02, 0.05))
+    assert ms.discover(x, y, finite=False).symmetries

@@ -125,7 +125,7 @@ def _continuous(
         def look(index: int = index, name: str = name, ambient: Array = ambient) -> dict[str, Any]:
             generator = np.random.default_rng([options.seed, 3, index])
             candidate = search(name, ambient, *prepared.train, plain, generator, note)
-            claim, reason = judge(candidate, prepared, generator, options.tolerance)
+            claim, reason = judge(candidate, prepared, plain, generator, options.tolerance)
             return {
                 "claim": None if claim is None else claim.as_dict(),
                 "polynomials": candidate.polynomials.tolist() if len(prepared.inputs) else [],
