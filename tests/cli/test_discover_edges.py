@@ -43,6 +43,7 @@ def test_an_answer_comes_and_nothing_absurd_is_claimed(tmp_path: Path, kind: str
     result = json.loads((tmp_path / "data" / "result.json").read_text())
     assert result["symmetries"] == []
     assert result["refused"]
+    assert result["command_line"].endswith("--outputs out")  # it can be typed again
     said = " ".join(result["notes"])
     assert ("constant" in said) == (kind == "constant")
     assert ("repeat" in said) == (kind == "repeated")

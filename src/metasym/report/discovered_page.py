@@ -57,7 +57,8 @@ def _page(found: dict[str, Any]) -> str:
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
-        f"<title>{escape(found['verdict'])}</title>\n<style>{style}</style>\n</head>\n<body>\n<main>\n{body}\n</main>\n"
+        f"<title>{escape(found['verdict'])}</title>\n<style>{style}</style>\n</head>\n<body>\n"
+        f'<main style="padding-top: 1.5rem">\n{body}\n</main>\n'
         "</body>\n</html>\n"
     )
 
@@ -74,10 +75,12 @@ def _scores(found: dict[str, Any]) -> str:
             )
     what = "tasks" if found.get("family") else "examples"
     words = "Accuracy" if metric == "accuracy" else "Mean squared error"
-    caption = f"{words} on {found['held_out']} {what} that took no part in the search"
+    caption = (
+        f"{words} on {found['held_out']} {what} that took no part, and the variance of y left unexplained"
+    )
     return (
-        f'<div class="card"><table><caption>{caption}</caption><thead><tr><th>model</th><th>{words.lower()}</th>'
-        f"<th>variance of y that it leaves unexplained</th></tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+        f'<div class="card"><table><caption>{caption}</caption><thead><tr><th>model</th><th>{metric}</th>'
+        f"<th>unexplained</th></tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
     )
 
 

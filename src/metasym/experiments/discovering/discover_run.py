@@ -173,16 +173,20 @@ def _result(
         "notes": found.notes,
         "seconds": time.perf_counter() - began,
         "peak_memory_mb": peak_memory(),
-        "command_line": command_line(path, options),
+        "command_line": command_line(path, options, config["data"]),
         "commit": commit(),
         "versions": {**versions(), "scikit-learn": sklearn.__version__},
         "config": config,
     }
 
 
-def command_line(path: Path, options: DiscoverOptions) -> str:
-    """The command line of a run."""
+def command_line(path: Path, options: DiscoverOptions, data: dict[str, Any]) -> str:
+    """The command line of a run on the data that were described so."""
     parts = ["metasym", COMMAND, str(path), "--out", "DIR"]
+    if data.get("output_names") and not data.get(
+        "classes"
+    ):  # columns of a table; for labels they name classes
+        parts += ["--outputs", ",".join(data["output_names"])]
     usual = DiscoverOptions()
     for one in fields(DiscoverOptions):
         value = getattr(options, one.name)
