@@ -157,9 +157,10 @@ def likeliest(
     highest = max((fit.hyper.evidence for _, _, fit in seen), default=0.0)
     best: tuple[dict[str, Any], SymmetricFit] | None = None
     refused = []
+    likely = [claim for _, claim, fit in seen if claim and fit.hyper.evidence >= highest - NOTHING]
     for name, claim, fit in seen:
-        if claim is None:
-            continue
+        if claim is None or any(claim["dimension"] < other["dimension"] for other in likely):
+            continue  # one that is smaller may be a part of what is claimed
         if fit.hyper.evidence < highest - NOTHING:
             reason = (
                 f"{claim['name']} is refuted by a model with another symmetry, which explains the data better"
