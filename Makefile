@@ -49,7 +49,7 @@ demo: install
 	$(BIN)/metasym demo
 
 test: $(VENV)/.installed-test
-	$(BIN)/python -m pytest -n auto --dist worksteal
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
+
+os.environ["OMP_NUM_THREADS"] = "1"  # numpy's and scipy's threads, in the processes that tests start too
+
+import contextlib
 import signal
 from collections.abc import Iterator
 
