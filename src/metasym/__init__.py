@@ -18,7 +18,7 @@ from metasym.training.distributed import LostRankError
 from metasym.training.evaluation import evaluate
 from metasym.training.guard import NonFiniteError
 from metasym.training.loop import train
-from metasym.training.settings import Validation
+from metasym.training.settings import Files, Validation
 from metasym.types import Batch, Episode, MetasymError, MetasymWarning, OuterLoss, Record, Score, Tasks
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ __all__ = [
     "Episode",
     "EvidenceMSR",
     "FieldSymmetry",
+    "Files",
     "KroneckerSymmetry",
     "LearnedRun",
     "Learner",

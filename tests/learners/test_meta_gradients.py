@@ -71,7 +71,7 @@ def assert_equal(
     found: tuple[Tensor, dict[str, Tensor]],
     expected: tuple[Tensor, dict[str, Tensor]],
 ) -> None:
-    """In float64 equal to 1e-10. In float32 both have rounding errors: ours is at most 1e-5 above the oracle's own."""
+    """Equal to 1e-10 in float64. In float32 both round: our error is at most 1e-5 above the oracle's own."""
     if expected[0].dtype == torch.float64:
         exact, truth = 1e-10, expected
     else:

@@ -14,6 +14,7 @@ from pathlib import Path
 from toy_learner import Lines, msr
 
 from metasym.training.loop import train
+from metasym.training.settings import Files
 
 STEPS = 200
 
@@ -26,8 +27,7 @@ def run(folder: Path) -> None:
         tasks_per_step=2,
         validation=Lines(2),
         validate_every=7,
-        out=folder,
-        checkpoint_every=2,
+        out=Files(folder, checkpoint_every=2),
         resume=True,
         progress="silent",
     ):

@@ -12,6 +12,7 @@ from toy_learner import Lines, msr
 
 from metasym.training.evaluation import evaluate
 from metasym.training.loop import train
+from metasym.training.settings import Files
 
 options = dict(argument.split("=") for argument in sys.argv[1:])
 rank = int(os.environ.get("RANK", "0"))
@@ -40,8 +41,7 @@ for record in train(
     validation=Lines(9),
     validate_every=10,
     clip_norm=5.0,
-    out=options["out"],
-    checkpoint_every=10,
+    out=Files(options["out"], checkpoint_every=10),
     resume=True,
     progress="plain",
     max_seconds=float(options["seconds"] if rank == 1 else 1e6) if "seconds" in options else None,

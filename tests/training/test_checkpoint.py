@@ -18,24 +18,31 @@ from torch.optim import lr_scheduler
 from metasym.storage.serialization import CheckpointError, pack, unpack
 from metasym.training.checkpoint import CURRENT, PREVIOUS, load, save
 from metasym.training.loop import train
+from metasym.training.settings import Files
 from metasym.types import MetasymError
 from tests import forked
 from tests.training.toy_learner import Lines, ToyMAML, bits, learner, msr
 
 HERE = Path(__file__).parents[2]  # from here ``tests`` can be imported
-OPTIONS = {"tasks_per_step": 2, "checkpoint_every": 2, "progress": "silent"}
+OPTIONS = {"tasks_per_step": 2, "progress": "silent"}
 
 
 @pytest.fixture
 def run(tmp_path):
     """A folder with a run of four steps: checkpoints of step 4 and, before it, step 2."""
-    for _ in train(learner(), Lines(), outer_steps=4, out=tmp_path, **OPTIONS):
+    for _ in train(learner(), Lines(), outer_steps=4, out=Files(tmp_path, checkpoint_every=2), **OPTIONS):
         pass
     return tmp_path
 
 
 def resume(folder, made=None, tasks=None, **changes):
-    options = {"outer_steps": 8, "out": folder, "resume": True, **OPTIONS, **changes}
+    options = {
+        "outer_steps": 8,
+        "out": Files(folder, checkpoint_every=2),
+        "resume": True,
+        **OPTIONS,
+        **changes,
+    }
     return list(train(made or learner(), tasks or Lines(), **options))
 
 
@@ -229,7 +236,14 @@ def test_another_loss_or_schedule_is_another_run(tmp_path):
     def steps(size, gamma=0.1):
         return lambda optimizer: lr_scheduler.StepLR(optimizer, size, gamma)
 
-    for _ in train(learner(), Lines(), outer_steps=4, out=tmp_path, scheduler=steps(2), **OPTIONS):
+    for _ in train(
+        learner(),
+        Lines(),
+        outer_steps=4,
+        out=Files(tmp_path, checkpoint_every=2),
+        scheduler=steps(2),
+        **OPTIONS,
+    ):
         pass
     refused(tmp_path, "loss 'l1_loss', found 'mse_loss'", made=learner(loss=F.l1_loss), scheduler=steps(2))
     refused(tmp_path, "loss 'MSELoss'", made=learner(loss=nn.MSELoss()), scheduler=steps(2))
@@ -242,7 +256,7 @@ def test_another_loss_or_schedule_is_another_run(tmp_path):
 def test_a_scheduler_that_has_counted_is_still_the_same(tmp_path):
     made = learner()
     optimizer = torch.optim.SGD(made.parameters(), lr=0.1)
-    options = {"optimizer": optimizer, "out": tmp_path, "resume": True, **OPTIONS}
+    options = {"optimizer": optimizer, "out": Files(tmp_path, checkpoint_every=2), "resume": True, **OPTIONS}
     options["scheduler"] = lr_scheduler.SequentialLR(
         optimizer,
         [lr_scheduler.LinearLR(optimizer, total_iters=4), lr_scheduler.CosineAnnealingLR(optimizer, 6)],
@@ -260,19 +274,19 @@ def test_checkpoints_from_before_a_setting_was_compared_are_still_good(run):
 
 
 def test_the_settings_are_written_for_readers_and_a_config_that_is_there_is_kept(tmp_path):
-    list(train(msr(), Lines(), outer_steps=1, out=tmp_path / "a", **OPTIONS))
+    list(train(msr(), Lines(), outer_steps=1, out=Files(tmp_path / "a", checkpoint_every=2), **OPTIONS))
     written = json.loads((tmp_path / "a" / "config.json").read_text())
     assert written["learner"]["method"] == "MSR"
     assert written["learner"]["map"] == "vmap"
     assert written["run"]["tasks_per_step"] == 2
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "config.json").write_text("mine")
-    list(train(msr(), Lines(), outer_steps=1, out=tmp_path / "b", **OPTIONS))
+    list(train(msr(), Lines(), outer_steps=1, out=Files(tmp_path / "b", checkpoint_every=2), **OPTIONS))
     assert (tmp_path / "b" / "config.json").read_text() == "mine"
 
 
 def test_two_runs_do_not_share_a_folder(tmp_path):
-    running = train(learner(), Lines(), outer_steps=3, out=tmp_path, **OPTIONS)
+    running = train(learner(), Lines(), outer_steps=3, out=Files(tmp_path, checkpoint_every=2), **OPTIONS)
     next(running)
     before = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
     with pytest.raises(MetasymError, match="no other run writes to") as caught:
@@ -290,7 +304,8 @@ def test_two_runs_do_not_share_a_folder(tmp_path):
 def test_a_killed_run_leaves_no_lock(tmp_path):
     program = (
         "import os, signal, tests.training.test_checkpoint as t\n"
-        f"for _ in t.train(t.learner(), t.Lines(), outer_steps=9, out={str(tmp_path)!r}, **t.OPTIONS):\n"
+        f"files = t.Files({str(tmp_path)!r}, checkpoint_every=2)\n"
+        "for _ in t.train(t.learner(), t.Lines(), outer_steps=9, out=files, **t.OPTIONS):\n"
         "    os.kill(os.getpid(), signal.SIGKILL)"
     )
     killed = forked.run(["-c", program], cwd=HERE)
@@ -352,7 +367,15 @@ def test_load_takes_the_best_of_a_run_and_says_what_does_not_fit(run, tmp_path):
     made = learner()
     options = {**OPTIONS, "optimizer": lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9)}
     steps = list(
-        train(made, Lines(), outer_steps=8, validation=Lines(3), validate_every=1, out=folder, **options)
+        train(
+            made,
+            Lines(),
+            outer_steps=8,
+            validation=Lines(3),
+            validate_every=1,
+            out=Files(folder, checkpoint_every=2),
+            **options,
+        )
     )
     scores = [r.validation for r in steps]
     assert min(scores) < scores[-1], "the run has to get worse again for this test"

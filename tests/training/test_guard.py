@@ -12,6 +12,7 @@ from metasym.tasks.sampling import sample
 from metasym.training.guard import NonFiniteError
 from metasym.training.loop import train
 from metasym.training.randomness import step_seed
+from metasym.training.settings import Files
 from tests.training.toy_learner import Lines, bits, flat, learner
 
 OPTIONS = {"outer_steps": 6, "tasks_per_step": 10, "progress": "silent"}
@@ -42,7 +43,7 @@ def test_a_bad_loss_stops_the_run_and_is_named(tmp_path, bad):
 
     def run():
         for record in train(
-            made, Lines(poison=(7, 31), bad_query=bad), out=tmp_path, checkpoint_every=1, **OPTIONS
+            made, Lines(poison=(7, 31), bad_query=bad), out=Files(tmp_path, checkpoint_every=1), **OPTIONS
         ):
             seen[record.step] = bits(made)
 
@@ -120,6 +121,6 @@ def test_parameters_that_a_step_made_infinite_are_not_checkpointed(tmp_path):
     def steep(prediction, target):
         return 1000 * F.mse_loss(prediction, target)
 
-    options = {**OPTIONS, "out": tmp_path, "checkpoint_every": 1}
+    options = {**OPTIONS, "out": Files(tmp_path, checkpoint_every=1)}
     with pytest.raises(NonFiniteError, match=r"finite parameters.*\(step 0\)"):
         list(train(learner(loss=steep), Lines(), optimizer=lambda p: torch.optim.SGD(p, lr=1e38), **options))

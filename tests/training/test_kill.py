@@ -16,11 +16,12 @@ import torch
 from metasym.storage.serialization import unpack
 from metasym.training.checkpoint import CURRENT, load
 from metasym.training.loop import train
+from metasym.training.settings import Files
 from tests.conftest import usual_signals
 from tests.training.toy_learner import Lines, bits, learner, msr, reproducible
 
 HERE = Path(__file__).parent
-OPTIONS = {"outer_steps": 12, "tasks_per_step": 2, "checkpoint_every": 4, "progress": "silent"}
+OPTIONS = {"outer_steps": 12, "tasks_per_step": 2, "progress": "silent"}
 
 
 def records_of(folder: Path) -> list[dict]:
@@ -55,7 +56,10 @@ class Crash(BaseException):
 
 def test_a_crash_at_any_system_call_of_a_checkpoint_can_be_resumed(tmp_path, monkeypatch):
     whole = learner()
-    expected = [reproducible(r) for r in train(whole, Lines(), out=tmp_path / "whole", **OPTIONS)]
+    expected = [
+        reproducible(r)
+        for r in train(whole, Lines(), out=Files(tmp_path / "whole", checkpoint_every=4), **OPTIONS)
+    ]
     calls = {"left": -1}
 
     def crashing(function):
@@ -68,7 +72,7 @@ def test_a_crash_at_any_system_call_of_a_checkpoint_can_be_resumed(tmp_path, mon
         return wrapped
 
     def broken_run(folder, at):
-        for record in train(learner(), Lines(), out=folder, **OPTIONS):
+        for record in train(learner(), Lines(), out=Files(folder, checkpoint_every=4), **OPTIONS):
             if record.step == 7:
                 calls["left"] = at  # counts through the checkpoint of step 8
 
@@ -81,7 +85,10 @@ def test_a_crash_at_any_system_call_of_a_checkpoint_can_be_resumed(tmp_path, mon
             with pytest.raises(Crash):
                 broken_run(folder, at)
         resumed = learner(seed=5)
-        rest = [reproducible(r) for r in train(resumed, Lines(), out=folder, resume=True, **OPTIONS)]
+        rest = [
+            reproducible(r)
+            for r in train(resumed, Lines(), out=Files(folder, checkpoint_every=4), resume=True, **OPTIONS)
+        ]
         assert rest == expected[8 if at == system_calls else 4 :]
         assert records_of(folder) == expected
         assert bits(resumed) == bits(whole)
@@ -108,14 +115,19 @@ class Signalling(torch.optim.SGD):
 def test_a_signal_within_a_step_stops_at_its_end_with_a_checkpoint(tmp_path, at, number, error):
     whole = learner()
     options = {**OPTIONS, "optimizer": lambda p: Signalling(p, lr=0.01)}
-    expected = [reproducible(r) for r in train(whole, Lines(), out=tmp_path / "a", **options)]
+    expected = [
+        reproducible(r)
+        for r in train(whole, Lines(), out=Files(tmp_path / "a", checkpoint_every=4), **options)
+    ]
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     made, folder, found = learner(), tmp_path / "b", []
     signalling = Signalling(made.parameters(), lr=0.01)
     signalling.at, signalling.number = at, number
 
     def interrupted():
-        for record in train(made, Lines(), out=folder, **{**OPTIONS, "optimizer": signalling}):
+        for record in train(
+            made, Lines(), out=Files(folder, checkpoint_every=4), **{**OPTIONS, "optimizer": signalling}
+        ):
             found.append(reproducible(record))
 
     with pytest.raises(error) as caught:
@@ -126,7 +138,10 @@ def test_a_signal_within_a_step_stops_at_its_end_with_a_checkpoint(tmp_path, at,
     assert len(found) == at
     assert unpack((folder / CURRENT).read_bytes(), "x")["step"] == at
     resumed = learner(seed=9)
-    found += [reproducible(r) for r in train(resumed, Lines(), out=folder, resume=True, **options)]
+    found += [
+        reproducible(r)
+        for r in train(resumed, Lines(), out=Files(folder, checkpoint_every=4), resume=True, **options)
+    ]
     assert found == expected == records_of(folder)
     assert bits(resumed) == bits(whole)
 
@@ -137,7 +152,7 @@ def test_a_signal_between_steps_stops_before_the_next(tmp_path, at, number, erro
     found = []
 
     def interrupted():
-        for record in train(learner(), Lines(), out=tmp_path, **OPTIONS):
+        for record in train(learner(), Lines(), out=Files(tmp_path, checkpoint_every=4), **OPTIONS):
             found.append(record.step)
             if record.step == at:
                 os.kill(os.getpid(), number)
@@ -166,7 +181,9 @@ def test_tests_of_signals_work_in_a_background_job_too(tmp_path):
     """A shell starts background jobs with SIGINT ignored, and a run leaves it ignored: tests set their handlers."""
 
     def interrupted():
-        for record in train(learner(), Lines(), out=tmp_path, resume=True, **OPTIONS):
+        for record in train(
+            learner(), Lines(), out=Files(tmp_path, checkpoint_every=4), resume=True, **OPTIONS
+        ):
             found.append(record.step)
             os.kill(os.getpid(), signal.SIGINT)
 
@@ -183,7 +200,11 @@ def test_tests_of_signals_work_in_a_background_job_too(tmp_path):
 def test_training_in_another_thread_leaves_signals_alone(tmp_path):
     before = signal.getsignal(signal.SIGINT)
     steps = []
-    thread = threading.Thread(target=lambda: steps.extend(train(learner(), Lines(), out=tmp_path, **OPTIONS)))
+    thread = threading.Thread(
+        target=lambda: steps.extend(
+            train(learner(), Lines(), out=Files(tmp_path, checkpoint_every=4), **OPTIONS)
+        )
+    )
     thread.start()
     thread.join()
     assert len(steps) == 12
@@ -192,15 +213,23 @@ def test_training_in_another_thread_leaves_signals_alone(tmp_path):
 
 def test_closing_the_generator_early_loses_nothing(tmp_path):
     whole = learner()
-    expected = [reproducible(r) for r in train(whole, Lines(), out=tmp_path / "a", **OPTIONS)]
+    expected = [
+        reproducible(r)
+        for r in train(whole, Lines(), out=Files(tmp_path / "a", checkpoint_every=4), **OPTIONS)
+    ]
     before = signal.getsignal(signal.SIGTERM)
-    for record in train(learner(), Lines(), out=tmp_path / "b", **OPTIONS):
+    for record in train(learner(), Lines(), out=Files(tmp_path / "b", checkpoint_every=4), **OPTIONS):
         if record.step == 6:
             break
     assert signal.getsignal(signal.SIGTERM) is before
     assert len(records_of(tmp_path / "b")) == 6
     resumed = learner(seed=3)
-    rest = [reproducible(r) for r in train(resumed, Lines(), out=tmp_path / "b", resume=True, **OPTIONS)]
+    rest = [
+        reproducible(r)
+        for r in train(
+            resumed, Lines(), out=Files(tmp_path / "b", checkpoint_every=4), resume=True, **OPTIONS
+        )
+    ]
     assert rest == expected[4:]
     assert records_of(tmp_path / "b") == expected
     assert bits(resumed) == bits(whole)

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from metasym.training.loop import train
+from metasym.training.settings import Files
 from metasym.types import MetasymError
 from tests.training.toy_learner import Lines, learner
 
@@ -49,7 +50,7 @@ def test_a_bar_on_a_terminal(monkeypatch):
 
 
 def test_tensorboard_holds_every_number(tmp_path):
-    list(train(learner(), Lines(), progress="silent", out=tmp_path, tensorboard=True, **OPTIONS))
+    list(train(learner(), Lines(), progress="silent", out=Files(tmp_path, tensorboard=True), **OPTIONS))
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     events = accumulator.EventAccumulator(str(tmp_path / "tensorboard")).Reload()
     assert {"outer_loss", "gradient_norm", "step_sizes/model"} <= set(events.Tags()["scalars"])
@@ -66,4 +67,4 @@ def test_missing_tensorboard_is_one_line(tmp_path, monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", missing)
     with pytest.raises(MetasymError, match="pip install tensorboard"):
-        list(train(learner(), Lines(), progress="silent", out=tmp_path, tensorboard=True, **OPTIONS))
+        list(train(learner(), Lines(), progress="silent", out=Files(tmp_path, tensorboard=True), **OPTIONS))

@@ -16,10 +16,11 @@ from metasym.learners import MAML, MSR
 from metasym.tasks.arrays import ArrayTasks
 from metasym.training.checkpoint import CURRENT, read_training
 from metasym.training.loop import train
+from metasym.training.settings import Files
 from metasym.types import MetasymError
 from tests.training.toy_learner import Lines, bits, learner, reproducible
 
-OPTIONS = {"tasks_per_step": 3, "checkpoint_every": 3, "progress": "silent"}
+OPTIONS = {"tasks_per_step": 3, "progress": "silent"}
 
 OPTIMIZERS = {
     "default": None,
@@ -51,15 +52,17 @@ def compare(tmp_path, made=learner, stop=7, steps=10, **changes):
     torch.manual_seed(5)
     random.seed(5)
     np.random.seed(5)  # noqa: NPY002
-    expected = list(train(whole, Lines(), out=tmp_path / "a", **options))
+    expected = list(train(whole, Lines(), out=Files(tmp_path / "a", checkpoint_every=3), **options))
     torch.manual_seed(5)
     random.seed(5)
     np.random.seed(5)  # noqa: NPY002
-    for record in train(broken, Lines(), out=tmp_path / "b", **options):
+    for record in train(broken, Lines(), out=Files(tmp_path / "b", checkpoint_every=3), **options):
         if record.step == stop:
             break
     torch.manual_seed(6)
-    rest = list(train(resumed, Lines(), out=tmp_path / "b", resume=True, **options))
+    rest = list(
+        train(resumed, Lines(), out=Files(tmp_path / "b", checkpoint_every=3), resume=True, **options)
+    )
     assert rest[0].step == 1 + stop - stop % 3
     assert list(map(reproducible, rest)) == list(map(reproducible, expected[-len(rest) :]))
     assert bits(resumed) == bits(whole)
@@ -123,13 +126,34 @@ def test_a_parameter_in_another_memory_layout(tmp_path):
 def test_resuming_a_finished_run_goes_on_to_more_steps(tmp_path):
     whole, short = learner(), learner()
     options = {**OPTIONS, "validation": Lines(3), "validate_every": 4}
-    expected = list(train(whole, Lines(), outer_steps=10, out=tmp_path / "a", **options))
-    list(train(short, Lines(), outer_steps=5, out=tmp_path / "b", **options))
+    expected = list(
+        train(whole, Lines(), outer_steps=10, out=Files(tmp_path / "a", checkpoint_every=3), **options)
+    )
+    list(train(short, Lines(), outer_steps=5, out=Files(tmp_path / "b", checkpoint_every=3), **options))
     assert (
-        list(train(learner(seed=2), Lines(), outer_steps=5, out=tmp_path / "b", resume=True, **options)) == []
+        list(
+            train(
+                learner(seed=2),
+                Lines(),
+                outer_steps=5,
+                out=Files(tmp_path / "b", checkpoint_every=3),
+                resume=True,
+                **options,
+            )
+        )
+        == []
     )
     longer = learner(seed=2)
-    rest = list(train(longer, Lines(), outer_steps=10, out=tmp_path / "b", resume=True, **options))
+    rest = list(
+        train(
+            longer,
+            Lines(),
+            outer_steps=10,
+            out=Files(tmp_path / "b", checkpoint_every=3),
+            resume=True,
+            **options,
+        )
+    )
     assert list(map(reproducible, rest)) == list(map(reproducible, expected[5:]))
     assert bits(longer) == bits(whole)
 
@@ -137,7 +161,11 @@ def test_resuming_a_finished_run_goes_on_to_more_steps(tmp_path):
 def test_resume_without_a_checkpoint_starts_afresh(tmp_path):
     (tmp_path / "metrics.jsonl").write_text("left by a run killed before its first checkpoint")
     (tmp_path / "checkpoint.safetensors.tmp").write_text("half of a")
-    found = list(train(learner(), Lines(), outer_steps=2, out=tmp_path, resume=True, **OPTIONS))
+    found = list(
+        train(
+            learner(), Lines(), outer_steps=2, out=Files(tmp_path, checkpoint_every=3), resume=True, **OPTIONS
+        )
+    )
     assert [r.step for r in found] == [1, 2]
     assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 2
     assert not (tmp_path / "checkpoint.safetensors.tmp").exists()
@@ -156,15 +184,28 @@ def test_resuming_with_another_engine_says_so_in_one_line(tmp_path, caplog):
         model = ms.reparameterize(nn.Linear(3, 1, bias=False), "dense", filter_size=2)
         return MSR(model, inner_steps=1, **options)
 
-    list(train(layer(), Lines(), outer_steps=2, out=tmp_path, **OPTIONS))
+    list(train(layer(), Lines(), outer_steps=2, out=Files(tmp_path, checkpoint_every=3), **OPTIONS))
     stored = read_training(tmp_path / CURRENT)
     assert stored["computed_by"]["engine"] == "closed"
-    list(train(layer(), Lines(), outer_steps=3, out=tmp_path, resume=True, **OPTIONS))
+    list(
+        train(
+            layer(), Lines(), outer_steps=3, out=Files(tmp_path, checkpoint_every=3), resume=True, **OPTIONS
+        )
+    )
     assert not caplog.records
     with pytest.MonkeyPatch.context() as patch:
         mapped = Choice("engine", "mapped", "as if the estimates were others")
         patch.setattr("metasym.engines.select.choose", lambda *_: mapped)
-        list(train(layer(), Lines(), outer_steps=4, out=tmp_path, resume=True, **OPTIONS))
+        list(
+            train(
+                layer(),
+                Lines(),
+                outer_steps=4,
+                out=Files(tmp_path, checkpoint_every=3),
+                resume=True,
+                **OPTIONS,
+            )
+        )
     (record,) = caplog.records
     said = record.getMessage()
     assert said.startswith("metasym: resumed at step 3 with engine mapped instead of closed")
@@ -182,11 +223,20 @@ def test_resuming_without_the_compiled_kernels_says_so_in_one_line(tmp_path, cap
     images = (torch.randn(5, 4, *shape, generator=draw) for shape in ((1, 8, 8), (2, 6, 6)))
     tasks = ArrayTasks(*images, support=1)
     monkeypatch.setattr("metasym.engines.select.library", lambda name: object())
-    list(train(convolution(), tasks, outer_steps=2, out=tmp_path, **OPTIONS))
+    list(train(convolution(), tasks, outer_steps=2, out=Files(tmp_path, checkpoint_every=3), **OPTIONS))
     before = {"engine": "closed", "patch_moments": "compiled"}
     assert read_training(tmp_path / CURRENT)["computed_by"] == before
     monkeypatch.setattr("metasym.engines.select.library", lambda name: None)
-    list(train(convolution(), tasks, outer_steps=3, out=tmp_path, resume=True, **OPTIONS))
+    list(
+        train(
+            convolution(),
+            tasks,
+            outer_steps=3,
+            out=Files(tmp_path, checkpoint_every=3),
+            resume=True,
+            **OPTIONS,
+        )
+    )
     (record,) = caplog.records
     said = record.getMessage()
     assert said.startswith(

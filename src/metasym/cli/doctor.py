@@ -33,7 +33,7 @@ _PACKAGES = (
 _EXTRAS = {
     "onnx": (("onnx", "onnxruntime", "onnxscript"), "metasym export cannot write .onnx files, only .pt2"),
     "tables": (("pyarrow",), "metasym learn cannot read .parquet files"),
-    "tensorboard": (("tensorboard",), "tensorboard=True of ms.train is refused"),
+    "tensorboard": (("tensorboard",), "ms.Files(tensorboard=True) of ms.train is refused"),
     "kornia": (("kornia",), "metasym.tasks.kornia_transform is refused"),
     "simulators": (
         ("gymnasium", "mujoco", "rebound", "ase", "spglib"),

@@ -7,7 +7,6 @@ import math
 import os
 import time
 from collections.abc import Generator
-from pathlib import Path
 from typing import Literal
 
 import torch
@@ -33,7 +32,14 @@ from metasym.training.outer_step import (
 )
 from metasym.training.progress import ProgressChoice, displays
 from metasym.training.records import Training
-from metasym.training.settings import Validation, check_choice, check_whole, validation_of
+from metasym.training.settings import (
+    Files,
+    Validation,
+    check_choice,
+    check_whole,
+    files_of,
+    validation_of,
+)
 from metasym.training.signals import StopRequests, stop
 from metasym.types import MetasymError, Record, Tasks
 
@@ -52,12 +58,10 @@ def train(
     validation: Tasks | Validation | None = None,
     validate_every: int = 0,
     seed: int = 0,
-    out: str | os.PathLike[str] | None = None,
-    checkpoint_every: int = 100,
+    out: str | os.PathLike[str] | Files | None = None,
     resume: bool = False,
     on_nonfinite: Literal["stop", "skip"] = "stop",
     progress: ProgressChoice = "auto",
-    tensorboard: bool = False,
     device: str | torch.device | None = None,
     autocast: Literal["bfloat16"] | None = None,
     max_seconds: float | None = None,
@@ -82,7 +86,8 @@ def train(
 
     **Files.** With a folder ``out``: ``config.json`` (the learner's and the run's settings, unless the folder has
     one), ``metrics.jsonl`` (a Record a line) and ``checkpoint.safetensors``, written at the start, every
-    ``checkpoint_every`` steps and at the end; the previous one is kept beside it. ``tensorboard`` adds curves.
+    100 steps and at the end; the previous one is kept beside it. For checkpoints at other steps, or curves for
+    TensorBoard, give a :class:`Files`.
     ``resume=True`` goes on from the checkpoint, bit for bit as if nothing had happened, however the run ended, also
     to a larger ``outer_steps``; where there is no checkpoint it starts afresh. Without ``resume`` a folder that
     holds a checkpoint is refused. A folder in which another run is training is refused until that run's generator
@@ -106,7 +111,7 @@ def train(
     ``device="cuda"`` moves the learner there; ``autocast="bfloat16"`` computes in mixed precision. Everything but
     ``Record.steps_per_second`` is reproducible.
     """
-    check_whole(outer_steps=outer_steps, tasks_per_step=tasks_per_step, checkpoint_every=checkpoint_every)
+    check_whole(outer_steps=outer_steps, tasks_per_step=tasks_per_step)
     check_choice("on_nonfinite", on_nonfinite, ("stop", "skip"))
     check_choice("progress", progress, ("auto", "plain", "silent"))
     check_choice("autocast", autocast, (None, "bfloat16"))
@@ -115,8 +120,6 @@ def train(
         raise MetasymError("expected at least one task to train on, found none")
     if clip_norm is not None and not clip_norm > 0:
         raise MetasymError(f"expected clip_norm > 0, found {clip_norm}")
-    if tensorboard and out is None:
-        raise MetasymError("expected a folder out= for tensorboard=True, found none")
     if max_seconds is not None and not max_seconds >= 0:
         raise MetasymError(f"expected max_seconds >= 0, found {max_seconds}")
     wanted = validation_of(validation, validate_every)
@@ -152,24 +155,21 @@ def train(
         ranks=ranks,
         average=averaged,
     )
-    folder = None if out is None else Path(out)
     limit = math.inf if max_seconds is None else max_seconds
-    return Training(_run(loop, outer_steps, folder, checkpoint_every, resume, progress, tensorboard, limit))
+    return Training(_run(loop, outer_steps, files_of(out), resume, progress, limit))
 
 
 def _run(
     loop: OuterLoop,
     outer_steps: int,
-    folder: Path | None,
-    checkpoint_every: int,
+    files: Files | None,
     resume: bool,
     progress: ProgressChoice,
-    tensorboard: bool,
     max_seconds: float,
 ) -> Generator[Record, None, None]:
     """Drive the loop: files, progress and signals around its steps."""
     ranks, until = loop.ranks, time.perf_counter() + max_seconds
-    checkpoints = None if folder is None else Checkpoints(folder)
+    checkpoints = None if files is None else Checkpoints(files.path)
     metrics: MetricsFile | None = None
     last_saved: int | None = None
 
@@ -212,10 +212,11 @@ def _run(
                 last_saved = loop.step
             shown = []
             if ranks.main:
-                if folder is not None:
-                    metrics = MetricsFile(folder / NAME)
+                curves = None
+                if files is not None:
+                    metrics = MetricsFile(files.path / NAME)
                     stack.callback(metrics.close)
-                curves = folder / "tensorboard" if folder is not None and tensorboard else None
+                    curves = files.path / "tensorboard" if files.tensorboard else None
                 for display in displays(progress, total=outer_steps, done=loop.step, tensorboard=curves):
                     stack.callback(display.close)
                     shown.append(display)
@@ -231,7 +232,7 @@ def _run(
                     metrics.write(record)
                 for display in shown:
                     display.show(record)
-                if signal or last or loop.step % checkpoint_every == 0:
+                if signal or last or (files is not None and loop.step % files.checkpoint_every == 0):
                     checkpoint()
                 if last:  # before the yield: the caller may never ask for another record
                     loop.take_best()

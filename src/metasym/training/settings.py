@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from metasym.training.evaluation import MetricChoice
@@ -49,6 +51,33 @@ def validation_of(given: Tasks | Validation | None, every: int) -> Validation | 
             f"{'none' if given is None else 'tasks'} and {every}"
         )
     return None if given is None else Validation(given, every)
+
+
+@dataclass(frozen=True)
+class Files:
+    """What a training leaves in a folder.
+
+    folder: where ``config.json``, ``metrics.jsonl`` and ``checkpoint.safetensors`` go.
+    checkpoint_every: outer steps between two checkpoints.
+    tensorboard: whether curves for TensorBoard are written as well.
+    """
+
+    folder: str | os.PathLike[str]
+    checkpoint_every: int = 100
+    tensorboard: bool = False
+
+    def __post_init__(self) -> None:
+        check_whole(checkpoint_every=self.checkpoint_every)
+
+    @property
+    def path(self) -> Path:
+        """The folder."""
+        return Path(self.folder)
+
+
+def files_of(given: str | os.PathLike[str] | Files | None) -> Files | None:
+    """What ``train``'s ``out`` says: a folder alone has the usual files."""
+    return given if given is None or isinstance(given, Files) else Files(given)
 
 
 def check_whole(**values: int) -> None:

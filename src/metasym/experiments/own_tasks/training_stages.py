@@ -29,7 +29,7 @@ from metasym.training.loop import train
 from metasym.training.metrics import NAME, read_records
 from metasym.training.progress import ProgressChoice
 from metasym.training.randomness import seed_global_generators
-from metasym.training.settings import Validation
+from metasym.training.settings import Files, Validation
 from metasym.types import Loss, Score
 
 _EPISODES, _VALIDATION, _FIND, _GENERATORS = 35, 36, 37, 38
@@ -145,8 +145,7 @@ def find(choices: Choices, learner: MSR, stage: Stage, *, over: bool = False) ->
         tasks_per_step=choices.tasks_per_step,
         optimizer=lambda parameters: NuclearAdam(parameters, lr=lr, nuclear=nuclear),
         seed=int(mix(choices.seed, _FIND)),
-        out=stage.folder,
-        checkpoint_every=50,
+        out=Files(stage.folder, checkpoint_every=50),
         resume=stage.resume,
         progress=stage.progress,
         device=stage.device,
@@ -200,8 +199,7 @@ def fit(choices: Choices, learner: GradientLearner, stage: Stage, metric: str) -
             validation=Validation(stage.validation, every, "accuracy" if metric == "accuracy" else "loss"),
             seed=int(mix(choices.seed, _EPISODES)),
             # With every validation: what was best is in the last checkpoint when training stops.
-            out=stage.folder,
-            checkpoint_every=every,
+            out=Files(stage.folder, checkpoint_every=every),
             resume=stage.resume,
             progress=stage.progress,
             device=stage.device,

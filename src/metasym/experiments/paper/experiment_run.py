@@ -44,7 +44,7 @@ from metasym.training.checkpoint import CURRENT, load
 from metasym.training.distributed import Ranks, connect, pick_device
 from metasym.training.loop import train
 from metasym.training.progress import ProgressChoice
-from metasym.training.settings import Validation
+from metasym.training.settings import Files, Validation
 from metasym.types import Tasks
 
 _FIND = 17
@@ -189,8 +189,7 @@ def _run(
         average=recipe.average,
         validation=None if held_out is None else _validation(experiment, held_out),
         seed=recipe.seed,
-        out=folder,
-        checkpoint_every=recipe.checkpoint_every,
+        out=Files(folder, recipe.checkpoint_every),
         resume=resume,
         on_nonfinite="skip" if recipe.on_nonfinite == "skip" else "stop",
         progress=progress,
@@ -286,8 +285,7 @@ def _find(
         tasks_per_step=recipe.tasks_per_step,
         optimizer=lambda parameters: NuclearAdam(parameters, lr=recipe.find_lr, nuclear=recipe.nuclear),
         seed=int(mix(recipe.seed, _FIND)),
-        out=folder / FIND,
-        checkpoint_every=recipe.checkpoint_every,
+        out=Files(folder / FIND, recipe.checkpoint_every),
         resume=resume,
         progress=progress,
         device=recipe.device,
