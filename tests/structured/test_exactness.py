@@ -68,10 +68,14 @@ def check(sharing: Sharing, candidate: Candidate, dtype: torch.dtype, seed: int)
     (of_weight,) = [sharing.filter_of(gradients[1]) * torch.from_numpy(sharing.sizes[1:]).to(dtype)]
     parts = [p for name, p in layer.named_parameters() if not name.endswith("bias")]
     of_parts = torch.autograd.grad((found * weigh).sum(), parts)
-    # Along any direction of the filter the outputs' change is what the dense gradient says.
-    total = sum(float((a * p.detach()).sum()) for a, p in zip(of_parts, parts, strict=True))
-    dense = float((of_weight * filter).sum())
-    assert abs(total - dense) <= 20 * tolerance * float((of_weight * filter).abs().sum() + 1)
+    # Along a random direction of the filter, built as a layer of its own, the outputs change as the dense ones do.
+    direction = torch.randn(sharing.count, generator=g, dtype=dtype)
+    along = [
+        p for name, p in candidate.build(direction, None).named_parameters() if not name.endswith("bias")
+    ]
+    total = sum(float((a * p.detach()).sum()) for a, p in zip(of_parts, along, strict=True))
+    dense = float((of_weight * direction).sum())
+    assert abs(total - dense) <= 20 * tolerance * float((of_weight * direction).abs().sum() + 1)
 
 
 @pytest.mark.parametrize("name", NAMED)

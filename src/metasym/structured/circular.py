@@ -111,7 +111,8 @@ class CircularConvolution(StructuredLayer):
             axes = tuple(range(-len(self.dims), 0))
             turned = self.times(torch.fft.rfftn(x.reshape(-1, *self.dims), dim=axes), spectrum)
             y = torch.fft.irfftn(turned, s=self.dims, dim=axes).flatten(1)
-        return y if y.dtype == dtype else y.to(dtype)  # an exported program would keep the idle step
+        found: Tensor = y
+        return found if found.dtype == dtype else found.to(dtype)  # exported programs would keep an idle step
 
     def extra_repr(self) -> str:
         """With the torus."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -20,6 +21,7 @@ from metasym.structured.flips import flipped, unsigned
 from metasym.structured.given import by_layer, called, generators_of, structure
 from metasym.structured.layer_plan import EXACT, LayerPlan
 from metasym.structured.pricing import MARGIN, Candidate, dense_work
+from metasym.structured.replaceable import hindrances, linear_layers, replaced, share_parameters, weight_id
 from metasym.structured.sharing import Sharing
 from metasym.structured.shifts import Pair
 from metasym.structured.sliding import find_sliding
@@ -47,7 +49,8 @@ class StructurePlan:
         """
         plain = copy.deepcopy(model)
         plain = bake(plain) if symmetries(plain) else plain
-        linears = {name: m for name, m in plain.named_modules() if isinstance(m, nn.Linear)}
+        linears = linear_layers(plain)
+        built: dict[tuple[int, int], nn.Module] = {}
         for layer in self.layers:
             if layer.name not in linears or tuple(linears[layer.name].weight.shape) != layer.shape:
                 found = {name: tuple(m.weight.shape) for name, m in linears.items()}
@@ -86,20 +89,11 @@ class StructurePlan:
                 parameter.requires_grad_(trainable)
             if bias is not None and isinstance(new.bias, nn.Parameter):
                 new.bias.requires_grad_(bool(module.bias.requires_grad))
-            plain = _replaced(plain, layer.name, new.to(W.device).train(module.training))
+            new = new.to(W.device).train(module.training)
+            key = weight_id(module), id(layer.chosen)
+            share_parameters(new, built.setdefault(key, new))  # weights that were tied stay tied
+            plain = replaced(plain, module, new)
         return plain
-
-
-def _replaced(model: nn.Module, name: str, new: nn.Module) -> nn.Module:
-    """The model with another module of that name; all places that hold the old one get the new one."""
-    if not name:
-        return new
-    old = model.get_submodule(name)
-    for module in model.modules():
-        for child, part in list(module.named_children()):
-            if part is old:
-                setattr(module, child, new)
-    return model
 
 
 def structured(
@@ -147,7 +141,7 @@ def structure_plan(
     known: dict[str, tuple[Sharing, list[Pair]]] = {}
     errors: dict[str, float] = {}
     reasons: dict[str, str] = {}
-    linears = {name: m for name, m in module.named_modules() if isinstance(m, nn.Linear)}
+    linears, stays = linear_layers(module), hindrances(module)
     if structure is None or isinstance(structure, SymmetryReport):
         if not symmetries(module):
             raise MetasymError(
@@ -168,6 +162,10 @@ def structure_plan(
             shape = linears[name].weight.shape
             known[name] = _structure(given, (int(shape[0]), int(shape[1])), name)
             errors[name] = known[name][0].error(linears[name].weight.detach())
+    _spread(known, errors, linears)
+    for name in stays.keys() & known.keys():
+        del known[name]
+    reasons.update(stays)
     if not known:
         why = "; ".join(f"{name or 'the layer'}: {reason}" for name, reason in reasons.items())
         raise MetasymError(
@@ -198,6 +196,23 @@ def structure_plan(
 
 
 _structure = structure
+
+
+def _spread(
+    known: dict[str, tuple[Sharing, list[Pair]]], errors: dict[str, float], linears: Mapping[str, nn.Linear]
+) -> None:
+    """What is known of a layer holds for every other one with the same weight."""
+    first: dict[int, str] = {}
+    for name in known:
+        twin = first.setdefault(weight_id(linears[name]), name)
+        if not np.array_equal(known[twin][0].classes, known[name][0].classes):
+            raise MetasymError(
+                f"expected one structure for {twin!r} and {name!r}, which have one weight, found two"
+            )
+    for name, layer in linears.items():
+        other = first.get(weight_id(layer))
+        if other is not None:
+            known[name], errors[name] = known[other], errors[other]
 
 
 def plan_layer(
