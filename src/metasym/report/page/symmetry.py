@@ -143,7 +143,7 @@ def _tell(report: LayerReport, part: LayerPart) -> None:
     if report.group is not None:
         group = report.group
         nearly = ", approximately" if group.approximate else ""
-        part.facts.append(("symmetry group", f"{group.name}, of order {group.order:,}{nearly}"))
+        part.facts.append(("symmetry group", f"{group.name}, of order {group.order_in_words}{nearly}"))
         part.facts.append(("acts", "transitively" if group.transitive else "not transitively"))
         part.facts.append(("largest error of a generator", number(group.error)))
     else:
