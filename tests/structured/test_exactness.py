@@ -33,6 +33,14 @@ NAMED: dict[str, tuple[str, st.SearchStrategy[patterns.Classes]]] = {
     "equal blocks": ("blocks", st.builds(patterns.equal_blocks, few, few)),
     "valid": ("valid convolution", st.builds(patterns.valid, st.integers(8, 40), st.integers(2, 5))),
     "padded": ("convolution", st.builds(patterns.padded, st.integers(8, 40), st.sampled_from([3, 5]))),
+    "full": ("convolution", st.builds(patterns.full, st.integers(5, 30), st.integers(2, 6))),
+    "full plane": (
+        "convolution",
+        st.builds(
+            lambda *size: patterns.valid_plane(*size).T.copy(), st.just(5), st.integers(4, 6), st.just(2)
+        ),
+    ),
+    "toeplitz": ("convolution", st.builds(patterns.toeplitz, st.integers(4, 30), st.integers(4, 30))),
     "plane": (
         "valid convolution",
         st.builds(patterns.valid_plane, st.integers(4, 7), st.integers(4, 7), st.just(2)),
@@ -146,6 +154,12 @@ def test_signed_permutation_groups_give_signed_patterns() -> None:
     found = ways(sharing)
     assert found[0].kind == "circular convolution"
     check(sharing, found[0], torch.float64, 0)
+
+
+def test_a_toeplitz_matrix_of_many_taps_is_found() -> None:
+    classes = patterns.relabelled(patterns.toeplitz(500, 300), np.random.default_rng(0))
+    found = ways(Sharing.of(classes))
+    assert "convolution of 799 taps over 300, by FFT, relabelled" in {c.words for c in found}
 
 
 def test_no_structure_is_found_in_random_ties() -> None:
