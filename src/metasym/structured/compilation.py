@@ -62,7 +62,8 @@ class StructurePlan:
             module = linears[layer.name]
             W = module.weight.detach()
             now = replace(layer, error=layer.sharing.error(W))
-            if now.error > EXACT.get(W.dtype, 1e-2) and not project:
+            exact = now.error <= EXACT.get(W.dtype, 1e-2)  # of weights that are no numbers the error is none
+            if not exact and not project:
                 kind = "given" if now.given else "found"
                 raise MetasymError(
                     f"{called(layer.name)}: expected a weight with the structure that was {kind}, found another: "
@@ -236,6 +237,7 @@ def plan_layer(
     ranked = sorted(found, key=lambda c: (max(MARGIN, part[id(c)]), c.work.microseconds(batch)))
     if not ranked:
         why = f"{sharing.count} classes of weights without a structure that helps"
+        why = why if sharing.count else "every weight is zero"
         if every:
             why = f"{every[0].words}, is left out of .onnx files"
         return LayerPlan(name, shape, sharing, None, (), why, batch, element_size)
@@ -248,6 +250,8 @@ def plan_layer(
 def ways(sharing: Sharing, pairs: Sequence[Pair] = ()) -> list[Candidate]:
     """Every way that is known to compute a layer with this pattern; looked for once and remembered with it."""
     key = tuple(side.tobytes() for pair in pairs for side in pair)
+    if not sharing.count:  # nothing but zeros
+        return []
     if key not in sharing.ways:
         found = [*find_blocks(sharing), *find_sparse(sharing)]
         found += find_circular(sharing, pairs) if sharing.signed else []
