@@ -242,7 +242,8 @@ def plan_layer(
             why = f"{every[0].words}, is left out of .onnx files"
         return LayerPlan(name, shape, sharing, None, (), why, batch, element_size)
     if part[id(ranked[0])] > MARGIN and not always:
-        why = f"{ranked[0].words} would not pay at this size"
+        little = part[id(ranked[0])] <= 1
+        why = f"{ranked[0].words} would {'save too little' if little else 'not pay'} at this size"
         return LayerPlan(name, shape, sharing, None, tuple(ranked), why, batch, element_size)
     return LayerPlan(name, shape, sharing, ranked[0], tuple(ranked[1:]), "estimate", batch, element_size)
 
