@@ -219,6 +219,17 @@ def test_what_pays_forward_may_not_pay_in_training() -> None:
     assert plans[1] is not None
 
 
+def test_a_plan_tells_from_how_many_examples_on_it_would_pay() -> None:
+    layer, classes = nn.Linear(256, 256, bias=False), patterns.circular(256)
+    told = ms.structure_plan(layer, classes, project=True).layers[0].pays_from
+    assert told is not None
+    for batch, pays in ((told, True), (told // 2, False)):
+        plan = ms.structure_plan(layer, classes, project=True, batch=batch)
+        assert (plan.layers[0].chosen is not None) is pays
+        assert ("pays from about" in str(plan)) is not pays
+    assert ms.structure_plan(nn.Linear(5, 5), patterns.circular(5), project=True).layers[0].pays_from is None
+
+
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")  # torch's own, in its jvp
 @pytest.mark.parametrize("pattern", [patterns.symmetric(9), patterns.circular(9), patterns.blocks(3, 3)])
 @pytest.mark.filterwarnings("ignore:averaging")

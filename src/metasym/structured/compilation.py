@@ -31,6 +31,8 @@ from metasym.types import MetasymError, MetasymWarning
 
 CHANGED = 2.0
 """A U that is this many times as far from the reported pattern as the report says was changed since."""
+_BATCHES = tuple(2**k for k in range(1, 13))
+"""Sizes of batches among which the first one that pays is told."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,7 +234,11 @@ def plan_layer(
     found = [way for way in every if not (onnx and way.transforms)]
     shape = sharing.shape
     dense = dense_work(*shape)
-    part = {id(c): c.work.part_of(dense, batch, training=training) for c in found}
+
+    def parts(examples: int) -> dict[int, float]:
+        return {id(c): c.work.part_of(dense, examples, training=training) for c in found}
+
+    part = parts(batch)
     # What pays comes first, and of that what is fastest forward.
     ranked = sorted(found, key=lambda c: (max(MARGIN, part[id(c)]), c.work.microseconds(batch)))
     if not ranked:
@@ -244,7 +250,10 @@ def plan_layer(
     if part[id(ranked[0])] > MARGIN and not always:
         little = part[id(ranked[0])] <= 1
         why = f"{ranked[0].words} would {'save too little' if little else 'not pay'} at this size"
-        return LayerPlan(name, shape, sharing, None, tuple(ranked), why, batch, element_size)
+        enough = (more for more in _BATCHES if more > batch and min(parts(more).values()) <= MARGIN)
+        return LayerPlan(
+            name, shape, sharing, None, tuple(ranked), why, batch, element_size, pays_from=next(enough, None)
+        )
     return LayerPlan(name, shape, sharing, ranked[0], tuple(ranked[1:]), "estimate", batch, element_size)
 
 
