@@ -39,6 +39,16 @@ def test_it_is_the_projected_learners_network_and_compiled() -> None:
     assert learner.compiler.of(learner)[1] is not plan  # U was changed
 
 
+def test_many_examples_at_once_are_compiled_for() -> None:
+    learner = near_learner(1e-3, 128)
+    x = torch.randn(6, 128, dtype=torch.float64)
+    support = ms.Batch(x, x.roll(3, 1) - 0.5 * x)
+    few, many = (learner.adapt(support, structured=True, batch=batch) for batch in (1, 10**6))
+    assert isinstance(few, nn.Linear)
+    assert [tuple(p.shape) for p in many.parameters()] == [(128,)]
+    assert torch.allclose(many(x), few(x), rtol=1e-8, atol=1e-9)
+
+
 def test_a_u_far_from_its_symmetry_and_a_plain_model_are_refused() -> None:
     x = torch.randn(6, 80, dtype=torch.float64)
     with pytest.raises(ms.MetasymError, match="only nearly, error 0"):

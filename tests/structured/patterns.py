@@ -64,6 +64,15 @@ def padded(n: int, taps: int) -> Classes:
     return whole[:, taps // 2 : taps // 2 + n]
 
 
+def toeplitz(m: int, n: int) -> Classes:
+    return np.arange(n)[None, :] - np.arange(m)[:, None] + m
+
+
+def full(n: int, taps: int) -> Classes:
+    """Every place where the kernel meets the inputs at all: more outputs than inputs."""
+    return valid(n + taps - 1, taps).T.copy()
+
+
 def valid_plane(height: int, width: int, taps: int) -> Classes:
     rows, columns = height - taps + 1, width - taps + 1
     found = np.zeros((rows, columns, height, width), dtype=np.int64)

@@ -131,6 +131,11 @@ def test_nothing_to_compile_is_one_line() -> None:
     assert "\n" not in str(error.value)
     with pytest.raises(ms.MetasymError, match="structure of some of the linear layers '0', '2', found none"):
         structured(nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 3)), {})
+    for given in ({}, {"0": patterns.symmetric(3)}, patterns.symmetric(3)):
+        with pytest.raises(
+            ms.MetasymError, match="expected a model with linear layers to compile, found none"
+        ):
+            structured(nn.Sequential(nn.Conv1d(1, 1, 3)), given)
     with pytest.raises(ms.MetasymError, match="expected linear layers of the model"):
         structured(nn.Sequential(nn.Linear(3, 3)), {"1": patterns.symmetric(3)})
     with pytest.raises(ms.MetasymError, match=r"expected a sharing pattern \[3, 3\]"):
@@ -139,6 +144,21 @@ def test_nothing_to_compile_is_one_line() -> None:
         structured(nn.Linear(3, 3), np.ones((3, 3)))
     with pytest.raises(ms.MetasymError, match="batch"):
         structured(nn.Linear(3, 3), patterns.symmetric(3), batch=0)
+
+
+def test_weights_of_zeros_stay_and_weights_that_are_no_numbers_are_refused() -> None:
+    layer = nn.Linear(3, 3, bias=False)
+    zeros = np.zeros((3, 3), dtype=np.int64)
+    with pytest.raises(ms.MetasymError, match="classes count from 1"):
+        structured(layer, zeros)
+    with torch.no_grad():
+        layer.weight.zero_()
+    assert "dense (every weight is zero)" in str(ms.structure_plan(layer, zeros, always=True))
+    assert not structured(layer, zeros, always=True)(torch.ones(2, 3)).any()
+    with torch.no_grad():
+        layer.weight.fill_(float("nan"))
+    with pytest.raises(ms.MetasymError, match="error nan"):
+        structured(layer, patterns.circular(3), always=True)
 
 
 @pytest.mark.filterwarnings("ignore:averaging")  # layers that are yet to be trained
@@ -197,6 +217,17 @@ def test_what_pays_forward_may_not_pay_in_training() -> None:
     ]
     assert plans[0] is None
     assert plans[1] is not None
+
+
+def test_a_plan_tells_from_how_many_examples_on_it_would_pay() -> None:
+    layer, classes = nn.Linear(256, 256, bias=False), patterns.circular(256)
+    told = ms.structure_plan(layer, classes, project=True).layers[0].pays_from
+    assert told is not None
+    for batch, pays in ((told, True), (told // 2, False)):
+        plan = ms.structure_plan(layer, classes, project=True, batch=batch)
+        assert (plan.layers[0].chosen is not None) is pays
+        assert ("pays from about" in str(plan)) is not pays
+    assert ms.structure_plan(nn.Linear(5, 5), patterns.circular(5), project=True).layers[0].pays_from is None
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")  # torch's own, in its jvp

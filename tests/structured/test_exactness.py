@@ -33,6 +33,14 @@ NAMED: dict[str, tuple[str, st.SearchStrategy[patterns.Classes]]] = {
     "equal blocks": ("blocks", st.builds(patterns.equal_blocks, few, few)),
     "valid": ("valid convolution", st.builds(patterns.valid, st.integers(8, 40), st.integers(2, 5))),
     "padded": ("convolution", st.builds(patterns.padded, st.integers(8, 40), st.sampled_from([3, 5]))),
+    "full": ("convolution", st.builds(patterns.full, st.integers(5, 30), st.integers(2, 6))),
+    "full plane": (
+        "convolution",
+        st.builds(
+            lambda *size: patterns.valid_plane(*size).T.copy(), st.just(5), st.integers(4, 6), st.just(2)
+        ),
+    ),
+    "toeplitz": ("convolution", st.builds(patterns.toeplitz, st.integers(4, 30), st.integers(4, 30))),
     "plane": (
         "valid convolution",
         st.builds(patterns.valid_plane, st.integers(4, 7), st.integers(4, 7), st.just(2)),
@@ -68,10 +76,14 @@ def check(sharing: Sharing, candidate: Candidate, dtype: torch.dtype, seed: int)
     (of_weight,) = [sharing.filter_of(gradients[1]) * torch.from_numpy(sharing.sizes[1:]).to(dtype)]
     parts = [p for name, p in layer.named_parameters() if not name.endswith("bias")]
     of_parts = torch.autograd.grad((found * weigh).sum(), parts)
-    # Along any direction of the filter the outputs' change is what the dense gradient says.
-    total = sum(float((a * p.detach()).sum()) for a, p in zip(of_parts, parts, strict=True))
-    dense = float((of_weight * filter).sum())
-    assert abs(total - dense) <= 20 * tolerance * float((of_weight * filter).abs().sum() + 1)
+    # Along a random direction of the filter, built as a layer of its own, the outputs change as the dense ones do.
+    direction = torch.randn(sharing.count, generator=g, dtype=dtype)
+    along = [
+        p for name, p in candidate.build(direction, None).named_parameters() if not name.endswith("bias")
+    ]
+    total = sum(float((a * p.detach()).sum()) for a, p in zip(of_parts, along, strict=True))
+    dense = float((of_weight * direction).sum())
+    assert abs(total - dense) <= 20 * tolerance * float((of_weight * direction).abs().sum() + 1)
 
 
 @pytest.mark.parametrize("name", NAMED)
@@ -142,6 +154,12 @@ def test_signed_permutation_groups_give_signed_patterns() -> None:
     found = ways(sharing)
     assert found[0].kind == "circular convolution"
     check(sharing, found[0], torch.float64, 0)
+
+
+def test_a_toeplitz_matrix_of_many_taps_is_found() -> None:
+    classes = patterns.relabelled(patterns.toeplitz(500, 300), np.random.default_rng(0))
+    found = ways(Sharing.of(classes))
+    assert "convolution of 799 taps over 300, by FFT, relabelled" in {c.words for c in found}
 
 
 def test_no_structure_is_found_in_random_ties() -> None:

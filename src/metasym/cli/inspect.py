@@ -284,7 +284,7 @@ def _row(layer: LayerReport) -> list[str]:
         ("nearly " if group.approximate else "") + group.name
         if group is not None
         else ("; ".join(p.description for p in layer.partial) or layer.nothing),
-        str(group.order) if group is not None else "-",
+        group.order_in_words if group is not None else "-",
     ]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from metasym.inspection.automorphisms import Automorphisms, automorphisms
@@ -36,19 +38,36 @@ def find_group(classes: Labels, U: Array, *, joint: bool = False, named: bool = 
         transitive_outputs=group.transitive("outputs") and len(live_out) == classes.shape[0],
         transitive_inputs=group.transitive("inputs") and len(live_in) == classes.shape[1],
         signed=flips,
-        error=max(element_error(U, g) for g in generators),
+        error=largest_error(U, generators),
     )
+
+
+def largest_error(U: Array, elements: Sequence[GroupElement]) -> float:
+    """The largest ``|U - g U| / |U|`` of several elements."""
+    size = float(np.linalg.norm(U))
+    return max(_gap(U, g) for g in elements) / size if size else 0.0  # a U of zeros has every symmetry
 
 
 def element_error(U: Array, g: GroupElement) -> float:
     """``|U - g U| / |U|``: how far the rows of U are from those that g takes them to."""
-    m, n = len(g.outputs), len(g.inputs)
-    grid = U.reshape(m, n, -1)
-    signs = np.outer(g.output_signs, g.input_signs)[:, :, None]
-    # Entry (i, j) goes to (outputs[i], inputs[j]).
-    moved = grid[np.ix_(g.outputs, g.inputs)] * signs
-    size = float(np.linalg.norm(grid))
-    return float(np.linalg.norm(moved - grid)) / size if size else 0.0  # a U of zeros has every symmetry
+    return largest_error(U, [g])
+
+
+def _gap(U: Array, g: GroupElement) -> float:
+    """``|U - g U|``: only what g moves is looked at, little for the exchange of two inputs, a part at a time."""
+    outputs, inputs = np.array(g.outputs), np.array(g.inputs)
+    output_signs, input_signs = np.array(g.output_signs), np.array(g.input_signs)
+    grid = U.reshape(len(outputs), len(inputs), -1)
+    rows = (outputs != np.arange(len(outputs))) | (output_signs < 0)
+    columns = (inputs != np.arange(len(inputs))) | (input_signs < 0)
+    total = 0.0
+    for these, those in ((rows, np.ones_like(columns)), (~rows, columns)):
+        ins = np.flatnonzero(those)
+        for i in np.flatnonzero(these):
+            # Entry (i, j) goes to (outputs[i], inputs[j]).
+            moved = grid[outputs[i], inputs[ins]] * (output_signs[i] * input_signs[ins])[:, None]
+            total += float(np.linalg.norm(moved - grid[i, ins])) ** 2
+    return float(total**0.5)
 
 
 def _element(

@@ -85,6 +85,12 @@ class FoundGroup:
     """A 95 % upper bound of ``|W - g W| / |W|``, from tasks that took no part in learning; None: not certified."""
 
     @property
+    def order_in_words(self) -> str:
+        """The order as people read it: S_64's has 90 digits, of which the first two are told."""
+        digits = str(self.order)
+        return f"{self.order:,}" if len(digits) <= 15 else f"about {digits[0]}.{digits[1]}e{len(digits) - 1}"
+
+    @property
     def approximate(self) -> bool:
         """Whether the tasks may have this symmetry only nearly.
 

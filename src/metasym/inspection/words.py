@@ -69,7 +69,7 @@ def group_words(group: FoundGroup) -> str:
         return f"the {inputs} inputs behave like a ring that may be turned and reflected ({name})"
     if inputs and name == f"S_{inputs}":
         return f"the {inputs} inputs may be permuted at will ({name})"
-    ways = f"{group.order:,} ways to rearrange inputs and outputs together"
+    ways = f"{group.order_in_words} ways to rearrange inputs and outputs together"
     return f"{ways}, the group {name}" if not name.startswith("a group") else ways
 
 

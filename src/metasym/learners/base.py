@@ -83,11 +83,13 @@ class Learner(nn.Module, ABC):
         """Adapt to every task's support set and return the per-task losses, differentiably."""
 
     @abstractmethod
-    def adapt(self, support: Batch, *, inner_steps: int | None = None, structured: bool = False) -> nn.Module:
+    def adapt(
+        self, support: Batch, *, inner_steps: int | None = None, structured: bool = False, batch: int = 32
+    ) -> nn.Module:
         """An ordinary ``nn.Module`` adapted to one task: no parametrizations, no link to the learner.
 
         ``structured``: with U projected on the symmetry that is found in it, and layers compiled to use it
-        (see ``ms.structured``).
+        where that pays for ``batch`` examples at once (see ``ms.structured``).
         """
 
     @abstractmethod

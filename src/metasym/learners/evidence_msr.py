@@ -76,13 +76,16 @@ class EvidenceMSR(Learner):
         found = self.prior.weights(tasks)
         return found, tasks.y_mean - (found @ tasks.x_mean[:, :, None]).squeeze(2)
 
-    def adapt(self, support: Batch, *, inner_steps: int | None = None, structured: bool = False) -> nn.Module:
+    def adapt(
+        self, support: Batch, *, inner_steps: int | None = None, structured: bool = False, batch: int = 32
+    ) -> nn.Module:
         """An ``nn.Linear`` with the posterior mean of one task's weights. ``inner_steps`` has no meaning here.
 
-        ``structured``: with U and the mean projected on the symmetry that is found in U, and the layer compiled.
+        ``structured``: with U and the mean projected on the symmetry that is found in U, and the layer compiled
+        where that pays for ``batch`` examples at once.
         """
         if structured:
-            exact, plan = self.compiler.of(self)
+            exact, plan = self.compiler.of(self, batch=batch)
             return plan.apply(exact.adapt(support), project=True)
         weight, offset = self.weights(Batch(support.x.unsqueeze(0), support.y.unsqueeze(0)))
         m, n = self.mean.shape

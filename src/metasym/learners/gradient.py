@@ -131,14 +131,17 @@ class GradientLearner(Learner):
         with torch.no_grad(), evaluating(self):
             return call(self.model, {**parameters_of(self.model), **adapted}, x)
 
-    def adapt(self, support: Batch, *, inner_steps: int | None = None, structured: bool = False) -> nn.Module:
+    def adapt(
+        self, support: Batch, *, inner_steps: int | None = None, structured: bool = False, batch: int = 32
+    ) -> nn.Module:
         """An ordinary ``nn.Module`` adapted to one task's support set, in evaluation mode.
 
-        ``structured``: with U projected on the symmetry that is found in it, and layers compiled to use it.
+        ``structured``: with U projected on the symmetry that is found in it, and layers compiled to use it
+        where that pays for ``batch`` examples at once.
         """
         if not structured:
             return with_parameters(self.model, self.adapted_parameters(support, inner_steps=inner_steps))
-        exact, plan = self.compiler.of(self)
+        exact, plan = self.compiler.of(self, batch=batch)
         return plan.apply(exact.adapt(support, inner_steps=inner_steps))
 
     def step_sizes(self) -> dict[str, float]:

@@ -123,14 +123,17 @@ class MTSR(Learner):
                 parts.append(self._map(own, chunk.query, metric, "metric"))
         return torch.cat(parts)
 
-    def adapt(self, support: Batch, *, inner_steps: int | None = None, structured: bool = False) -> nn.Module:
+    def adapt(
+        self, support: Batch, *, inner_steps: int | None = None, structured: bool = False, batch: int = 32
+    ) -> nn.Module:
         """An ordinary ``nn.Module`` whose filter was fitted to one task's support set, in evaluation mode.
 
-        ``structured``: with U projected on the symmetry that is found in it, and layers compiled to use it.
+        ``structured``: with U projected on the symmetry that is found in it, and layers compiled to use it
+        where that pays for ``batch`` examples at once.
         """
         if not structured:
             return with_parameters(self.model, self._fit_one(as_batch(support), inner_steps))
-        exact, plan = self.compiler.of(self)
+        exact, plan = self.compiler.of(self, batch=batch)
         return plan.apply(exact.adapt(support, inner_steps=inner_steps))
 
     def predict(self, support: Batch, x: Tensor, *, inner_steps: int | None = None) -> Tensor:

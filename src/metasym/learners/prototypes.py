@@ -72,14 +72,17 @@ class ProtoNet(Learner):
             ]
         return torch.cat(parts)
 
-    def adapt(self, support: Batch, *, inner_steps: int | None = None, structured: bool = False) -> nn.Module:
+    def adapt(
+        self, support: Batch, *, inner_steps: int | None = None, structured: bool = False, batch: int = 32
+    ) -> nn.Module:
         """A classifier with this task's prototypes, in evaluation mode; ``inner_steps`` is ignored.
 
-        ``structured``: with U projected on the symmetry that is found in it, and layers compiled to use it.
+        ``structured``: with U projected on the symmetry that is found in it, and layers compiled to use it
+        where that pays for ``batch`` examples at once.
         """
         support = as_batch(support)
         if structured:
-            exact, plan = Compiler().of(self)
+            exact, plan = Compiler().of(self, batch=batch)
             found = exact.adapt(support)
             assert isinstance(found, PrototypeClassifier)
             return PrototypeClassifier(plan.apply(exact.model), found.prototypes).eval()

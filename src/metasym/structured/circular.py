@@ -71,6 +71,7 @@ class CircularConvolution(StructuredLayer):
             or x.dtype not in (torch.float32, torch.float64)
             or (filter.requires_grad and torch.is_grad_enabled())
             or torch.compiler.is_compiling()
+            or not len(x)
             or not torch.equal(memory[0], filter)
         ):
             return super().forward(x)
@@ -110,8 +111,8 @@ class CircularConvolution(StructuredLayer):
             axes = tuple(range(-len(self.dims), 0))
             turned = self.times(torch.fft.rfftn(x.reshape(-1, *self.dims), dim=axes), spectrum)
             y = torch.fft.irfftn(turned, s=self.dims, dim=axes).flatten(1)
-        found: Tensor = y.to(dtype)
-        return found
+        found: Tensor = y
+        return found if found.dtype == dtype else found.to(dtype)  # exported programs would keep an idle step
 
     def extra_repr(self) -> str:
         """With the torus."""

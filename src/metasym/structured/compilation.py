@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -20,6 +21,7 @@ from metasym.structured.flips import flipped, unsigned
 from metasym.structured.given import by_layer, called, generators_of, structure
 from metasym.structured.layer_plan import EXACT, LayerPlan
 from metasym.structured.pricing import MARGIN, Candidate, dense_work
+from metasym.structured.replaceable import hindrances, linear_layers, replaced, share_parameters, weight_id
 from metasym.structured.sharing import Sharing
 from metasym.structured.shifts import Pair
 from metasym.structured.sliding import find_sliding
@@ -29,6 +31,8 @@ from metasym.types import MetasymError, MetasymWarning
 
 CHANGED = 2.0
 """A U that is this many times as far from the reported pattern as the report says was changed since."""
+_BATCHES = tuple(2**k for k in range(1, 13))
+"""Sizes of batches among which the first one that pays is told."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +51,8 @@ class StructurePlan:
         """
         plain = copy.deepcopy(model)
         plain = bake(plain) if symmetries(plain) else plain
-        linears = {name: m for name, m in plain.named_modules() if isinstance(m, nn.Linear)}
+        linears = linear_layers(plain)
+        built: dict[tuple[int, int], nn.Module] = {}
         for layer in self.layers:
             if layer.name not in linears or tuple(linears[layer.name].weight.shape) != layer.shape:
                 found = {name: tuple(m.weight.shape) for name, m in linears.items()}
@@ -59,7 +64,8 @@ class StructurePlan:
             module = linears[layer.name]
             W = module.weight.detach()
             now = replace(layer, error=layer.sharing.error(W))
-            if now.error > EXACT.get(W.dtype, 1e-2) and not project:
+            exact = now.error <= EXACT.get(W.dtype, 1e-2)  # of weights that are no numbers the error is none
+            if not exact and not project:
                 kind = "given" if now.given else "found"
                 raise MetasymError(
                     f"{called(layer.name)}: expected a weight with the structure that was {kind}, found another: "
@@ -86,20 +92,11 @@ class StructurePlan:
                 parameter.requires_grad_(trainable)
             if bias is not None and isinstance(new.bias, nn.Parameter):
                 new.bias.requires_grad_(bool(module.bias.requires_grad))
-            plain = _replaced(plain, layer.name, new.to(W.device).train(module.training))
+            new = new.to(W.device).train(module.training)
+            key = weight_id(module), id(layer.chosen)
+            share_parameters(new, built.setdefault(key, new))  # weights that were tied stay tied
+            plain = replaced(plain, module, new)
         return plain
-
-
-def _replaced(model: nn.Module, name: str, new: nn.Module) -> nn.Module:
-    """The model with another module of that name; all places that hold the old one get the new one."""
-    if not name:
-        return new
-    old = model.get_submodule(name)
-    for module in model.modules():
-        for child, part in list(module.named_children()):
-            if part is old:
-                setattr(module, child, new)
-    return model
 
 
 def structured(
@@ -147,7 +144,7 @@ def structure_plan(
     known: dict[str, tuple[Sharing, list[Pair]]] = {}
     errors: dict[str, float] = {}
     reasons: dict[str, str] = {}
-    linears = {name: m for name, m in module.named_modules() if isinstance(m, nn.Linear)}
+    linears, stays = linear_layers(module), hindrances(module)
     if structure is None or isinstance(structure, SymmetryReport):
         if not symmetries(module):
             raise MetasymError(
@@ -168,6 +165,10 @@ def structure_plan(
             shape = linears[name].weight.shape
             known[name] = _structure(given, (int(shape[0]), int(shape[1])), name)
             errors[name] = known[name][0].error(linears[name].weight.detach())
+    _spread(known, errors, linears)
+    for name in stays.keys() & known.keys():
+        del known[name]
+    reasons.update(stays)
     if not known:
         why = "; ".join(f"{name or 'the layer'}: {reason}" for name, reason in reasons.items())
         raise MetasymError(
@@ -200,6 +201,23 @@ def structure_plan(
 _structure = structure
 
 
+def _spread(
+    known: dict[str, tuple[Sharing, list[Pair]]], errors: dict[str, float], linears: Mapping[str, nn.Linear]
+) -> None:
+    """What is known of a layer holds for every other one with the same weight."""
+    first: dict[int, str] = {}
+    for name in known:
+        twin = first.setdefault(weight_id(linears[name]), name)
+        if not np.array_equal(known[twin][0].classes, known[name][0].classes):
+            raise MetasymError(
+                f"expected one structure for {twin!r} and {name!r}, which have one weight, found two"
+            )
+    for name, layer in linears.items():
+        other = first.get(weight_id(layer))
+        if other is not None:
+            known[name], errors[name] = known[other], errors[other]
+
+
 def plan_layer(
     name: str,
     sharing: Sharing,
@@ -216,23 +234,34 @@ def plan_layer(
     found = [way for way in every if not (onnx and way.transforms)]
     shape = sharing.shape
     dense = dense_work(*shape)
-    part = {id(c): c.work.part_of(dense, batch, training=training) for c in found}
+
+    def parts(examples: int) -> dict[int, float]:
+        return {id(c): c.work.part_of(dense, examples, training=training) for c in found}
+
+    part = parts(batch)
     # What pays comes first, and of that what is fastest forward.
     ranked = sorted(found, key=lambda c: (max(MARGIN, part[id(c)]), c.work.microseconds(batch)))
     if not ranked:
         why = f"{sharing.count} classes of weights without a structure that helps"
+        why = why if sharing.count else "every weight is zero"
         if every:
             why = f"{every[0].words}, is left out of .onnx files"
         return LayerPlan(name, shape, sharing, None, (), why, batch, element_size)
     if part[id(ranked[0])] > MARGIN and not always:
-        why = f"{ranked[0].words} would not pay at this size"
-        return LayerPlan(name, shape, sharing, None, tuple(ranked), why, batch, element_size)
+        little = part[id(ranked[0])] <= 1
+        why = f"{ranked[0].words} would {'save too little' if little else 'not pay'} at this size"
+        enough = (more for more in _BATCHES if more > batch and min(parts(more).values()) <= MARGIN)
+        return LayerPlan(
+            name, shape, sharing, None, tuple(ranked), why, batch, element_size, pays_from=next(enough, None)
+        )
     return LayerPlan(name, shape, sharing, ranked[0], tuple(ranked[1:]), "estimate", batch, element_size)
 
 
 def ways(sharing: Sharing, pairs: Sequence[Pair] = ()) -> list[Candidate]:
     """Every way that is known to compute a layer with this pattern; looked for once and remembered with it."""
     key = tuple(side.tobytes() for pair in pairs for side in pair)
+    if not sharing.count:  # nothing but zeros
+        return []
     if key not in sharing.ways:
         found = [*find_blocks(sharing), *find_sparse(sharing)]
         found += find_circular(sharing, pairs) if sharing.signed else []

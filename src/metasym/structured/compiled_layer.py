@@ -97,7 +97,11 @@ class StructuredLayer(FilterUser, ABC):
     def forward(self, x: Tensor) -> Tensor:
         """``x [..., inputs] -> y [..., outputs]``."""
         flat = x if x.ndim == 2 else x.reshape(-1, self.in_features)
+        none = not torch.compiler.is_compiling() and not x.numel()
+        if none:  # transforms know no empty batch: one example of zeros, left out again, keeps the way back
+            flat = torch.cat([flat, flat.new_zeros(1, self.in_features)])
         y = self.product(flat if self.plain[0] else self.before(flat))
+        y = y[:0] if none else y
         if not self.plain[1]:
             y = self.after(y)
         if self.bias is not None:

@@ -154,8 +154,8 @@ class FourierConvolution(StructuredLayer):
         if dtype not in (torch.float32, torch.float64):
             x = x.float()
         whole = torch.fft.irfft(self.times(torch.fft.rfft(x, self.length), self.prepared()), self.length)
-        found: Tensor = whole[:, self.first : self.first + self.outputs].to(dtype)
-        return found
+        found: Tensor = whole[:, self.first : self.first + self.outputs]
+        return found if found.dtype == dtype else found.to(dtype)
 
 
 def fast_length(least: int) -> int:

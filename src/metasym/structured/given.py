@@ -117,12 +117,13 @@ def generators_of(group: FoundGroup | None) -> list[Pair]:
 
 def by_layer(given: Any, names: Sequence[str]) -> Mapping[str, Given]:
     """What was given for each layer: a mapping by name, or one thing for the only layer there is."""
+    if not names:
+        raise MetasymError("expected a model with linear layers to compile, found none in it")
     if isinstance(given, Mapping):
         unknown = [name for name in given if name not in names]
         if unknown:
             raise MetasymError(
-                f"expected linear layers of the model, {', '.join(map(repr, names)) or 'of which there are none'}, "
-                f"found {unknown[0]!r}"
+                f"expected linear layers of the model, {', '.join(map(repr, names))}, found {unknown[0]!r}"
             )
         if not given:
             raise MetasymError(

@@ -36,6 +36,8 @@ class LayerPlan:
     """How far, relatively, the weight or U is from the pattern."""
     given: bool = False
     """Whether the user gave the structure; otherwise it was found."""
+    pays_from: int | None = None
+    """Where the dense layer stays: examples at once from which another way would pay."""
 
     @property
     def what(self) -> str:
@@ -75,9 +77,9 @@ class LayerPlan:
             costs[kind] = candidate.work.microseconds(self.batch)
         shown = ", ".join(f"{kind} {_microseconds(cost)}" for kind, cost in costs.items())
         examples = "1 example" if self.batch == 1 else f"{self.batch:,} examples"
-        doubt = ""
+        doubt = "" if self.pays_from is None else f"; pays from about {self.pays_from:,} examples at once"
         if self.error > EXACT.get(_DTYPES.get(self.element_size, torch.float16), 1e-2):
-            doubt = f"; {self.doubt}"
+            doubt += f"; {self.doubt}"
         return f"{self.name or 'the layer'}: {self.what} (estimates for {examples}: {shown}){doubt}"
 
     @property

@@ -42,7 +42,10 @@ class Relabelling(nn.Module):
             if self.dead:
                 x = torch.cat([x, x.new_zeros(*x.shape[:-1], 1)], dim=-1)
             x = x.index_select(-1, self.index)
-        return x if self.signs is None else x * self.signs.to(x.dtype)
+        if self.signs is None:
+            return x
+        # An exported program would keep the idle step where the types agree.
+        return x * (self.signs if self.signs.dtype == x.dtype else self.signs.to(x.dtype))
 
     def extra_repr(self) -> str:
         """In words."""

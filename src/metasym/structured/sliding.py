@@ -30,7 +30,7 @@ from metasym.structured.pricing import (
 from metasym.structured.relabelling import Relabelling
 from metasym.structured.sharing import Classes, Index, Sharing
 
-_TAPS = 512
+_TAPS = 8192
 """Taps of a kernel that is looked for."""
 _STARTS = 4
 """Classes from which steps to all others are tried."""
@@ -54,7 +54,25 @@ def find_sliding(sharing: Sharing) -> list[Candidate]:
         return []
     for grid in _grids(sharing):
         return _candidates(sharing, grid)
+    # With more outputs than inputs every tap meets all inputs, but none all outputs: the roles change.
+    m, n = sharing.shape
+    for grid in _grids(Sharing(sharing.classes.T.copy())) if m > n else ():
+        turned = _transposed(grid)
+        if turned is not None and _reproduces(sharing, turned):
+            return _candidates(sharing, turned)
     return []
+
+
+def _transposed(grid: Grid) -> Grid | None:
+    """The grid of the transposed pattern: the kernel mirrored, as many zeros as reach its other end."""
+    flip = (slice(None, None, -1),) * grid.kernel.ndim
+    padding = tuple(
+        (size - 1 - a, size - 1 - b) for size, (a, b) in zip(grid.kernel.shape, grid.padding, strict=True)
+    )
+    if min(min(pair) for pair in padding) < 0:
+        return None
+    kernel = grid.kernel[flip].copy()
+    return _in_order(Grid(grid.input_shape, grid.inputs, grid.shape, grid.outputs, kernel, padding))
 
 
 def _candidates(sharing: Sharing, grid: Grid) -> list[Candidate]:
@@ -103,11 +121,13 @@ def _grids(sharing: Sharing) -> list[Grid]:
     if maps is None:
         return []
     m = sharing.shape[0]
-    fullest = sorted(maps, key=lambda c: -int((maps[c] >= 0).sum()))[:_STARTS]
+    live = {c: int((taken >= 0).sum()) for c, taken in maps.items()}
+    fullest = sorted(maps, key=lambda c: -live[c])[:_STARTS]
     for start in fullest:
         steps: list[tuple[int, Index]] = []
         for other, taken in maps.items():
-            if other == start:
+            # Along paths of two outputs and more a step leaves at least every second output.
+            if other == start or 2 * min(live[start], live[other]) < m:
                 continue
             step = _step(maps[start], taken, sharing.shape[1])
             length = _path_length(step)
@@ -137,14 +157,14 @@ def _partial_maps(sharing: Sharing) -> dict[int, Index] | None:
         return None
     rows, columns = np.nonzero(sharing.absolute)
     labels = sharing.absolute[rows, columns]
-    table = np.full((sharing.count, m), -1)
+    table = np.full((sharing.count, m), -1, dtype=np.int32)
     table[labels - 1, rows] = columns
     if int((table >= 0).sum()) != len(rows):
         return None  # a class twice in a row
-    taken = np.zeros((sharing.count, n), dtype=np.int64)
-    np.add.at(taken, (labels - 1, columns), 1)
-    if (taken > 1).any():
-        return None
+    taken = np.zeros((sharing.count, n), dtype=bool)
+    taken[labels - 1, columns] = True
+    if int(taken.sum()) != len(rows):
+        return None  # or in a column
     return {c + 1: table[c] for c in range(sharing.count)}
 
 

@@ -72,14 +72,15 @@ class LearnedRun:
         """The network, with the U that was learned; for ``ms.inspect``, ``ms.save_symmetry``, ``ms.project``."""
         return self.learner.model
 
-    def adapt(self, x: Any, y: Any, *, structured: bool = False) -> nn.Module:
+    def adapt(self, x: Any, y: Any, *, structured: bool = False, batch: int = 32) -> nn.Module:
         """An ordinary ``nn.Module`` adapted to a new task from its examples.
 
         ``x [examples, ...]`` and ``y [examples, ...]``, tensors or arrays, are as one task's in the file. The module
         takes such x and predicts such y (for labels: a score for each class, ``[examples, classes]``).
-        ``structured``: with U projected on the symmetry that was found in it, and layers compiled to use it.
+        ``structured``: with U projected on the symmetry that was found in it, and layers compiled to use it
+        where that pays for ``batch`` examples at once.
         """
-        return self.deployed(self.learner.adapt(self.support(x, y), structured=structured))
+        return self.deployed(self.learner.adapt(self.support(x, y), structured=structured, batch=batch))
 
     def support(self, x: Any, y: Any) -> Batch:
         """The examples of one task as the learner sees them: checked, shaped and scaled."""

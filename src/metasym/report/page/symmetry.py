@@ -17,13 +17,13 @@ from metasym.inspection import LayerReport, SymmetryReport, inspect
 from metasym.inspection.layers import inspect_layer
 from metasym.inspection.reports import LadderRung
 from metasym.report.gauge import effective_filter_size, readable
+from metasym.report.page.compiled_facts import compiled_facts
 from metasym.report.page.found import cycle_notation, errors_figure, group_figures, pattern_figure
 from metasym.report.page.learned_layers import Layer
 from metasym.report.page.matrix_pictures import LARGEST, colour_bar, matrix_image
 from metasym.report.page.svg import Series, line_chart
 from metasym.report.page.text import layer_name, number, shape
 from metasym.report.page.training import Figure
-from metasym.structured.compilation import plan_of_report
 from metasym.symmetry.field_symmetry import FieldSymmetry
 from metasym.symmetry.matrices import DenseSymmetry, KroneckerSymmetry, Symmetry
 from metasym.types import MetasymError
@@ -143,7 +143,7 @@ def _tell(report: LayerReport, part: LayerPart) -> None:
     if report.group is not None:
         group = report.group
         nearly = ", approximately" if group.approximate else ""
-        part.facts.append(("symmetry group", f"{group.name}, of order {group.order:,}{nearly}"))
+        part.facts.append(("symmetry group", f"{group.name}, of order {group.order_in_words}{nearly}"))
         part.facts.append(("acts", "transitively" if group.transitive else "not transitively"))
         part.facts.append(("largest error of a generator", number(group.error)))
     else:
@@ -152,19 +152,7 @@ def _tell(report: LayerReport, part: LayerPart) -> None:
     if report.pattern is not None and (report.pattern.clear or not report.spatial):
         part.facts.append(("residual of the pattern", number(report.pattern.residual)))
         part.facts.append(("margin of the pattern", number(report.pattern.margin)))
-    plan = plan_of_report(report)
-    if plan is not None:
-        part.facts.append(("compiled (ms.structured)", plan.what))
-        if plan.chosen is not None:
-            work, dense = plan.work, plan.dense
-            part.facts += [
-                ("multiply-adds an example", f"{work.multiply_adds:,} beside {dense.multiply_adds:,} dense"),
-                ("bytes of the weight", f"{plan.bytes:,} beside {plan.dense_bytes:,} dense"),
-                (
-                    f"time of {plan.batch} examples, estimated",
-                    f"{work.microseconds(plan.batch):.0f} us beside {dense.microseconds(plan.batch):.0f} us dense",
-                ),
-            ]
+    part.facts += compiled_facts(report)
 
 
 def short(report: LayerReport) -> str:

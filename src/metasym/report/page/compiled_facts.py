@@ -1,0 +1,38 @@
+"""What a layer becomes when it is compiled, and what that costs beside the dense layer."""
+
+from __future__ import annotations
+
+from metasym.inspection import LayerReport
+from metasym.structured.compilation import plan_of_report
+from metasym.structured.layer_plan import LayerPlan
+from metasym.structured.pricing import Work
+
+MANY = 1024
+"""Examples at once for which a layer is compiled where nothing pays for few."""
+
+
+def compiled_facts(report: LayerReport) -> list[tuple[str, str]]:
+    """Names and values for the page; nothing where no clear pattern was found."""
+    plan = plan_of_report(report)
+    if plan is None:
+        return []
+    facts = [(f"compiled (ms.structured) for {plan.batch} examples", plan.what)]
+    if plan.chosen is None:
+        if plan.others:
+            facts.append(_time(plan, plan.others[0].work))
+        plan = plan_of_report(report, batch=MANY)
+        if plan is None or plan.chosen is None:
+            return facts
+        facts.append((f"for {plan.batch:,} examples", plan.what))
+    work, dense = plan.work, plan.dense
+    return [
+        *facts,
+        ("multiply-adds an example", f"{work.multiply_adds:,} beside {dense.multiply_adds:,} dense"),
+        ("bytes of the weight", f"{plan.bytes:,} beside {plan.dense_bytes:,} dense"),
+        _time(plan, work),
+    ]
+
+
+def _time(plan: LayerPlan, work: Work) -> tuple[str, str]:
+    own, dense = (f"{one.microseconds(plan.batch):,.0f} us" for one in (work, plan.dense))
+    return f"time of {plan.batch:,} examples, estimated", f"{own} beside {dense} dense"
