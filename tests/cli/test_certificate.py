@@ -76,7 +76,7 @@ def test_the_page_shows_ladder_names_and_what_it_buys(robot, tmp_path, capsys):
     typed(capsys, "report", robot, "--out", page)
     text = page.read_text()
     assert "Groups held against tasks that took no part in learning" in text
-    assert "with U averaged over the symmetry and " in text
+    assert "U as learned, not averaged" in text
     assert "leg 1" in text
     assert "foot 5" in text
 

@@ -94,6 +94,7 @@ def test_what_averaging_brings_is_told_from_the_chosen_number_of_examples(ours, 
     }
     assert bought(found).startswith("From 2 support examples the mean squared error is")
     assert bought(found).endswith(told)
+    assert bought(found, different=True) == (bought(found) if "surely" in told else None)
 
 
 def test_without_a_certified_symmetry_nothing_was_bought():
