@@ -25,6 +25,9 @@ CASES = [
     for reparam in reparams
 ]
 
+ROUNDING = 3e-5
+"""Of second derivatives in float32: torch's CUDA wheels, which add up in another order on CPUs too, reach 1.5e-5."""
+
 
 def learner_of(method: type[GradientLearner], kind: str, reparam: str | None, steps: int, dtype: torch.dtype):
     learner = method(seeded_model(kind, reparam, dtype), mse, inner_steps=steps, inner_lr=0.1)
@@ -93,7 +96,7 @@ def by_higher(learner: GradientLearner, episodes: Episode) -> tuple[Tensor, dict
 def test_equal_to_create_graph_by_hand(method, kind, reparam, steps, dtype) -> None:
     learner, episodes = learner_of(method, kind, reparam, steps, dtype), regression(kind, dtype=dtype)
     (loss, gradients), (loss2, gradients2) = ours(learner, episodes), by_hand(learner, episodes)
-    exact = 1e-10 if dtype == torch.float64 else 1e-5
+    exact = 1e-10 if dtype == torch.float64 else ROUNDING
     torch.testing.assert_close(loss, loss2, atol=exact, rtol=exact)
     assert gradients.keys() == gradients2.keys()
     for name in gradients:
@@ -106,7 +109,7 @@ def test_equal_to_create_graph_by_hand(method, kind, reparam, steps, dtype) -> N
 @pytest.mark.parametrize("steps", [1, 3])
 @pytest.mark.parametrize(("method", "kind", "reparam"), CASES)
 def test_equal_to_higher(method, kind, reparam, steps, dtype) -> None:
-    exact = 1e-10 if dtype == torch.float64 else 1e-5
+    exact = 1e-10 if dtype == torch.float64 else ROUNDING
     learner, episodes = learner_of(method, kind, reparam, steps, dtype), regression(kind, dtype=dtype)
     try:
         loss2, gradients2 = by_higher(learner, episodes)
