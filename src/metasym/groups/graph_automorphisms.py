@@ -1,7 +1,8 @@
 """Automorphisms of a coloured graph, by nauty or, where that is not installed, by igraph's BLISS.
 
 pynauty has wheels for few systems; elsewhere pip compiles it, which needs make and a C compiler and does not work on
-Windows. igraph has wheels for all. Both find the whole group, but may choose other generators of it.
+Windows. igraph has wheels for all, and is what macOS and Windows get. Both find the whole group, but may choose other
+generators of it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The symmetry group of a sharing pattern: all permutations of outputs and inputs that keep every class.
 
 The pattern is a bipartite graph whose edge from input j to output i has the colour of entry (i, j). Programs for
-graphs know colours of vertices only, so that the graph is drawn in layers, one for each binary digit of the colour: an
-edge appears in the layers where its colour's digit is 1, and the copies of a vertex are joined from layer to layer.
+graphs know colours of vertices only, so that the graph is drawn in layers, one for each binary digit of the colour:
+an edge appears in the layers where its colour's digit is 1, and copies of a vertex are joined from layer to layer.
 Signed permutations act on twice as many points, +i and -i.
 """
 
