@@ -43,6 +43,11 @@ $(VENV)/.installed-docs: $(VENV)/.installed
 	$(PIP) --no-build-isolation -e '.[docs]'
 	@touch $@
 
+# The extras that the examples' pages name.
+$(VENV)/.installed-gallery: $(VENV)/.installed-docs
+	$(PIP) --no-build-isolation -e '.[docs,onnx,simulators]'
+	@touch $@
+
 install: $(VENV)/.installed
 
 demo: install
@@ -62,7 +67,7 @@ docs: $(VENV)/.installed-docs
 	PYTHONPATH=. NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --clean
 	$(BIN)/python -m website.check site
 
-gallery: $(VENV)/.installed-docs
+gallery: $(VENV)/.installed-gallery
 	OMP_NUM_THREADS=1 $(BIN)/python -m website.gallery $(EXAMPLE)
 
 dist: $(VENV)/.installed-docs

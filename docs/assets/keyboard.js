@@ -3,7 +3,14 @@
 const narrow = window.matchMedia("(max-width: 76.234375em)");
 const drawer = document.getElementById("__drawer");
 const menu = document.querySelector('label.md-header__button[for="__drawer"]');
-const labels = [menu, ...document.querySelectorAll('.md-sidebar--primary label[for^="__nav"]')];
+const inside = '.md-sidebar--primary :is(label[for^="__nav"], label[for="__toc"])';
+const labels = [menu, ...document.querySelectorAll(inside)];
+// The drawer may open at a chapter, which covers the list of all chapters: what is on top counts.
+const seen = (item) => {
+  const box = item.getBoundingClientRect();
+  const top = document.elementFromPoint(box.left + box.width / 2, box.top + box.height / 2);
+  return box.width > 0 && top !== null && (item.contains(top) || top.contains(item));
+};
 const reach = () => labels.forEach((label) => {
   if (narrow.matches) label.tabIndex = 0;
   else label.removeAttribute("tabindex");
@@ -19,7 +26,9 @@ labels.forEach((label) => {
 menu.setAttribute("aria-label", "Menu");
 drawer.addEventListener("change", () => {
   if (!drawer.checked) menu.focus();
-  else setTimeout(() => document.querySelector(".md-sidebar--primary a.md-nav__link").focus(), 300); // it slides in
+  else setTimeout(() => { // it slides in
+    [...document.querySelectorAll(`.md-sidebar--primary a.md-nav__link, ${inside}`)].find(seen)?.focus();
+  }, 300);
 });
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape" && drawer.checked) drawer.click();

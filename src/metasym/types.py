@@ -36,18 +36,31 @@ class Batch(NamedTuple):
     y: Tensor
 
 
-def as_batch(value: Any) -> Batch:
-    """``value`` as a :class:`Batch`: one already, or a pair ``(x, y)`` of tensors or arrays."""
-    if isinstance(value, Batch):
-        return value
+def as_batch(value: Any, like: Tensor | None = None) -> Batch:
+    """``value`` as a :class:`Batch` of tensors: one already, or a pair ``(x, y)``; arrays as in :func:`as_tensor`."""
     if not isinstance(value, tuple | list) or len(value) != 2:
         found = f"{len(value)} values" if isinstance(value, tuple | list) else type(value).__name__
         raise MetasymError(f"expected a task's examples as ms.Batch(x, y) or (x, y), found {found}")
+    x, y = value
+    if isinstance(value, Batch) and isinstance(x, Tensor) and isinstance(y, Tensor):
+        return value
+    return Batch(as_tensor(x, like), as_tensor(y, like))
+
+
+def as_tensor(value: Any, like: Tensor | None = None) -> Tensor:
+    """A tensor as it is; an array or a list as a tensor, its fractions of the type and on the device of ``like``.
+
+    NumPy counts in float64 unless told otherwise: nobody who passes an array has chosen that type.
+    """
+    if isinstance(value, Tensor):
+        return value
     try:
-        x, y = (part if isinstance(part, Tensor) else torch.as_tensor(part) for part in value)
+        found = torch.as_tensor(value)
     except (TypeError, ValueError, RuntimeError) as error:
         raise MetasymError(f"expected x and y of numbers, found {' '.join(str(error).split())}") from None
-    return Batch(x, y)
+    if like is None:
+        return found
+    return found.to(like.device, like.dtype if found.is_floating_point() else found.dtype)
 
 
 class OuterLoss(NamedTuple):

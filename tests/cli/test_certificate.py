@@ -45,7 +45,7 @@ def test_generators_are_told_in_the_users_words(robot, capsys):
     back = " to ".join([LEGS[0], *LEGS[:0:-1], LEGS[0]])
     assert f"inputs: takes {ring}" in shown or f"inputs: takes {back}" in shown
     assert "certified: Z_5 (order 5)" in shown
-    assert "What the symmetry buys: from " in shown
+    assert "with U averaged over the symmetry and " in shown
 
 
 def test_the_json_has_the_ladder_the_bound_and_the_scores(robot, capsys):
@@ -76,7 +76,7 @@ def test_the_page_shows_ladder_names_and_what_it_buys(robot, tmp_path, capsys):
     typed(capsys, "report", robot, "--out", page)
     text = page.read_text()
     assert "Groups held against tasks that took no part in learning" in text
-    assert "What the symmetry buys" in text
+    assert "U as learned, not averaged" in text
     assert "leg 1" in text
     assert "foot 5" in text
 

@@ -81,3 +81,11 @@ def test_it_names_every_extra_that_a_user_may_want() -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
     for_developers = {"test", "bench", "docs", "dev"}
     assert set(doctor._EXTRAS) == set(project["project"]["optional-dependencies"]) - for_developers
+
+
+def test_where_there_is_no_pynauty_the_package_in_its_place_is_told(capsys, monkeypatch) -> None:
+    there = {"pynauty": None, "igraph": "1.2.3"}
+    monkeypatch.setattr(doctor, "_version", lambda name: there.get(name, "0"))
+    told = examined(capsys)["packages"]["found"]
+    assert "igraph 1.2.3" in told
+    assert "pynauty" not in told

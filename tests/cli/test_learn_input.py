@@ -108,7 +108,13 @@ def test_a_loaded_run_scores_and_predicts_in_the_tables_own_units(tmp_path, caps
     assert layout.y_offset
     u = np.random.default_rng(5).standard_normal((30, 2))
     v = 2 * u[:, :1] - u[:, 1:] + 5
-    found = run.adapt(u, v)(torch.tensor(u).float()).detach().numpy()
+    network = run.adapt(u, v)
+    found = network(torch.tensor(u).float()).detach().numpy()
+    assert np.array_equal(network(torch.from_numpy(u)).detach().numpy(), found)  # NumPy's float64
+    with pytest.raises(
+        ms.MetasymError, match=r"^expected x to be a tensor \[examples, ...\], found ndarray: torch.as"
+    ):
+        network(u)
     inside = run.learner.adapt(
         ms.Batch(torch.tensor(u).float(), torch.tensor((v - layout.y_offset) / layout.y_scale).float())
     )

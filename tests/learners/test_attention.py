@@ -64,9 +64,11 @@ def test_a_pair_is_a_batch():
     x, y = torch.randn(4, 3), torch.randn(4, 2)
     learner = ms.MAML(nn.Linear(3, 2), inner_steps=1)
     expected = learner.adapt(ms.Batch(x, y))(x)
-    for pair in ((x, y), [x, y], (x.numpy(), y.numpy())):
+    doubles = x.double().numpy(), y.double().numpy()  # as NumPy makes them
+    for pair in ((x, y), [x, y], (x.numpy(), y.numpy()), doubles, ms.Batch(*doubles)):
         torch.testing.assert_close(learner.adapt(pair)(x), expected, rtol=0, atol=0)
         torch.testing.assert_close(learner.predict(pair, x), expected, rtol=0, atol=0)
+        torch.testing.assert_close(learner.predict(pair, doubles[0]), expected, rtol=0, atol=0)
     labels = torch.tensor([0, 1, 0, 1])
     prototypes = ms.ProtoNet(nn.Linear(3, 2))
     assert prototypes.adapt((x, labels))(x).shape == (4, 2)

@@ -58,7 +58,7 @@ def test_one_run_has_all_its_parts(fc):
     assert f"{result['mean']:.2f}" in found.words
     assert "diverged tasks" in found.words
     assert "0 / 4" in found.words
-    assert result["commit"] in found.words
+    assert result["commit"] is None or result["commit"] in found.words  # an unpacked sdist has none
     assert result["versions"]["torch"] in found.words.replace("<wbr>", "")
     assert "filter_std" in found.words
     assert "metasym run translation/rank1/small/msr-fc" in found.words
@@ -133,7 +133,7 @@ def test_a_folder_of_runs(msr, maml, tmp_path):
     make_run(tmp_path / "msr" / "seed1", CONV, image_size=5, seed=1)
     copy(maml, tmp_path / "maml")
     made = render(tmp_path)
-    assert (made.runs, made.drawn, made.faults) == (3, 3, [])
+    assert (made.runs, made.drawn, made.counted, made.faults) == (3, 3, "3 runs", [])
     found = Document(made.html)
     assert [d["id"] for d in found.all("details") if d.get("class") == "run"] == ["run-1", "run-2", "run-3"]
     assert {"Scores", "Learning curves", "Weight matrix", "Filters"} <= set(titles(made.html))
@@ -186,11 +186,24 @@ def test_learning_at_once_needs_no_curve(tmp_path):
     assert f"rounds over all tasks{rounds} " in words
 
 
+def test_many_runs_begin_with_what_was_found(msr, tmp_path):
+    learn_a_ring(tmp_path, "--find-steps", "40", "--outer-steps", "40")
+    copy(msr, tmp_path / "run" / "other")  # beside a run and its baseline
+    made = render(tmp_path)
+    assert made.counted == "2 runs and 1 baseline"
+    (lead,) = re.findall(r'<section class="lead".*?</section>', made.html, re.DOTALL)
+    assert made.html.index(lead) < made.html.index("<h2")
+    (line,) = re.findall(r"<li>.*?</li>", lead)  # the other run has nothing to tell of
+    assert 'href="#run-1"' in line
+    assert "the 5 inputs behave like a ring that may be turned" in line
+    assert "The symmetry pays" in line
+
+
 def test_a_run_of_learn_shows_both_methods(tmp_path):
     learn_a_ring(tmp_path, "--find-steps", "40", "--outer-steps", "40")
     made = render(tmp_path / "run")
     found = Document(made.html)
-    assert (made.runs, made.faults) == (2, [])
+    assert (made.runs, made.counted, made.faults) == (2, "1 run and its baseline", [])
     assert [d["id"] for d in found.all("details") if d.get("class") == "run"] == ["run-2"]
     lead = re.search(r'<p class="lead">(.*?)</p>', made.html, re.DOTALL)[1]
     assert "the 5 inputs behave like a ring that may be turned" in lead

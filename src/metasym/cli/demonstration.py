@@ -29,6 +29,8 @@ from metasym.types import Batch
 if TYPE_CHECKING:
     from rich.table import Table
 
+CONVOLVES = 0.1
+"""Weights within this relative distance of convolutions are called so; the demo as it is ends near 0.02."""
 _PROBLEM = "translation/rank1/large"
 _METHODS = {
     "maml-fc": "fully connected, MAML",
@@ -106,12 +108,20 @@ def _finding(problem: Problem, learner: Learner) -> str:
     values = torch.linalg.svdvals(U.detach())
     used = effective_filter_size(U)
     rest = f", then {float(values[used]):.1f}" if used < len(values) else ""
+    distance = sorted(spreads)[len(spreads) // 2]
     return (
         f"Found: U uses {used} of its {U.shape[1]} filter entries (singular values "
         f"{', '.join(f'{float(s):.1f}' for s in values[:used])}{rest}), and the "
-        f"weights it produces for new tasks are within {sorted(spreads)[len(spreads) // 2]:.0%} of convolutions "
-        f"of width {WIDTH}: it has learned to convolve."
+        f"weights it produces for new tasks are within {distance:.0%} of convolutions of width {WIDTH}: "
+        f"{conclusion(distance)}."
     )
+
+
+def conclusion(distance: float) -> str:
+    """What a relative distance from convolutions means: 0 for one, about 1 for weights that have nothing of them."""
+    if distance <= CONVOLVES:
+        return "it has learned to convolve"
+    return "it has not learned to convolve; more --outer-steps may"
 
 
 def _table(scores: dict[str, dict[str, float]]) -> Table:

@@ -111,7 +111,9 @@ def _versions() -> Iterator[Finding]:
     yield Finding(
         "Python", f"{platform.python_version()} on {platform.platform(terse=True)}, {platform.machine()}"
     )
-    yield Finding("packages", ", ".join(f"{name} {_version(name) or 'unknown'}" for name in _PACKAGES))
+    graphs = "igraph" if _version("pynauty") is None else "pynauty"  # one of both is needed
+    names = [graphs if name == "pynauty" else name for name in _PACKAGES]
+    yield Finding("packages", ", ".join(f"{name} {_version(name) or 'unknown'}" for name in names))
 
 
 def _version(name: str) -> str | None:

@@ -171,7 +171,7 @@ def _of_run(
 
 
 def _scores(result: dict[str, Any] | None) -> dict[str, Any]:
-    """What the symmetry buys, for programs: mean and interval by the number of support examples."""
+    """What averaging U over the symmetry brings, for programs: mean and interval by number of support examples."""
     if result is None or not result.get("without_symmetry"):
         return {}
 

@@ -173,9 +173,9 @@ def _summary(found: Learned) -> None:
         if found.choices.layout.y_columns:
             _line(out, "All errors are of outputs divided by their scales, as told above.")
     for layer in found.report:
+        if layer.group is not None:  # first in words that need no glossary, as the page begins
+            _line(out, tasks_share(layer, layer.name if len(found.report) > 1 else ""))
         _line(out, f"In {layer.name or 'the layer'}: {layer.verdict}.")
-        if layer.group is not None:
-            _line(out, "  " + tasks_share(layer))
         for note in layer.notes:
             _line(out, f"  note: {note}")
     for name, result in (("MSR", found.msr), ("MAML", found.maml)):

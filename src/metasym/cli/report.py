@@ -48,7 +48,7 @@ def _report(options: argparse.Namespace) -> None:
         page = write(options.folder, out, detail=detail, note=say)
     for fault in page.faults:
         say(f"metasym: left out: {fault}")
-    print(f"{out}: {page.runs} run{'' if page.runs == 1 else 's'}, {len(page.html.encode()) / 1000:,.0f} kB")
+    print(f"{out}: {page.counted}, {len(page.html.encode()) / 1000:,.0f} kB")
     _show(options, out)
 
 

@@ -1,4 +1,4 @@
-"""Signed permutations that keep the terms of polynomials: nauty for places, linear equations modulo 2 for signs."""
+"""Signed permutations that keep the terms of polynomials: a graph for places, linear equations for signs."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-import pynauty
 
 from metasym.discovery.moves import Move, move
 from metasym.discovery.sparse_polynomials import Term
+from metasym.groups.graph_automorphisms import graph_automorphisms
 
 _SAME = 0.03
 _ERRORS = 4.0
@@ -125,13 +125,8 @@ def _permutations(terms: Sequence[Term], kinds: Sequence[int], m: int) -> list[n
                 adjacency[following] = [i]
                 colours.setdefault(("power", power), set()).add(following)
                 following += 1
-    graph = pynauty.Graph(
-        following,
-        adjacency_dict=adjacency,
-        vertex_coloring=[colours[key] for key in sorted(colours)],
-    )
-    generators = pynauty.autgrp(graph)[0]
-    return [np.asarray(g[: n + m], dtype=np.int64) for g in generators]
+    group = graph_automorphisms(following, adjacency, [colours[key] for key in sorted(colours)])
+    return [np.asarray(g[: n + m], dtype=np.int64) for g in group.generators]
 
 
 def _solved(rows: Bits, wanted: Bits) -> Bits | None:

@@ -1,19 +1,19 @@
 """The symmetry group of a sharing pattern: all permutations of outputs and inputs that keep every class.
 
-The pattern is a bipartite graph whose edge from input j to output i has the colour of entry (i, j). nauty knows
-colours of vertices only, so that the graph is drawn in layers, one for each binary digit of the colour: an edge
-appears in the layers where its colour's digit is 1, and the copies of a vertex are joined from layer to layer.
+The pattern is a bipartite graph whose edge from input j to output i has the colour of entry (i, j). Programs for
+graphs know colours of vertices only, so that the graph is drawn in layers, one for each binary digit of the colour:
+an edge appears in the layers where its colour's digit is 1, and copies of a vertex are joined from layer to layer.
 Signed permutations act on twice as many points, +i and -i.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import pynauty
+
+from metasym.groups.graph_automorphisms import graph_automorphisms
 
 Permutation = tuple[int, ...]
 
@@ -99,11 +99,6 @@ def _nauty(
         for layer in range(layers)
         for start, stop in ((0, m), (m, points))
     ]
-    graph = pynauty.Graph(points * layers, adjacency_dict=adjacency, vertex_coloring=sides)
-    generators, mantissa, exponent, orbits, _ = pynauty.autgrp(graph)
-    found = [tuple(int(p) for p in g[:points]) for g in generators]
-    return found, float(mantissa), int(exponent), _orbits(orbits[:points])
-
-
-def _orbits(found: Sequence[int]) -> list[int]:
-    return [int(o) for o in found]
+    group = graph_automorphisms(points * layers, adjacency, sides)
+    found = [tuple(g[:points]) for g in group.generators]
+    return found, group.mantissa, group.exponent, group.orbits[:points]

@@ -16,7 +16,8 @@ from metasym.engines.description import Description, Setting
 from metasym.engines.engine import autograd_gradient
 from metasym.engines.plan import AUTO, Plan, Sizes, parse
 from metasym.engines.select import Selected, make_engines, select
-from metasym.types import Batch, Episode, Loss, MetasymError, OuterLoss, Params
+from metasym.learners.own_learner import checked_losses
+from metasym.types import Batch, Episode, Loss, MetasymError, OuterLoss, Params, as_batch, as_tensor
 
 Metric = Callable[[Tensor, Tensor], Tensor]
 """``metric(prediction, target) -> scalar`` for one task."""
@@ -126,6 +127,17 @@ class Learner(nn.Module, ABC):
         """What a step computes, for engines to read; None for a learner that computes it by itself."""
         return None
 
+    def _examples(self, support: Batch) -> Batch:
+        """One task's examples as tensors; arrays are taken in the model's type, where the model is."""
+        return as_batch(support, self._like())
+
+    def _inputs(self, x: Any) -> Tensor:
+        """``x [examples, ...]`` as a tensor, an array as in ``_examples``."""
+        return as_tensor(x, self._like())
+
+    def _like(self) -> Tensor | None:
+        return next((p for p in self.model.parameters() if p.is_floating_point()), None)
+
     def _select(self, setting: Setting) -> Selected | None:
         description = self._description()
         return None if description is None else select(self._engines, description, setting)
@@ -149,12 +161,7 @@ class Learner(nn.Module, ABC):
         total = total_tasks or episodes.count
 
         def of(chunk: Episode) -> tuple[OuterLoss, Params]:
-            losses = self.outer_loss(chunk)
-            if not isinstance(losses, OuterLoss):  # a learner of the user's own
-                raise MetasymError(
-                    f"expected outer_loss of {type(self).__name__} to give an ms.OuterLoss, "
-                    f"found {type(losses).__name__}"
-                )
+            losses = checked_losses(self, self.outer_loss(chunk), chunk.count)
             return autograd_gradient(losses, self.outer_parameters(), total_tasks=total)
 
         return summed_over_chunks(of, episodes, self.chunk_size or episodes.count)

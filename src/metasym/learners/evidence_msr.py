@@ -14,7 +14,7 @@ from metasym.learners.base import Learner, Metric, check_count
 from metasym.learners.deploying import Compiler
 from metasym.symmetry.matrices import DenseSymmetry
 from metasym.symmetry.reparam import reparameterize, symmetries
-from metasym.types import Batch, Episode, MetasymError, OuterLoss, Params
+from metasym.types import Batch, Episode, MetasymError, OuterLoss, Params, as_batch
 
 
 class EvidenceMSR(Learner):
@@ -87,6 +87,7 @@ class EvidenceMSR(Learner):
         if structured:
             exact, plan = self.compiler.of(self, batch=batch)
             return plan.apply(exact.adapt(support), project=True)
+        support = as_batch(support)
         weight, offset = self.weights(Batch(support.x.unsqueeze(0), support.y.unsqueeze(0)))
         m, n = self.mean.shape
         layer = nn.Linear(n, m, bias=self.bias, dtype=support.x.dtype)

@@ -18,7 +18,7 @@ from metasym.learners.base import Learner, Metric, check_count, check_finite, su
 from metasym.learners.deploying import Compiler
 from metasym.learners.step_sizes import StepSizes
 from metasym.symmetry.reparam import split
-from metasym.types import Batch, Episode, Loss, MetasymError, OuterLoss, Params, as_batch
+from metasym.types import Batch, Episode, Loss, MetasymError, OuterLoss, Params
 
 SOLVERS = ("sgd", "ridge", "cg")
 
@@ -120,7 +120,7 @@ class GradientLearner(Learner):
 
     def adapted_parameters(self, support: Batch, *, inner_steps: int | None = None) -> Params:
         """The adapted parameters of one task, by their names in the model; keeps no graph."""
-        support = as_batch(support)
+        support = self._examples(support)
         steps = self._test_steps(inner_steps)
         with torch.no_grad(), evaluating(self):
             return adapt(self._engines, self._description(), support, steps)
@@ -129,7 +129,7 @@ class GradientLearner(Learner):
         """Adapt to one task's support set and predict at ``x [examples, ...]``; keeps no graph."""
         adapted = self.adapted_parameters(support, inner_steps=inner_steps)
         with torch.no_grad(), evaluating(self):
-            return call(self.model, {**parameters_of(self.model), **adapted}, x)
+            return call(self.model, {**parameters_of(self.model), **adapted}, self._inputs(x))
 
     def adapt(
         self, support: Batch, *, inner_steps: int | None = None, structured: bool = False, batch: int = 32

@@ -22,7 +22,7 @@ from metasym.learners.adaptable import with_parameters
 from metasym.learners.base import Learner, Metric, check_count, check_finite
 from metasym.learners.deploying import Compiler
 from metasym.symmetry.reparam import split, symmetries
-from metasym.types import Batch, Episode, Loss, MetasymError, OuterLoss, Params, as_batch
+from metasym.types import Batch, Episode, Loss, MetasymError, OuterLoss, Params
 
 
 class MTSR(Learner):
@@ -132,15 +132,20 @@ class MTSR(Learner):
         where that pays for ``batch`` examples at once.
         """
         if not structured:
+<<<<<<< HEAD
             return with_parameters(self.model, self._fit_one(as_batch(support), inner_steps))
         exact, plan = self.compiler.of(self, batch=batch)
+=======
+            return with_parameters(self.model, self._fit_one(self._examples(support), inner_steps))
+        exact, plan = self.compiler.of(self)
+>>>>>>> site
         return plan.apply(exact.adapt(support, inner_steps=inner_steps))
 
     def predict(self, support: Batch, x: Tensor, *, inner_steps: int | None = None) -> Tensor:
         """Fit a new filter to one task's support set and predict at ``x [examples, ...]``."""
-        params = {**parameters_of(self.model), **self._fit_one(as_batch(support), inner_steps)}
+        params = {**parameters_of(self.model), **self._fit_one(self._examples(support), inner_steps)}
         with torch.no_grad(), evaluating(self):
-            return call(self.model, params, x)
+            return call(self.model, params, self._inputs(x))
 
     def describe(self) -> dict[str, Any]:
         """The choices that define this learner."""

@@ -15,7 +15,7 @@ from metasym.engines.select import Selected, select
 from metasym.learners.adaptable import with_parameters
 from metasym.learners.base import Learner, Metric
 from metasym.learners.deploying import Compiler
-from metasym.types import Batch, Episode, Loss, MetasymError, OuterLoss, Params, as_batch
+from metasym.types import Batch, Episode, Loss, MetasymError, OuterLoss, Params
 
 
 class PrototypeClassifier(nn.Module):
@@ -80,7 +80,7 @@ class ProtoNet(Learner):
         ``structured``: with U projected on the symmetry that is found in it, and layers compiled to use it
         where that pays for ``batch`` examples at once.
         """
-        support = as_batch(support)
+        support = self._examples(support)
         if structured:
             exact, plan = Compiler().of(self, batch=batch)
             found = exact.adapt(support)
@@ -92,10 +92,10 @@ class ProtoNet(Learner):
 
     def predict(self, support: Batch, x: Tensor, *, inner_steps: int | None = None) -> Tensor:
         """Class scores ``[examples, classes]`` at ``x``; keeps no graph."""
-        support = as_batch(support)
+        support = self._examples(support)
         with torch.no_grad(), evaluating(self):
             means = prototypes(self.model(support.x), support.y, _classes(support.y))
-            return closeness(self.model(x), means)
+            return closeness(self.model(self._inputs(x)), means)
 
     def describe(self) -> dict[str, Any]:
         """The choices that define this learner."""

@@ -14,6 +14,7 @@ from metasym.experiments.discovering.discover_files import (
     read_model,
 )
 from metasym.experiments.result_files import RESULT
+from metasym.report.discovered_lead import GLOSSARY, lead
 from metasym.report.page.text import number
 from metasym.storage.atomic import make_folder, write_atomically
 from metasym.types import MetasymError
@@ -45,12 +46,13 @@ def _page(found: dict[str, Any]) -> str:
     path = found["config"]["data"]["path"]
     parts = [
         f"<h1>Symmetries in {escape(Path(str(path)).name)}</h1>",
-        f'<p class="headline">{escape(found["verdict"])}</p>',
+        f'<p class="lead">{escape(" ".join(lead(found, _names(found)[0])))}</p>',
         _scores(found),
         *(_symmetry(one, *_names(found)) for one in found["symmetries"]),
         _refused(found["refused"]),
-        "".join(f'<p class="note">{escape(text)}.</p>' for text in found["notes"]),
+        "".join(f'<p class="note">{escape(text[:1].upper() + text[1:])}.</p>' for text in found["notes"]),
         _origin(found),
+        _words(),
     ]
     body = "\n".join(part for part in parts if part)
     return (
@@ -61,6 +63,11 @@ def _page(found: dict[str, Any]) -> str:
         f'<main style="padding-top: 1.5rem">\n{body}\n</main>\n'
         "</body>\n</html>\n"
     )
+
+
+def _words() -> str:
+    items = "".join(f"<dt>{escape(word)}</dt><dd>{escape(meaning)}</dd>" for word, meaning in GLOSSARY)
+    return f'<section><h2 id="words">Words</h2><dl class="words">{items}</dl></section>'
 
 
 def _scores(found: dict[str, Any]) -> str:
@@ -79,7 +86,7 @@ def _scores(found: dict[str, Any]) -> str:
         f"{words} on {found['held_out']} {what} that took no part, and the variance of y left unexplained"
     )
     return (
-        f'<div class="card"><table><caption>{caption}</caption><thead><tr><th>model</th><th>{metric}</th>'
+        f'<div class="card slim"><table><caption>{caption}</caption><thead><tr><th>model</th><th>{metric}</th>'
         f"<th>unexplained</th></tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
     )
 
@@ -201,4 +208,4 @@ def _origin(found: dict[str, Any]) -> str:
         if value is not None
     )
     table = f'<table class="pairs"><caption>Where it comes from</caption><tbody>{lines}</tbody></table>'
-    return f'<div class="card">{table}</div>'
+    return f'<div class="card slim">{table}</div>'

@@ -13,6 +13,7 @@ from torch import nn
 
 from metasym.adaptation.functional import evaluating
 from metasym.learners.base import Learner, Metric, accuracy
+from metasym.learners.own_learner import checked_scores
 from metasym.tasks.sampling import check_seed, explained, sample
 from metasym.training.distributed import connect
 from metasym.types import MetasymError, Score, Tasks
@@ -61,7 +62,7 @@ def evaluate(
                 episodes = sample(tasks, chosen[part], seed).to(device)
                 with explained(episodes, "evaluate"):
                     found = learner.scores(episodes, function, inner_steps=inner_steps)
-                scores[part] = found.detach().double().cpu()
+                scores[part] = checked_scores(learner, found, len(chosen[part])).detach().double().cpu()
     if ranks.size > 1:
         scores = ranks.sum([scores.to(device)])[0].cpu()
     return summarise(scores.numpy(), name)

@@ -137,8 +137,8 @@ def train(
         goal = wanted.goal or ("max" if name == "accuracy" else "min")
         count = min(wanted.count or len(wanted.tasks), len(wanted.tasks))
         held_out = HeldOut(wanted.tasks, wanted.every, wanted.metric, name, goal, count)
-    averaged = None if average is None else Average(learner.outer_parameters(), average)
     chosen = make_optimizer(learner, optimizer, outer_lr)
+    averaged = None if average is None else Average(learner.outer_parameters(), average)
     loop = OuterLoop(
         learner=learner,
         tasks=tasks,

@@ -17,6 +17,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from metasym.learners.base import Learner
+from metasym.learners.own_learner import checked_parameters
 from metasym.tasks.sampling import explained
 from metasym.training.averaging import Average
 from metasym.training.checkpoint import check_equal, check_learner, plain
@@ -68,7 +69,7 @@ def make_optimizer(
     learner: Learner, choice: Optimizer | OptimizerFactory | None, outer_lr: float
 ) -> Optimizer:
     """The optimizer of the learner's outer parameters: Adam, ``choice`` itself, or what it makes of them."""
-    parameters: list[Any] = list(learner.outer_parameters().values())
+    parameters: list[Any] = list(checked_parameters(learner, learner.outer_parameters()).values())
     if not parameters:
         raise MetasymError("expected a learner with outer parameters, found none")
     if choice is None:

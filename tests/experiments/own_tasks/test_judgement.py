@@ -72,22 +72,29 @@ def test_a_single_test_task_tells_nothing():
 @pytest.mark.parametrize(
     ("ours", "theirs", "told"),
     [
-        (0.1, 0.5, "0.1 with it and 0.5 without; it is surely better with it."),
-        (0.5, 0.1, "0.5 with it and 0.1 without; it is surely worse with it."),
+        (
+            0.1,
+            0.5,
+            "0.1 with U averaged over the symmetry and 0.5 with U as learned; averaged is surely better.",
+        ),
+        (
+            0.5,
+            0.1,
+            "0.5 with U averaged over the symmetry and 0.1 with U as learned; averaged is surely worse.",
+        ),
         (1e-9, 1e-8, "both are exact."),
         (0.5, 0.5, "no difference can be told."),
     ],
 )
-def test_what_the_symmetry_buys_is_told_from_the_chosen_number_of_examples(ours, theirs, told):
+def test_what_averaging_brings_is_told_from_the_chosen_number_of_examples(ours, theirs, told):
     found = {
         **result({2: ours, 10: 0.0}),
         "support": 2,
         "without_symmetry": result({2: theirs, 10: 9.0})["by_support"],
     }
-    assert bought(found).startswith(
-        "What the symmetry buys: from 2 support examples the mean squared error is"
-    )
+    assert bought(found).startswith("From 2 support examples the mean squared error is")
     assert bought(found).endswith(told)
+    assert bought(found, different=True) == (bought(found) if "surely" in told else None)
 
 
 def test_without_a_certified_symmetry_nothing_was_bought():

@@ -52,23 +52,30 @@ def judgement(learned: Mapping[str, Any], plain: Mapping[str, Any], what: str) -
     )
 
 
-def bought(result: Mapping[str, Any]) -> str | None:
-    """What the certified symmetry buys: the score with it and without, from the chosen number of examples."""
+def bought(result: Mapping[str, Any], *, different: bool = False) -> str | None:
+    """What averaging U over the certified symmetry brings, from the chosen number of examples.
+
+    Both scores know the symmetry, one as far as U has learned it; ``judgement`` compares with a plain network.
+    ``different``: None too where it makes no difference that can be told.
+    """
     without, count = result.get("without_symmetry"), str(result.get("support"))
     ours = (result.get("by_support") or {}).get(count)
     theirs = (without or {}).get(count)
     if not ours or not theirs or None in (ours["mean"], theirs["mean"]):
         return None
+    side = _side(result, ours, theirs)
+    if different and side in ("exact", "same"):
+        return None
     told = {
-        "better": "it is surely better with it",
-        "worse": "it is surely worse with it",
+        "better": "averaged is surely better",
+        "worse": "averaged is surely worse",
         "exact": "both are exact",
         "same": "from these tasks no difference can be told",
-    }[_side(result, ours, theirs)]
+    }[side]
     words = "mean squared error" if result["metric"] == "mse" else str(result["metric"])
     return (
-        f"What the symmetry buys: from {count} support example{_s([int(count)])} the {words} is {ours['mean']:.4g} "
-        f"with it and {theirs['mean']:.4g} without; {told}."
+        f"From {count} support example{_s([int(count)])} the {words} is {ours['mean']:.4g} with U averaged over the "
+        f"symmetry and {theirs['mean']:.4g} with U as learned; {told}."
     )
 
 

@@ -49,6 +49,11 @@ class Deployed(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """``x [examples, ...]`` as in the file; ``[examples, ...]`` as y there, or a score for each class."""
+        if not isinstance(x, Tensor):
+            raise MetasymError(
+                f"expected x to be a tensor [examples, ...], found {type(x).__name__}: torch.as_tensor(x) makes one"
+            )
+        x = x.to(self.x_scale.dtype)  # NumPy's float64 too; nothing where the type is right, exports included
         inputs = (x.flatten(1) if x.ndim > 1 else x[:, None]) - self.x_offset
         found: Tensor = self.network((inputs / self.x_scale).reshape(-1, *self.input_shape))
         if self.output_shape is None:

@@ -116,7 +116,7 @@ def _bought(run: Run, baseline: Run | None, reports: Sequence[LayerReport]) -> I
     if baseline is not None and baseline.result is not None:
         beside = f"; the same network without U has {score_text(baseline.result)}"
     yield f"From {of} the network's {words} is {score_text(result)}{beside}."
-    if (buys := bought(result)) is not None:
+    if (buys := bought(result, different=True)) is not None:
         yield buys
     if isinstance(result.get("completed"), dict):
         yield given_back(result["completed"])

@@ -5,7 +5,8 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -49,6 +50,7 @@ Note = Callable[[str], None]
 DETAIL = 20
 """How many runs are drawn; for further runs only the scores are shown."""
 _MOST_LAYERS = 8
+_MOST_TOLD = 8
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,8 @@ class Page:
     drawn: int
     faults: list[str]
     """A line for each run that could not be read, or only in part."""
+    counted: str
+    """How many runs there are, in words, their baselines told apart."""
 
 
 @dataclass(frozen=True)
@@ -146,14 +150,15 @@ def _render(found: Runs, detail: int, note: Note, place: str | None) -> Page:
         glossary=GLOSSARY,
         parts=parts,
         faults=faults,
-        counted=plural(len(found.runs) + len(found.discovered), "run"),
+        counted=found.counted,
+        told=[] if alone else told(parts, found),
         detail=detail,
         version=metasym.__version__,
         script=script,
         style=style,
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
-    return Page(html, len(found.runs) + len(found.discovered), len(parts), faults)
+    return Page(html, len(found.runs) + len(found.discovered), len(parts), faults, found.counted)
 
 
 @functools.cache
@@ -180,7 +185,22 @@ def _found(run: Run, part: RunPart | None) -> str:
             words = [short(layer) for layer in run.report or ()]
         except MetasymError:
             words = []
+    alike = Counter(words)
+    words = [word if count == 1 else f"{word} ({count} layers)" for word, count in alike.items()]
     return "; ".join(words[:3]) + ("; …" if len(words) > 3 else "") or "-"
+
+
+def told(parts: Sequence[RunPart], found: Runs) -> list[tuple[str | None, str, str]]:
+    """The first words about many runs: anchor, name and sentence of each that has a symmetry to tell of."""
+    lines: list[tuple[str | None, str, str]] = []
+    for part in parts:
+        if part.lead and any(layer.found for layer in part.layers):
+            # What was found, and whether it pays, which is said last.
+            said = part.lead[:1] if len(part.lead) == 1 else [part.lead[0], part.lead[-1]]
+            lines.append((part.anchor, part.name, " ".join(said)))
+    lines += [("discovered", run.name, f"{run.verdict}.") for run in found.discovered]
+    rest = max(0, len(lines) - _MOST_TOLD)
+    return [*lines[:_MOST_TOLD], *([(None, "", f"{rest} more below.")] if rest else [])]
 
 
 def run_part(run: Run, anchor: str, *, named: bool = True, baseline: Run | None = None) -> RunPart:

@@ -19,7 +19,7 @@ from metasym.experiments.own_tasks.learn import BASELINE
 from metasym.experiments.paper.experiment_run import FIND
 from metasym.experiments.result_files import CONFIG, RESULT, read_result
 from metasym.inspection import SymmetryReport
-from metasym.report.page.text import number
+from metasym.report.page.text import number, plural
 from metasym.storage.atomic import read_bytes
 from metasym.storage.serialization import CheckpointError, unpack
 from metasym.training import metrics
@@ -152,6 +152,17 @@ class Runs:
     def baseline(self, run: Run) -> Run | None:
         """The plain network that ``metasym learn`` trained beside the run, where it is there."""
         return next((other for other in self.runs if other.folder == run.folder / BASELINE), None)
+
+    @property
+    def counted(self) -> str:
+        """How many runs there are, in words; a baseline is counted as one, not as a run."""
+        baselines = sum(self.baseline(run) is not None for run in self.runs)
+        runs = plural(len(self.runs) + len(self.discovered) - baselines, "run")
+        if not baselines:
+            return runs
+        return (
+            f"{runs} and its baseline" if runs == "1 run" else f"{runs} and {plural(baselines, 'baseline')}"
+        )
 
     @property
     def alone(self) -> bool:

@@ -230,6 +230,9 @@ def intervals_figure(runs: Sequence[Run]) -> Figure | None:
         if mean > reach[1]:
             parts.append(f'<path class="mark c1" d="M{WIDTH - 4} {y}l-9 -5v10z"/>')
             continue
+        if mean < reach[0]:
+            parts.append(f'<path class="mark c1" d="M4 {y}l9 -5v10z"/>')
+            continue
         left, right = xs(max(low, reach[0])), xs(min(high, reach[1]))
         parts.append(f'<path class="whisker" d="M{left:.1f} {y}H{right:.1f}"/>')
         parts.append(f'<circle class="mark c0" cx="{xs(mean):.1f}" cy="{y}" r="3.6"/>')
@@ -240,7 +243,7 @@ def intervals_figure(runs: Sequence[Run]) -> Figure | None:
     pick = max if metric == "accuracy" else min
     best = pick(shown, key=lambda run: float(run.result["mean"]) if run.result else 0.0)
     caption = "Mean over the test tasks, with its 95 % interval."
-    if len(inside) < len(means):
+    if any(not reach[0] <= mean <= reach[1] for mean in means):
         caption += " An arrow: far beyond the others."
     if len(done) > len(shown):
         caption += f" The first {len(shown)} of {len(done)} runs."

@@ -1,0 +1,84 @@
+"""The first paragraph and the glossary of a page about ``metasym discover``, for someone new to symmetries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from metasym.certification.telling import percent
+from metasym.report.page.text import number, plural
+
+_MOST_NAMES = 6
+
+GLOSSARY = (
+    (
+        "symmetry",
+        "A way to move the inputs, and where it says so the outputs, after which the function gives the same "
+        "answers.",
+    ),
+    (
+        "continuous",
+        "It can be done by any amount, like turning. The dimension counts the ways that are independent: so(2) "
+        "turns two coordinates, so(3) three, so(1,n) mixes time and n places as in relativity; a translation moves "
+        "along.",
+    ),
+    (
+        "finite",
+        "A list of moves, like exchanging two inputs or changing signs. Z_n turns a ring of n, D_n turns and "
+        "reflects it, S_n permutes n things at will; the order is the number of moves.",
+    ),
+    ("generator", "One of the few moves that all others are made of."),
+    (
+        "violation",
+        "How much of the variance of y may break the symmetry, at most, as far as the data can tell: no data can "
+        "show that it is 0.",
+    ),
+    (
+        "beta",
+        "A check on examples that took no part: 0 for a true symmetry, 1 where a model without it knows something "
+        "that the symmetric model has lost.",
+    ),
+)
+"""Words that the page uses."""
+
+
+def lead(found: dict[str, Any], names: Sequence[str]) -> list[str]:
+    """Sentences of one paragraph: what was found, how sure it is, what it buys."""
+    symmetries = [one for one in found["symmetries"] if isinstance(one, dict)]
+    what = "tasks" if found.get("family") else "examples"
+    of = "functions behind the tasks" if found.get("family") else "function behind the data"
+    if not symmetries:
+        return [
+            f"No symmetry of the {of} is claimed: it has none of the kinds that were looked for, or these "
+            f"{what} cannot tell."
+        ]
+    told = " and ".join(_told(one, names) for one in symmetries[:3])
+    more = f", and {len(symmetries) - 3} more" if len(symmetries) > 3 else ""
+    keep = "keep their" if found.get("family") else "keeps its"
+    sentences = [f"The {of} {keep} answers under {told}{more}."]
+    worst = max(float(one["violation_upper"]) for one in symmetries)
+    sentences.append(
+        f"How sure: the data allow that at most {percent(worst)} of the variance of y breaks "
+        f"{'it' if len(symmetries) == 1 else 'them'}."
+    )
+    plain, symmetric = found["plain"], found.get("symmetric")
+    if isinstance(symmetric, dict):
+        words = "accuracy" if plain["metric"] == "accuracy" else "mean squared error"
+        sentences.append(
+            f"What it buys: on {found['held_out']} {what} that took no part the {words} is {_score(symmetric)} with "
+            f"the symmetry built in, and {_score(plain)} for a model that knows none."
+        )
+    return sentences
+
+
+def _told(one: dict[str, Any], names: Sequence[str]) -> str:
+    places = [names[i] if i < len(names) else f"input {i}" for i in one.get("inputs") or ()]
+    on = f", moving {', '.join(places[:_MOST_NAMES])}" if places else ""
+    on += f" and {len(places) - _MOST_NAMES} more" if len(places) > _MOST_NAMES else ""
+    if one["kind"] == "continuous":
+        return f"{one['name']} (continuous, of dimension {one.get('dimension', '?')}{on})"
+    return f"{one['name']} ({plural(one['order'], 'move') if 'order' in one else 'finite'}{on})"
+
+
+def _score(score: dict[str, Any]) -> str:
+    return f"{number(score['mean'])} ± {number(score['ci95'], 2)}"
