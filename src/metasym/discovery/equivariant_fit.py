@@ -7,7 +7,6 @@ posterior mean is the average over the group of a function of the plain kernel, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +17,9 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Su
 from metasym.discovery.column_kernels import OnColumns
 from metasym.discovery.fields import Array
 from metasym.discovery.gaussian_processes import LEAST_NOISE, Hyper, Posterior, squares
+from metasym.discovery.inner_products import at
 from metasym.discovery.moves import MoveGroup
+from metasym.discovery.noise_profile import best_noise
 
 MOST_ROWS = 2400
 """Rows of the system that a fit solves: examples, times outputs where these move."""
@@ -27,7 +28,6 @@ MOST_LIKELY = 900
 _LEVEL = 3.3
 """Logarithms of likelihood below the best that still count: about 99 %, to one side."""
 _DELTAS = np.concatenate([[0.0], np.logspace(-7, 0, 15)])
-_NOISES = np.logspace(-8, 0, 17)
 _HALVINGS = 3
 _MOST_PRODUCTS = 4e8
 """Entries of kernels, over all elements of a group and outputs, that a matrix is made of."""
@@ -82,7 +82,7 @@ class Equivariant:
         """``mean_g g'^-1 f(g x)``, ``[points, m]``."""
         total = np.zeros((len(x), fit.weights.shape[1]))
         for g in self.group.elements:
-            total += g.back(fit(g.inner(x)))
+            total += g.back(at(fit.kernel, g.inner(x), fit.inputs) @ fit.weights + fit.mean)
         return np.asarray(total / len(self.group.elements))
 
     def hidden(self, x: Array, y: Array) -> Hidden:
@@ -100,15 +100,15 @@ class Equivariant:
         for kernel in (RBF(n**0.5), RBF(2 * n**0.5), DotProduct(1.0) ** 2):
             free, kept = self._free(kernel, x, m), self.matrix(kernel, x)
             scale = variance / float(np.mean(np.diag(free)))
-            likely = [_best(base + delta * scale * kept, flat)[0] for delta in _DELTAS]
+            likely = [best_noise(base + delta * scale * kept, flat)[0] for delta in _DELTAS]
             beside = base + _DELTAS[int(np.argmax(likely))] * scale * kept
-            profile = np.array([_best(beside + delta * scale * free, flat)[0] for delta in _DELTAS])
+            profile = np.array([best_noise(beside + delta * scale * free, flat)[0] for delta in _DELTAS])
             refuted = refuted or profile.max() > profile[0] + _LEVEL
             last = int(np.flatnonzero(profile > profile.max() - _LEVEL)[-1])
             low, high = float(_DELTAS[last]), float(_DELTAS[min(last + 1, len(_DELTAS) - 1)])
             for _ in range(_HALVINGS if 0 < low < high and high > worst else 0):
                 middle = (low * high) ** 0.5
-                allowed = _best(beside + middle * scale * free, flat)[0] > profile.max() - _LEVEL
+                allowed = best_noise(beside + middle * scale * free, flat)[0] > profile.max() - _LEVEL
                 low, high = (middle, high) if allowed else (low, middle)
             worst = max(worst, high)
         return Hidden(worst, bool(refuted))
@@ -118,7 +118,7 @@ class Equivariant:
         x, y = self.rows(x, y, rows)
         flat = self._flat(y)
         matrices = self.matrix(self.hyper.kernel, x), self._free(self.hyper.kernel, x, y.shape[1])
-        with_it, without = (_best(matrix, flat, self.amplitudes)[0] for matrix in matrices)
+        with_it, without = (best_noise(matrix, flat, self.amplitudes)[0] for matrix in matrices)
         return with_it - without
 
     @property
@@ -128,7 +128,7 @@ class Equivariant:
         return tuple(sorted({1.0, order**0.5, order}))
 
     def _free(self, kernel: Any, x: Array, m: int) -> Array:
-        free = np.asarray(kernel(x))
+        free = at(kernel, x, x)
         return free if self.group.keeps_outputs else np.kron(free, np.eye(m))
 
     def _flat(self, y: Array) -> Array:
@@ -141,11 +141,11 @@ def averaged_matrix(group: MoveGroup, kernel: Any, x: Array) -> Array:
     if group.keeps_outputs:
         total = np.zeros((count, count))
         for g in group.elements:
-            total += kernel(x, g.inner(x))
+            total += at(kernel, x, g.inner(x))
     else:
         blocks = np.zeros((m, m, count, count))
         for g in group.elements:
-            values = kernel(x, g.inner(x))
+            values = at(kernel, x, g.inner(x))
             for k in range(m):  # (g' y)[outputs[k]] = sign y[k]
                 blocks[g.outputs[k], k] += g.output_signs[k] * values
         total = blocks.transpose(2, 0, 3, 1).reshape(count * m, count * m)
@@ -168,7 +168,7 @@ def equivariant(group: MoveGroup, plain: Hyper, x: Array, y: Array) -> Equivaria
     cubes = averaged_matrix(group, one, few) / size**3
     best: tuple[float, float, float, float] | None = None
     for cube in _CUBES:
-        likelihood, noise, amplitude = _best(base + cube * cubes, flat, some.amplitudes)
+        likelihood, noise, amplitude = best_noise(base + cube * cubes, flat, some.amplitudes)
         if best is None or likelihood > best[0] + 2.0:
             best = likelihood, cube, noise, amplitude
     assert best is not None
@@ -196,19 +196,3 @@ def _solve(matrix: Array, noise: float, y: Array) -> Array:
         except LinAlgError:  # a smooth kernel in few dimensions is singular to rounding
             noise *= 10
     raise LinAlgError("a kernel matrix has no factor")
-
-
-def _best(matrix: Array, y: Array, amplitudes: Sequence[float] = (1.0,)) -> tuple[float, float, float]:
-    """The largest likelihood of ``y [rows, columns]`` over noises and amplitudes, and where it is."""
-    sizes, vectors = np.linalg.eigh(matrix)
-    powers = ((vectors.T @ y) ** 2).sum(1)
-    sizes = np.maximum(sizes, 0.0)
-    found = []
-    for amplitude in amplitudes:
-        for noise in _NOISES:
-            spread = amplitude * sizes + noise
-            found.append(
-                (-0.5 * float((powers / spread + y.shape[1] * np.log(spread)).sum()), noise, amplitude)
-            )
-    best = max(found)
-    return best[0], float(best[1]), float(best[2])

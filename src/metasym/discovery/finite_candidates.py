@@ -33,6 +33,8 @@ class Candidates:
         """Those that a shape suggests: they move inputs together whatever each of them carries."""
         self.unlike = 0
         """Moves of shapes that would exchange inputs whose means or spreads differ."""
+        self.together: list[list[Move]] = []
+        """Generators of groups that keep the terms of polynomials: each is tried as a whole, too."""
         self._seen: set[bytes] = set()
 
     def add(self, g: Move, *, natural: bool = False) -> None:
@@ -85,8 +87,11 @@ def candidates(sites: Sites, x_shape: tuple[int, ...], y_shape: tuple[int, ...],
             found.add(move(swapped, None, other))
     if m <= MOST_OUTPUTS:
         _, x, y, _, _ = sites.placed(None)
-        for g in kept_by(sparse_polynomial(x, y), sites.kinds.tolist(), m):
-            found.add(g)
+        for some in kept_by(sparse_polynomial(x, y), sites.kinds.tolist(), m):
+            for g in some:
+                found.add(g)
+            allowed = {g.key for g in found.moves}
+            found.together.append([g for g in some if g.key in allowed])
     return found
 
 

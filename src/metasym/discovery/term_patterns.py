@@ -20,15 +20,17 @@ _MOST_TERMS = 4000
 Bits = npt.NDArray[np.uint8]
 
 
-def kept_by(terms: Sequence[Term], kinds: Sequence[int], m: int) -> list[Move]:
-    """Moves of ``len(kinds)`` inputs and m outputs that keep the terms; inputs of different kinds do not mix.
+def kept_by(terms: Sequence[Term], kinds: Sequence[int], m: int) -> list[list[Move]]:
+    """Generators of groups on ``len(kinds)`` inputs and m outputs that keep the terms; kinds of inputs do not mix.
 
-    Terms near the limit of what shows may be missing: they are looked at with the weak ones left out, too.
+    Terms near the limit of what shows may be missing: they are looked at with the weak ones left out, too, so that
+    there may be several groups.
     """
-    found: dict[bytes, Move] = {}
+    found: dict[frozenset[bytes], list[Move]] = {}
     for some in _levels(terms):
-        for one in _of_terms(some, kinds, m):
-            found.setdefault(one.key, one)
+        moves = _of_terms(some, kinds, m)
+        if moves:
+            found.setdefault(frozenset(one.key for one in moves), moves)
     return list(found.values())
 
 
