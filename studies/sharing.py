@@ -125,7 +125,7 @@ def run(name: str, seeds: range, folder: Path) -> dict[str, Any]:
 def table(folder: Path) -> str:
     """Means over the runs of each problem."""
     lines = [
-        "| problem | runs | error | oracle | unshared | error / oracle | distance | exact | Yeh et al. | their oracle |",
+        "| problem | runs | error | oracle | unshared | ratio | distance | exact | Yeh et al. | their oracle |",
         "|---" * 10 + "|",
     ]
     for name in PROBLEMS:
