@@ -31,7 +31,11 @@ _DELTAS = np.concatenate([[0.0], np.logspace(-7, 0, 15)])
 _HALVINGS = 3
 _MOST_PRODUCTS = 4e8
 """Entries of kernels, over all elements of a group and outputs, that a matrix is made of."""
-_CUBES = (0.0, 0.01, 1.0)
+_CUBES = (0.01, 1.0)
+_SHARPER = (0.7, 0.5, 0.35)
+"""Parts of the plain kernel's length scale that are tried."""
+_WORTH = 2.0
+"""By how much another kernel has to make the logarithm of the likelihood larger."""
 
 
 @dataclass(frozen=True)
@@ -123,9 +127,9 @@ class Equivariant:
 
     @property
     def amplitudes(self) -> tuple[float, ...]:
-        """By how much an average may be larger: it has as little variance as the kernel has elements."""
+        """By how much an average may be larger: it has as little variance as the kernel has elements, or less."""
         order = float(len(self.group.elements))
-        return tuple(sorted({1.0, order**0.5, order}))
+        return tuple(sorted({1.0, order**0.5, order, order**2}))
 
     def _free(self, kernel: Any, x: Array, m: int) -> Array:
         free = at(kernel, x, x)
@@ -154,7 +158,7 @@ def averaged_matrix(group: MoveGroup, kernel: Any, x: Array) -> Array:
 
 
 def equivariant(group: MoveGroup, plain: Hyper, x: Array, y: Array) -> Equivariant:
-    """The kernel that suits functions which the group keeps: the plain one, or it with polynomials of degree 3.
+    """The kernel that suits functions which the group keeps: the plain one, sharper, or with polynomials of degree 3.
 
     A group takes so many functions away that those left may be richer than a plain fit can afford.
     """
@@ -163,28 +167,35 @@ def equivariant(group: MoveGroup, plain: Hyper, x: Array, y: Array) -> Equivaria
     few, targets = some.rows(x, y, MOST_LIKELY)
     flat = targets if group.keeps_outputs else targets.reshape(-1, 1)
     size = float(np.mean((x**2).sum(1)))
-    base = averaged_matrix(group, plain.kernel, few)
     one = DotProduct(1.0) ** 3
     cubes = averaged_matrix(group, one, few) / size**3
-    best: tuple[float, float, float, float] | None = None
-    for cube in _CUBES:
-        likelihood, noise, amplitude = best_noise(base + cube * cubes, flat, some.amplitudes)
-        if best is None or likelihood > best[0] + 2.0:
-            best = likelihood, cube, noise, amplitude
-    assert best is not None
-    likelihood, cube, noise, amplitude = best
     kernel = plain.kernel
-    if cube:
-        kernel = kernel + OnColumns(ConstantKernel(cube / size**3) * one, 0, n)
-    return Equivariant(group, Hyper(_scaled(kernel, amplitude), noise, likelihood))
+    base = averaged_matrix(group, kernel, few)
+    best = best_noise(base, flat, some.amplitudes)
+    for factor in _SHARPER:
+        other = _reshaped(plain.kernel, 1.0, factor)
+        matrix = averaged_matrix(group, other, few)
+        found = best_noise(matrix, flat, some.amplitudes)
+        if found[0] > best[0] + _WORTH:
+            best, kernel, base = found, other, matrix
+    chosen = 0.0
+    for cube in _CUBES:
+        found = best_noise(base + cube * cubes, flat, some.amplitudes)
+        if found[0] > best[0] + _WORTH:
+            best, chosen = found, cube
+    likelihood, noise, amplitude = best
+    if chosen:
+        kernel = kernel + OnColumns(ConstantKernel(chosen / size**3) * one, 0, n)
+    return Equivariant(group, Hyper(_reshaped(kernel, amplitude, 1.0), noise, likelihood))
 
 
-def _scaled(kernel: Any, amplitude: float) -> Any:
-    """The sum of kernels with every part's amplitude multiplied."""
+def _reshaped(kernel: Any, amplitude: float, factor: float) -> Any:
+    """The sum of kernels with every part's amplitude, and the smooth one's length, multiplied."""
     if isinstance(kernel, Sum):
-        return _scaled(kernel.k1, amplitude) + _scaled(kernel.k2, amplitude)
+        return _reshaped(kernel.k1, amplitude, factor) + _reshaped(kernel.k2, amplitude, factor)
     inner = kernel.kernel
-    larger = ConstantKernel(float(inner.k1.constant_value) * amplitude) * inner.k2
+    shape = RBF(float(inner.k2.length_scale) * factor) if isinstance(inner.k2, RBF) else inner.k2
+    larger = ConstantKernel(float(inner.k1.constant_value) * amplitude) * shape
     return OnColumns(larger, kernel.start, kernel.stop)
 
 
