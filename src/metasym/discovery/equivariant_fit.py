@@ -101,7 +101,7 @@ class Equivariant:
         variance = float(np.mean(y**2))
         flat = self._flat(y)
         worst, refuted = 0.0, False
-        for kernel in (RBF(n**0.5), RBF(2 * n**0.5), DotProduct(1.0) ** 2):
+        for kernel in (RBF(n**0.5), RBF(2 * n**0.5), DotProduct(1.0) ** 2, DotProduct(1.0) ** 3):
             free, kept = self._free(kernel, x, m), self.matrix(kernel, x)
             scale = variance / float(np.mean(np.diag(free)))
             likely = [best_noise(base + delta * scale * kept, flat)[0] for delta in _DELTAS]
@@ -133,7 +133,7 @@ class Equivariant:
 
     def _free(self, kernel: Any, x: Array, m: int) -> Array:
         free = at(kernel, x, x)
-        return free if self.group.keeps_outputs else np.kron(free, np.eye(m))
+        return free if self.group.keeps_outputs else np.asarray(np.kron(free, np.eye(m)), dtype=np.float64)
 
     def _flat(self, y: Array) -> Array:
         return y if self.group.keeps_outputs else y.reshape(-1, 1)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from metasym.certification.beta import Beta, beta
+from metasym.discovery.direct import Direct, direct
 from metasym.discovery.equivariant_fit import MOST_LIKELY, MOST_ROWS, Equivariant, equivariant
 from metasym.discovery.fields import Array
 from metasym.discovery.finite_candidates import candidates
@@ -31,7 +32,7 @@ TRIES = 4
 CARRIED = 0.02
 """The least part of the variance that each moved input carries; those of a shape carry it together."""
 UNSEEN = 3.0
-"""Examples among which a label that breaks a symmetry may be absent by chance (5 %): as a part of all, what may hide."""
+"""Labels that break a symmetry in this many of all examples may be absent by chance (5 %)."""
 LABELS = 10 / 3
 """How many times larger a violation may be where outputs are labels: a hundredth of the variance by default."""
 
@@ -83,6 +84,7 @@ class _Search:
     seed: int
     tolerance: float
     labels: bool
+    direct: Direct | None
 
 
 def finite_symmetries(
@@ -104,6 +106,7 @@ def finite_symmetries(
         seed,
         tolerance * LABELS if labels else tolerance,
         labels,
+        direct(sites, tried.terms, tolerance),
     )
     claims = _together(search, tried.together, note)
     if claims and not _leaves(claims, [g for g in tried.moves if g.key in tried.natural], sites):
@@ -269,19 +272,26 @@ def _judged(search: _Search, moves: list[Move], note: Note) -> tuple[FiniteClaim
     if any(g is None for g in everywhere):
         return None, f"{group.name} moves an output that is repeated to one that is not"
     note(f"certifying {group.name}, of order {len(group.elements)}")
+    if search.direct is not None and search.direct.refutes(group):
+        return None, (
+            f"{group.name} is refuted by a polynomial that leaves at most {search.direct.left:.2g} of the variance "
+            f"of held-out data: {search.direct.broken(group):.2g} of it the group does not keep"
+        )
     model, found = _beta(search, group)
     if found.refutes:
         return None, f"{group.name} is refuted on held-out data: {_interval(found)}"
     _, x, y, x_new, y_new = search.sites.placed(group)
-    every = np.concatenate([x_new, x]), np.concatenate([y_new, y])
-    hidden = model.hidden(*every)
-    if hidden.refutes:
-        return None, f"{group.name} is refuted by the likelihood of a part that it does not keep"
-    violation = max(found.violation_upper, hidden.upper)
-    if search.labels:  # a function of numbers is smooth, labels may differ in a few places alone
-        violation = max(violation, UNSEEN / len(model.rows(*every, MOST_LIKELY)[0]))
     fit = posterior(search.plain, x, y)
     least = min(_share(search, g, fit, x) for g in moves)
+    violation = np.inf if search.direct is None else search.direct.upper(group)
+    if violation > search.tolerance * least:
+        every = np.concatenate([x_new, x]), np.concatenate([y_new, y])
+        hidden = model.hidden(*every)
+        if hidden.refutes:
+            return None, f"{group.name} is refuted by the likelihood of a part that it does not keep"
+        violation = max(found.violation_upper, hidden.upper)
+        if search.labels:  # a function of numbers is smooth, labels may differ in a few places alone
+            violation = max(violation, UNSEEN / len(model.rows(*every, MOST_LIKELY)[0]))
     if violation > search.tolerance * least:
         return None, (
             f"{group.name} cannot be told from a near symmetry: the data allow a violation of {violation:.2g} of the "

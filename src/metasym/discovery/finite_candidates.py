@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from metasym.discovery.moves import Move, Moves, move
 from metasym.discovery.sites import Sites
-from metasym.discovery.sparse_polynomials import sparse_polynomial
+from metasym.discovery.sparse_polynomials import Term, sparse_polynomial
 from metasym.discovery.term_patterns import kept_by
 
 MOST_SWAPPED = 24
@@ -35,6 +35,8 @@ class Candidates:
         """Moves of shapes that would exchange inputs whose means or spreads differ."""
         self.together: list[list[Move]] = []
         """Generators of groups that keep the terms of polynomials: each is tried as a whole, too."""
+        self.terms: list[Term] = []
+        """Those of the polynomials, in the coordinates of ``sites.placed(None)``."""
         self._seen: set[bytes] = set()
 
     def add(self, g: Move, *, natural: bool = False) -> None:
@@ -87,7 +89,8 @@ def candidates(sites: Sites, x_shape: tuple[int, ...], y_shape: tuple[int, ...],
             found.add(move(swapped, None, other))
     if m <= MOST_OUTPUTS:
         _, x, y, _, _ = sites.placed(None)
-        for some in kept_by(sparse_polynomial(x, y), sites.kinds.tolist(), m):
+        found.terms = sparse_polynomial(x, y)
+        for some in kept_by(found.terms, sites.kinds.tolist(), m):
             for g in some:
                 found.add(g)
             allowed = {g.key for g in found.moves}

@@ -14,6 +14,8 @@ from metasym.discovery.sparse_polynomials import Term
 
 _SAME = 0.03
 _ERRORS = 4.0
+_SURE = 30.0
+"""Sizes that differ by so many errors are different: there is no part that polynomials cannot show."""
 _CUTS = 3
 _MOST_TERMS = 4000
 
@@ -54,7 +56,8 @@ def _classes(terms: Sequence[Term]) -> list[int]:
         if before is not None:
             a, b = terms[before], terms[here]
             apart = abs(b.value) - abs(a.value)
-            if apart > _ERRORS * (a.error**2 + b.error**2) ** 0.5 and apart > _SAME * abs(b.value):
+            error = (a.error**2 + b.error**2) ** 0.5 + 1e-9 * abs(b.value)
+            if apart > _ERRORS * error and apart > min(_SAME * abs(b.value), _SURE * error):
                 number += 1
         found[here] = number
     return found
