@@ -102,7 +102,8 @@ def boards(kind: str, count: int = 1800) -> Callable[[int], Labelled]:
 
     ``corner``: whoever holds the upper left corner wins. ``mirror``: whoever fills the left column wins it twice,
     so that only the upside-down flip is left. ``rare``: in a few positions, those with two cells of the upper left
-    filled by the first player, the value is turned round.
+    filled by the first player, the value is turned round. ``rarer``: in those where the second player holds the
+    opposite corner, too.
     """
 
     def make(seed: int) -> Labelled:
@@ -117,8 +118,9 @@ def boards(kind: str, count: int = 1800) -> Callable[[int], Labelled]:
         if kind == "mirror":
             y = np.clip(y + np.sign(x[:, :, 0].sum(1)), -1, 1).astype(np.int64)
             true = [true[0], np.arange(9).reshape(3, 3)[::-1].reshape(-1)]
-        if kind == "rare":
-            y = np.where((x[:, 0, 0] == 1) & (x[:, 0, 1] == 1), -y, y)
+        if kind in ("rare", "rarer"):
+            there = (x[:, 0, 0] == 1) & (x[:, 0, 1] == 1) & ((kind == "rare") | (x[:, 2, 2] == -1))
+            y = np.where(there, -y, y)
             true = true[:1]
         return Labelled(x, y, true)
 
@@ -135,4 +137,5 @@ LABELLED = {
     "boards-corner": boards("corner"),
     "boards-mirror": boards("mirror"),
     "boards-rare": boards("rare"),
+    "boards-rarer": boards("rarer"),
 }
