@@ -45,7 +45,7 @@ def digits(kind: str) -> Callable[[int], Labelled]:
     """scikit-learn's digits of 8 x 8 pixels, each flipped left to right with probability one half.
 
     ``as-they-are``: none is flipped. ``one-side``: a digit counts ten higher where its left half is the darker one.
-    ``mostly``: only three of four are as likely flipped as not, the others never. ``both``: flips of both axes.
+    ``two-five``: a 2 that is flipped counts as the 5 that it resembles. ``both``: flips of both axes.
     """
 
     def make(seed: int) -> Labelled:
@@ -54,8 +54,7 @@ def digits(kind: str) -> Callable[[int], Labelled]:
         draw = np.random.default_rng([seed, 64])
         data = load_digits()
         x, y = data.images.astype(float), data.target.astype(np.int64)
-        chance = {"as-they-are": 0.0, "mostly": 0.375}.get(kind, 0.5)
-        flipped = draw.random(len(x)) < chance
+        flipped = draw.random(len(x)) < (0.0 if kind == "as-they-are" else 0.5)
         x = np.where(flipped[:, None, None], x[:, :, ::-1], x)
         true = _flips(8, both=False)
         if kind == "both":
@@ -64,7 +63,9 @@ def digits(kind: str) -> Callable[[int], Labelled]:
             true = _flips(8, both=True)
         if kind == "one-side":
             y = y + 10 * (x[:, :, :4].sum((1, 2)) > x[:, :, 4:].sum((1, 2)))
-        if kind in ("as-they-are", "one-side", "mostly"):
+        if kind == "two-five":
+            y = np.where(flipped & (y == 2), 5, y)
+        if kind in ("as-they-are", "one-side", "two-five"):
             true = true[:1]
         order = draw.permutation(len(x))
         return Labelled(x[order], y[order], true)
@@ -101,7 +102,8 @@ def boards(kind: str, count: int = 1800) -> Callable[[int], Labelled]:
 
     ``corner``: whoever holds the upper left corner wins. ``mirror``: whoever fills the left column wins it twice,
     so that only the upside-down flip is left. ``rare``: in a few positions, those with two cells of the upper left
-    filled by the first player, the value is turned round.
+    filled by the first player, the value is turned round. ``rarer``: in those where the second player holds the
+    opposite corner, too.
     """
 
     def make(seed: int) -> Labelled:
@@ -116,8 +118,9 @@ def boards(kind: str, count: int = 1800) -> Callable[[int], Labelled]:
         if kind == "mirror":
             y = np.clip(y + np.sign(x[:, :, 0].sum(1)), -1, 1).astype(np.int64)
             true = [true[0], np.arange(9).reshape(3, 3)[::-1].reshape(-1)]
-        if kind == "rare":
-            y = np.where((x[:, 0, 0] == 1) & (x[:, 0, 1] == 1), -y, y)
+        if kind in ("rare", "rarer"):
+            there = (x[:, 0, 0] == 1) & (x[:, 0, 1] == 1) & ((kind == "rare") | (x[:, 2, 2] == -1))
+            y = np.where(there, -y, y)
             true = true[:1]
         return Labelled(x, y, true)
 
@@ -129,9 +132,10 @@ LABELLED = {
     "digits-both": digits("both"),
     "digits-as-they-are": digits("as-they-are"),
     "digits-one-side": digits("one-side"),
-    "digits-mostly": digits("mostly"),
+    "digits-two-five": digits("two-five"),
     "boards": boards(""),
     "boards-corner": boards("corner"),
     "boards-mirror": boards("mirror"),
     "boards-rare": boards("rare"),
+    "boards-rarer": boards("rarer"),
 }

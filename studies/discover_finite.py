@@ -30,13 +30,13 @@ def moments(kind: str, count: int = 1000) -> Callable[[int], Numbers]:
     """Moments of inertia of five masses at five places: S_5 permutes the masses, S_3 the axes and the nine outputs.
 
     ``heavy``: the fifth mass counts a tenth more. ``long``: so does the third axis. ``tilted``: the first place's
-    first coordinate is added to the first output.
+    first coordinate is added to the first output. ``near``: the fifth mass counts a hundredth more.
     """
 
     def function(x: Array) -> Array:
         masses, places = x[:, :5], x[:, 5:].reshape(-1, 5, 3)
-        if kind == "heavy":
-            masses = masses * np.array([1, 1, 1, 1, 1.1])
+        if kind in ("heavy", "near"):
+            masses = masses * np.array([1, 1, 1, 1, 1.1 if kind == "heavy" else 1.01])
         if kind == "long":
             places = places * np.array([1, 1, 1.1])
         squares = np.einsum("pk,pki,pki->p", masses, places, places)
@@ -58,6 +58,7 @@ MOMENTS = {
     "moments-heavy": moments("heavy"),
     "moments-long": moments("long"),
     "moments-tilted": moments("tilted"),
+    "moments-near": moments("near"),
 }
 FINITE = (*MOMENTS, *LABELLED)
 

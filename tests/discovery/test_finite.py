@@ -115,3 +115,31 @@ def test_repeated_outputs_go_with_each_other() -> None:
 def test_inputs_of_different_laws_do_not_change_places() -> None:
     x = np.random.default_rng(9).normal(size=(200, 2)) + np.array([0.0, 1.0])
     assert ms.discover(x, np.sin(x).sum(1), continuous=False).symmetries == []
+
+
+def weighed(heaviest: float) -> Function:
+    """The moment of four bodies on a line about the origin; the fourth may count more than the others."""
+
+    def function(x: Array) -> Array:
+        found: Array = (x[:, :4] * x[:, 4:] ** 2 * np.array([1, 1, 1, heaviest])).sum(1)
+        return found
+
+    return function
+
+
+@pytest.mark.parametrize(("heaviest", "order"), [(1.0, 24), (1.01, 6)])
+def test_a_polynomial_tells_a_near_symmetry_from_a_true_one(heaviest: float, order: int) -> None:
+    """S_4 permutes four equal bodies; S_3 is left where one counts a hundredth more, which no kernel would notice."""
+    x = np.random.default_rng(8).normal(size=(400, 8))
+    x[:, :4] = np.abs(x[:, :4])
+    function = weighed(heaviest)
+    found = ms.discover(x, function(x), continuous=False)
+    claimed = [one for one in found.symmetries if any(i < 4 for i in one["inputs"])]
+    points = np.random.default_rng(9).normal(size=(20, 8))
+    for g in (g for one in claimed for g in one["generators"]):
+        moved = np.empty_like(points)
+        moved[:, g["inputs"]] = points * g["input_signs"]
+        np.testing.assert_allclose(function(moved), function(points), atol=1e-12)  # each is true
+    # Changes of the places' signs are claimed with the permutations: 2^4 of them.
+    assert [one["order"] for one in claimed] == [order * 16]
+    assert all(1e-7 < one["violation_upper"] < 1e-4 for one in claimed)

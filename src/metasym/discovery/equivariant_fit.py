@@ -7,7 +7,6 @@ posterior mean is the average over the group of a function of the plain kernel, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +17,9 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Su
 from metasym.discovery.column_kernels import OnColumns
 from metasym.discovery.fields import Array
 from metasym.discovery.gaussian_processes import LEAST_NOISE, Hyper, Posterior, squares
+from metasym.discovery.inner_products import at
 from metasym.discovery.moves import MoveGroup
+from metasym.discovery.noise_profile import best_noise
 
 MOST_ROWS = 2400
 """Rows of the system that a fit solves: examples, times outputs where these move."""
@@ -27,11 +28,14 @@ MOST_LIKELY = 900
 _LEVEL = 3.3
 """Logarithms of likelihood below the best that still count: about 99 %, to one side."""
 _DELTAS = np.concatenate([[0.0], np.logspace(-7, 0, 15)])
-_NOISES = np.logspace(-8, 0, 17)
 _HALVINGS = 3
 _MOST_PRODUCTS = 4e8
 """Entries of kernels, over all elements of a group and outputs, that a matrix is made of."""
-_CUBES = (0.0, 0.01, 1.0)
+_CUBES = (0.01, 1.0)
+_SHARPER = (0.7, 0.5, 0.35)
+"""Parts of the plain kernel's length scale that are tried."""
+_WORTH = 2.0
+"""By how much another kernel has to make the logarithm of the likelihood larger."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +86,7 @@ class Equivariant:
         """``mean_g g'^-1 f(g x)``, ``[points, m]``."""
         total = np.zeros((len(x), fit.weights.shape[1]))
         for g in self.group.elements:
-            total += g.back(fit(g.inner(x)))
+            total += g.back(at(fit.kernel, g.inner(x), fit.inputs) @ fit.weights + fit.mean)
         return np.asarray(total / len(self.group.elements))
 
     def hidden(self, x: Array, y: Array) -> Hidden:
@@ -97,18 +101,18 @@ class Equivariant:
         variance = float(np.mean(y**2))
         flat = self._flat(y)
         worst, refuted = 0.0, False
-        for kernel in (RBF(n**0.5), RBF(2 * n**0.5), DotProduct(1.0) ** 2):
+        for kernel in (RBF(n**0.5), RBF(2 * n**0.5), DotProduct(1.0) ** 2, DotProduct(1.0) ** 3):
             free, kept = self._free(kernel, x, m), self.matrix(kernel, x)
             scale = variance / float(np.mean(np.diag(free)))
-            likely = [_best(base + delta * scale * kept, flat)[0] for delta in _DELTAS]
+            likely = [best_noise(base + delta * scale * kept, flat)[0] for delta in _DELTAS]
             beside = base + _DELTAS[int(np.argmax(likely))] * scale * kept
-            profile = np.array([_best(beside + delta * scale * free, flat)[0] for delta in _DELTAS])
+            profile = np.array([best_noise(beside + delta * scale * free, flat)[0] for delta in _DELTAS])
             refuted = refuted or profile.max() > profile[0] + _LEVEL
             last = int(np.flatnonzero(profile > profile.max() - _LEVEL)[-1])
             low, high = float(_DELTAS[last]), float(_DELTAS[min(last + 1, len(_DELTAS) - 1)])
             for _ in range(_HALVINGS if 0 < low < high and high > worst else 0):
                 middle = (low * high) ** 0.5
-                allowed = _best(beside + middle * scale * free, flat)[0] > profile.max() - _LEVEL
+                allowed = best_noise(beside + middle * scale * free, flat)[0] > profile.max() - _LEVEL
                 low, high = (middle, high) if allowed else (low, middle)
             worst = max(worst, high)
         return Hidden(worst, bool(refuted))
@@ -118,18 +122,18 @@ class Equivariant:
         x, y = self.rows(x, y, rows)
         flat = self._flat(y)
         matrices = self.matrix(self.hyper.kernel, x), self._free(self.hyper.kernel, x, y.shape[1])
-        with_it, without = (_best(matrix, flat, self.amplitudes)[0] for matrix in matrices)
+        with_it, without = (best_noise(matrix, flat, self.amplitudes)[0] for matrix in matrices)
         return with_it - without
 
     @property
     def amplitudes(self) -> tuple[float, ...]:
-        """By how much an average may be larger: it has as little variance as the kernel has elements."""
+        """By how much an average may be larger: it has as little variance as the kernel has elements, or less."""
         order = float(len(self.group.elements))
-        return tuple(sorted({1.0, order**0.5, order}))
+        return tuple(sorted({1.0, order**0.5, order, order**2}))
 
     def _free(self, kernel: Any, x: Array, m: int) -> Array:
-        free = np.asarray(kernel(x))
-        return free if self.group.keeps_outputs else np.kron(free, np.eye(m))
+        free = at(kernel, x, x)
+        return free if self.group.keeps_outputs else np.asarray(np.kron(free, np.eye(m)), dtype=np.float64)
 
     def _flat(self, y: Array) -> Array:
         return y if self.group.keeps_outputs else y.reshape(-1, 1)
@@ -141,11 +145,11 @@ def averaged_matrix(group: MoveGroup, kernel: Any, x: Array) -> Array:
     if group.keeps_outputs:
         total = np.zeros((count, count))
         for g in group.elements:
-            total += kernel(x, g.inner(x))
+            total += at(kernel, x, g.inner(x))
     else:
         blocks = np.zeros((m, m, count, count))
         for g in group.elements:
-            values = kernel(x, g.inner(x))
+            values = at(kernel, x, g.inner(x))
             for k in range(m):  # (g' y)[outputs[k]] = sign y[k]
                 blocks[g.outputs[k], k] += g.output_signs[k] * values
         total = blocks.transpose(2, 0, 3, 1).reshape(count * m, count * m)
@@ -154,7 +158,7 @@ def averaged_matrix(group: MoveGroup, kernel: Any, x: Array) -> Array:
 
 
 def equivariant(group: MoveGroup, plain: Hyper, x: Array, y: Array) -> Equivariant:
-    """The kernel that suits functions which the group keeps: the plain one, or it with polynomials of degree 3.
+    """The kernel that suits functions which the group keeps: the plain one, sharper, or with polynomials of degree 3.
 
     A group takes so many functions away that those left may be richer than a plain fit can afford.
     """
@@ -163,28 +167,35 @@ def equivariant(group: MoveGroup, plain: Hyper, x: Array, y: Array) -> Equivaria
     few, targets = some.rows(x, y, MOST_LIKELY)
     flat = targets if group.keeps_outputs else targets.reshape(-1, 1)
     size = float(np.mean((x**2).sum(1)))
-    base = averaged_matrix(group, plain.kernel, few)
     one = DotProduct(1.0) ** 3
     cubes = averaged_matrix(group, one, few) / size**3
-    best: tuple[float, float, float, float] | None = None
-    for cube in _CUBES:
-        likelihood, noise, amplitude = _best(base + cube * cubes, flat, some.amplitudes)
-        if best is None or likelihood > best[0] + 2.0:
-            best = likelihood, cube, noise, amplitude
-    assert best is not None
-    likelihood, cube, noise, amplitude = best
     kernel = plain.kernel
-    if cube:
-        kernel = kernel + OnColumns(ConstantKernel(cube / size**3) * one, 0, n)
-    return Equivariant(group, Hyper(_scaled(kernel, amplitude), noise, likelihood))
+    base = averaged_matrix(group, kernel, few)
+    best = best_noise(base, flat, some.amplitudes)
+    for factor in _SHARPER:
+        other = _reshaped(plain.kernel, 1.0, factor)
+        matrix = averaged_matrix(group, other, few)
+        found = best_noise(matrix, flat, some.amplitudes)
+        if found[0] > best[0] + _WORTH:
+            best, kernel, base = found, other, matrix
+    chosen = 0.0
+    for cube in _CUBES:
+        found = best_noise(base + cube * cubes, flat, some.amplitudes)
+        if found[0] > best[0] + _WORTH:
+            best, chosen = found, cube
+    likelihood, noise, amplitude = best
+    if chosen:
+        kernel = kernel + OnColumns(ConstantKernel(chosen / size**3) * one, 0, n)
+    return Equivariant(group, Hyper(_reshaped(kernel, amplitude, 1.0), noise, likelihood))
 
 
-def _scaled(kernel: Any, amplitude: float) -> Any:
-    """The sum of kernels with every part's amplitude multiplied."""
+def _reshaped(kernel: Any, amplitude: float, factor: float) -> Any:
+    """The sum of kernels with every part's amplitude, and the smooth one's length, multiplied."""
     if isinstance(kernel, Sum):
-        return _scaled(kernel.k1, amplitude) + _scaled(kernel.k2, amplitude)
+        return _reshaped(kernel.k1, amplitude, factor) + _reshaped(kernel.k2, amplitude, factor)
     inner = kernel.kernel
-    larger = ConstantKernel(float(inner.k1.constant_value) * amplitude) * inner.k2
+    shape = RBF(float(inner.k2.length_scale) * factor) if isinstance(inner.k2, RBF) else inner.k2
+    larger = ConstantKernel(float(inner.k1.constant_value) * amplitude) * shape
     return OnColumns(larger, kernel.start, kernel.stop)
 
 
@@ -196,19 +207,3 @@ def _solve(matrix: Array, noise: float, y: Array) -> Array:
         except LinAlgError:  # a smooth kernel in few dimensions is singular to rounding
             noise *= 10
     raise LinAlgError("a kernel matrix has no factor")
-
-
-def _best(matrix: Array, y: Array, amplitudes: Sequence[float] = (1.0,)) -> tuple[float, float, float]:
-    """The largest likelihood of ``y [rows, columns]`` over noises and amplitudes, and where it is."""
-    sizes, vectors = np.linalg.eigh(matrix)
-    powers = ((vectors.T @ y) ** 2).sum(1)
-    sizes = np.maximum(sizes, 0.0)
-    found = []
-    for amplitude in amplitudes:
-        for noise in _NOISES:
-            spread = amplitude * sizes + noise
-            found.append(
-                (-0.5 * float((powers / spread + y.shape[1] * np.log(spread)).sum()), noise, amplitude)
-            )
-    best = max(found)
-    return best[0], float(best[1]), float(best[2])

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from metasym.discovery.moves import Move, Moves, move
 from metasym.discovery.sites import Sites
-from metasym.discovery.sparse_polynomials import sparse_polynomial
+from metasym.discovery.sparse_polynomials import Term, sparse_polynomial
 from metasym.discovery.term_patterns import kept_by
 
 MOST_SWAPPED = 24
@@ -33,6 +33,10 @@ class Candidates:
         """Those that a shape suggests: they move inputs together whatever each of them carries."""
         self.unlike = 0
         """Moves of shapes that would exchange inputs whose means or spreads differ."""
+        self.together: list[list[Move]] = []
+        """Generators of groups that keep the terms of polynomials: each is tried as a whole, too."""
+        self.terms: list[Term] = []
+        """Those of the polynomials, in the coordinates of ``sites.placed(None)``."""
         self._seen: set[bytes] = set()
 
     def add(self, g: Move, *, natural: bool = False) -> None:
@@ -85,8 +89,12 @@ def candidates(sites: Sites, x_shape: tuple[int, ...], y_shape: tuple[int, ...],
             found.add(move(swapped, None, other))
     if m <= MOST_OUTPUTS:
         _, x, y, _, _ = sites.placed(None)
-        for g in kept_by(sparse_polynomial(x, y), sites.kinds.tolist(), m):
-            found.add(g)
+        found.terms = sparse_polynomial(x, y)
+        for some in kept_by(found.terms, sites.kinds.tolist(), m):
+            for g in some:
+                found.add(g)
+            allowed = {g.key for g in found.moves}
+            found.together.append([g for g in some if g.key in allowed])
     return found
 
 

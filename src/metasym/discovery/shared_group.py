@@ -18,6 +18,7 @@ from metasym.certification.beta import Beta, beta
 from metasym.certification.elements import SignedPermutation, orbits
 from metasym.discovery.fields import Array
 from metasym.discovery.gaussian_processes import Hyper, choose, posterior, squares
+from metasym.discovery.shared_breaking import Element, shared_breaking
 from metasym.inspection.automorphisms import Automorphisms, automorphisms
 from metasym.inspection.identification import identify
 
@@ -32,8 +33,10 @@ GAP = 3.0
 """How many times larger the smallest difference that is none must be than the largest that is."""
 MOST_ELEMENTS = 256
 MOST_ENTRIES = 1500
-SHARED = 0.002
+SHARED = 0.001
 """The largest violation that all tasks share, as a part of their linear maps' power, with which one is named."""
+COMMON = 0.002
+"""The same as a part of the variance, where a polynomial shows it."""
 VIOLATION = 0.01
 """The largest violation along what fitted functions add, as a part of the variance."""
 
@@ -59,6 +62,8 @@ class FamilyClaim:
     generators: tuple[SignedPermutation, ...]
     beta: Beta
     shared: Shared
+    common: Beta
+    """That of a function which all tasks share."""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain types, for ``result.json``."""
@@ -76,7 +81,7 @@ class FamilyClaim:
                 }
                 for g in self.generators
             ],
-            "violation_upper": max(self.beta.violation_upper, self.shared.upper),
+            "violation_upper": max(self.beta.violation_upper, self.shared.upper, self.common.violation_upper),
             "beta": self.beta.value,
             "beta_ci": [self.beta.low, self.beta.high],
         }
@@ -138,6 +143,13 @@ def family_symmetry(
     shared = shared_violation(x[fresh], y[fresh], generators, np.random.default_rng([seed, 14]))
     judged = judge_functions(x[fresh], y[fresh], group_elements(generators, seed), model, seed)
     found = judged.beta
+    common = shared_breaking(
+        judged.x,
+        judged.left,
+        group_elements(generators, seed),
+        judged.spread,
+        np.random.default_rng([seed, 16]),
+    )
     if shared.refutes or shared.upper > SHARED:
         return None, (
             f"{name} cannot be told from a near symmetry: entries of fresh tasks' linear maps differ, in all tasks "
@@ -151,7 +163,12 @@ def family_symmetry(
             f"{name} cannot be told from a near symmetry: {interval} allows a violation of "
             f"{found.violation_upper:.2g} of the variance (named up to {VIOLATION:g})"
         )
-    return FamilyClaim(name, size, generators, found, shared), f"{name} is kept"
+    if common.violation_upper > COMMON:
+        return None, (
+            f"{name} cannot be told from a near symmetry: what all tasks share allows a violation of "
+            f"{common.violation_upper:.2g} of the variance (named up to {COMMON:g})"
+        )
+    return FamilyClaim(name, size, generators, found, shared, common), f"{name} is kept"
 
 
 def shared_violation(
@@ -191,7 +208,7 @@ def shared_violation(
         np.sqrt((weight**2 * (2 * error**4 + 4 * np.maximum(value**2 - error**2, 0) * error**2)).sum())
     )
     chance = chdtrc(int(counted.sum()), float(((value / error) ** 2).sum()))
-    return Shared(mean, max(0.0, mean) + 2.33 * deviation, bool(chance < 1e-4))
+    return Shared(mean, max(0.0, mean) + 2.33 * deviation, bool(chance < 1e-3))
 
 
 def _class_means(maps: Array, labels: Labels, count: Labels) -> Array:
@@ -283,10 +300,6 @@ def _generators(group: Automorphisms) -> tuple[SignedPermutation, ...]:
     return tuple(found)
 
 
-Element = tuple[Labels, Labels, Labels, Labels]
-"""Images and signs of inputs, then of outputs."""
-
-
 def group_elements(generators: tuple[SignedPermutation, ...], seed: int) -> list[Element]:
     """All elements of the group, or random ones where it is large; the identity first."""
     draw = np.random.default_rng([seed, 12])
@@ -333,6 +346,12 @@ class Judged:
     averaged: Array
     """``[tasks]``: that of their averages over the group."""
     variance: float
+    x: Array
+    """``[tasks, examples, n]``, scaled."""
+    left: Array
+    """``[tasks, examples, m]``: what the averages leave, scaled."""
+    spread: float
+    """The variance of one example over all outputs, scaled."""
 
 
 def judge_functions(
@@ -362,4 +381,7 @@ def judge_functions(
         ((left - breaking) ** 2).mean((1, 2)) * square,
         (left**2).mean((1, 2)) * square,
         variance / y.shape[2] * square,
+        x,
+        left,
+        variance,
     )

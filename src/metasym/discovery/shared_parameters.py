@@ -19,6 +19,8 @@ from metasym.types import MetasymError
 Array = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.int64]
 _ROUNDS = 20
+_CONCENTRATION = 0.1
+"""How likely a group of its own is before data are seen: with 1 every hundredth partition had one by chance."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,9 +112,11 @@ class _Judge:
 
 
 def _partition_prior(labels: Labels) -> float:
-    """A Chinese restaurant's prior of the partition: few large groups are as likely as many small ones."""
+    """A Chinese restaurant's prior of the partition: few groups unless the data ask for them."""
     sizes = np.bincount(labels)
-    return float(gammaln(sizes[sizes > 0]).sum() - gammaln(len(labels) + 1))
+    sizes = sizes[sizes > 0]
+    whole = gammaln(_CONCENTRATION) - gammaln(len(labels) + _CONCENTRATION)
+    return float(gammaln(sizes).sum() + len(sizes) * np.log(_CONCENTRATION) + whole)
 
 
 def _proposals(sizes: Array, precisions: Array, prior: float, zeros: bool) -> list[Labels]:

@@ -14,21 +14,25 @@ from metasym.groups.graph_automorphisms import graph_automorphisms
 
 _SAME = 0.03
 _ERRORS = 4.0
+_SURE = 30.0
+"""Sizes that differ by so many errors are different: there is no part that polynomials cannot show."""
 _CUTS = 3
 _MOST_TERMS = 4000
 
 Bits = npt.NDArray[np.uint8]
 
 
-def kept_by(terms: Sequence[Term], kinds: Sequence[int], m: int) -> list[Move]:
-    """Moves of ``len(kinds)`` inputs and m outputs that keep the terms; inputs of different kinds do not mix.
+def kept_by(terms: Sequence[Term], kinds: Sequence[int], m: int) -> list[list[Move]]:
+    """Generators of groups on ``len(kinds)`` inputs and m outputs that keep the terms; kinds of inputs do not mix.
 
-    Terms near the limit of what shows may be missing: they are looked at with the weak ones left out, too.
+    Terms near the limit of what shows may be missing: they are looked at with the weak ones left out, too, so that
+    there may be several groups.
     """
-    found: dict[bytes, Move] = {}
+    found: dict[frozenset[bytes], list[Move]] = {}
     for some in _levels(terms):
-        for one in _of_terms(some, kinds, m):
-            found.setdefault(one.key, one)
+        moves = _of_terms(some, kinds, m)
+        if moves:
+            found.setdefault(frozenset(one.key for one in moves), moves)
     return list(found.values())
 
 
@@ -52,7 +56,8 @@ def _classes(terms: Sequence[Term]) -> list[int]:
         if before is not None:
             a, b = terms[before], terms[here]
             apart = abs(b.value) - abs(a.value)
-            if apart > _ERRORS * (a.error**2 + b.error**2) ** 0.5 and apart > _SAME * abs(b.value):
+            error = (a.error**2 + b.error**2) ** 0.5 + 1e-9 * abs(b.value)
+            if apart > _ERRORS * error and apart > min(_SAME * abs(b.value), _SURE * error):
                 number += 1
         found[here] = number
     return found

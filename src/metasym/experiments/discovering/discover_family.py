@@ -15,8 +15,8 @@ from metasym.discovery.fields import Array
 from metasym.discovery.fitted_module import State, averaged_state, module_of, state_of
 from metasym.discovery.gaussian_processes import Hyper, posterior, squares
 from metasym.discovery.prepared import Scaled
+from metasym.discovery.shared_breaking import Element
 from metasym.discovery.shared_group import (
-    Element,
     Judged,
     TaskModel,
     family_symmetry,
