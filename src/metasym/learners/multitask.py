@@ -132,13 +132,8 @@ class MTSR(Learner):
         where that pays for ``batch`` examples at once.
         """
         if not structured:
-<<<<<<< HEAD
-            return with_parameters(self.model, self._fit_one(as_batch(support), inner_steps))
-        exact, plan = self.compiler.of(self, batch=batch)
-=======
             return with_parameters(self.model, self._fit_one(self._examples(support), inner_steps))
-        exact, plan = self.compiler.of(self)
->>>>>>> site
+        exact, plan = self.compiler.of(self, batch=batch)
         return plan.apply(exact.adapt(support, inner_steps=inner_steps))
 
     def predict(self, support: Batch, x: Tensor, *, inner_steps: int | None = None) -> Tensor:
