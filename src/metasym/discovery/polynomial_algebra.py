@@ -6,7 +6,7 @@ coefficients where the pair is. Noise is that of coefficients refitted without a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +24,7 @@ _POINTS = 5000
 """Examples times outputs that the equations are asked of."""
 _NULL = 1e-7
 _EXACTLY = 1e-8
+_APART = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,19 +44,29 @@ class Kept:
         return np.asarray(self.start + self.basis @ free)
 
 
+def jackknifed(support: Support, x: Array, y: Array, generator: np.random.Generator) -> list[Array]:
+    """Coefficients, each fitted without a part of the examples."""
+    found = []
+    for left_out in parts(len(x), GROUPS, generator):
+        kept = np.ones(len(x), dtype=bool)
+        kept[left_out] = False
+        found.append(support.fit(x[kept], y[kept]))
+    return found
+
+
 def algebra_of(
     support: Support,
+    replicates: Sequence[Array],
     x: Array,
-    y: Array,
-    generator: np.random.Generator,
     note: Callable[[str], None] = lambda _: None,
 ) -> tuple[Array, str]:
-    """Pairs ``[d, n+m, n+m+1]`` that the polynomial fitted to ``y [examples, m]`` keeps; and why there are none.
+    """Pairs ``[d, n+m, n+m+1]`` that a polynomial keeps up to the spread of its coefficients; and why there are none.
 
+    ``replicates`` are its coefficients as parts of the examples tell them (the same twice: without noise).
     One output stays as it is; several may move. Inputs that the polynomial does not have are left alone.
     """
     used = list(support.inputs)
-    n, m, r = x.shape[1], y.shape[1], len(used)
+    n, m, r = x.shape[1], len(support.monomials), len(used)
     empty = np.zeros((0, n + m, n + m + 1))
     moved = m * (m + 1) if m > 1 else 0
     if r * (r + 1) + moved <= MOST_UNKNOWNS:
@@ -71,7 +82,7 @@ def algebra_of(
     )
     if len(x) * m < 2 * len(ambient):
         return empty, f"{len(x)} examples are too few for {len(ambient)} directions"
-    seen = _look(ambient, small, x[:, used], y, generator)
+    seen = _look(ambient, small, replicates, x[:, used])
     count = seen.quiet()
     gap = seen.gap(count)
     if count == 0:
@@ -82,6 +93,8 @@ def algebra_of(
     if gap < GAP:
         return empty, f"no clear gap between directions that are kept and others ({gap:.1f} < {GAP:g})"
     found = orthonormal(np.einsum("dk,dij->kij", seen.vectors[:, :count], ambient))
+    if len(orthonormal(sides(found, r)[0], _APART)) < count:
+        return empty, "outputs follow from each other up to noise, so that pairs are not unique"
     if closure_defect(found) > _EXACTLY:
         closed = close(found, within=ambient)
         if closed.defect > CLOSED or closed.degrees > FARTHEST:
@@ -99,20 +112,17 @@ def _on_all(fields: Array, used: list[int], n: int) -> Array:
     return found
 
 
-def _look(ambient: Array, support: Support, x: Array, y: Array, generator: np.random.Generator) -> Spectrum:
-    n, m = x.shape[1], y.shape[1]
+def _look(ambient: Array, support: Support, replicates: Sequence[Array], x: Array) -> Spectrum:
+    n, m = x.shape[1], len(support.monomials)
     inner, outer = sides(ambient, n)
     points = x[: max(_POINTS // m, 2 * len(ambient) // m + 1)]
     moves = values(inner, points)
-    replicates = []
-    for left_out in parts(len(x), GROUPS, generator):
-        kept = np.ones(len(x), dtype=bool)
-        kept[left_out] = False
-        coefficients = support.fit(x[kept], y[kept])
+    found = []
+    for coefficients in replicates:
         changes = np.einsum("pmi,pdi->pmd", support.jacobian(coefficients, points), moves, optimize=True)
         turned = values(outer, support.values(coefficients, points)).transpose(0, 2, 1)
-        replicates.append((changes - turned).reshape(len(points) * m, len(ambient)))
-    return spectrum(replicates)
+        found.append((changes - turned).reshape(len(points) * m, len(ambient)))
+    return spectrum(found)
 
 
 def kept_by(fields: Array, support: Support, x: Array) -> Kept:

@@ -22,7 +22,7 @@ from scipy.special import fdtri, stdtrit
 
 from metasym.certification.beta import Beta, beta
 from metasym.discovery.claims import SURELY, ideal_fields, moved_inputs, name_of_fields
-from metasym.discovery.fields import Array, conjugated, orthonormal
+from metasym.discovery.fields import Array, angle, conjugated, orthonormal
 from metasym.discovery.pairs import at_round_numbers, sides
 from metasym.discovery.polynomial_algebra import Kept, kept_by, rotations_in
 from metasym.discovery.polynomials import Support
@@ -30,6 +30,8 @@ from metasym.discovery.polynomials import Support
 ROUNDING = 1e-14
 """Parts of the variance that coefficients, generators and sums are not more exact than."""
 _LEVEL = 0.99
+_SAME_SPACE = 1e-4
+"""Degrees."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +116,8 @@ def judge_polynomial(
         if best is None:
             return [], f"{name} {why}"
     turns = rotations_in(best.fields, n)
+    whole = at_round_numbers(turns) if len(turns) else None
+    turns = turns if whole is None or angle(turns, whole) > _SAME_SPACE else whole
     parts = [best.part(turns)] if 0 < len(turns) < len(best.fields) else []
     return [best, *parts], f"{best.name} is kept{left}"
 

@@ -89,6 +89,17 @@ class Support:
             found.append(np.linalg.lstsq(design / size, y[:, k], rcond=_RANK)[0] / size)
         return np.concatenate(found)
 
+    def errors(self, coefficients: Array, x: Array, y: Array) -> Array:
+        """The coefficients' standard errors."""
+        found = []
+        for k, (terms, part) in enumerate(zip(self.monomials, self.parts(coefficients), strict=True)):
+            design = columns(x, terms)
+            size = np.sqrt((design**2).mean(0)) + 1e-300
+            scaled = design / size
+            left = float(((y[:, k] - design @ part) ** 2).sum()) / max(1, len(x) - len(terms))
+            found.append(np.sqrt(left * np.diag(np.linalg.pinv(scaled.T @ scaled))) / size)
+        return np.concatenate(found)
+
     def design(self, x: Array) -> Array:
         """``[points, m, coefficients]``: values are this times the coefficients."""
         found = np.zeros((len(x), len(self.monomials), self.size))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,11 +14,12 @@ from metasym.discovery.fields import Array, conjugated
 from metasym.discovery.fitted_module import State, polynomial_state
 from metasym.discovery.gaussian_processes import Hyper, out_of_fold, parts
 from metasym.discovery.pairs import sides
-from metasym.discovery.polynomial_algebra import Kept, algebra_of, kept_by
-from metasym.discovery.polynomial_claims import judge_polynomial
+from metasym.discovery.polynomial_algebra import Kept, algebra_of, jackknifed, kept_by
+from metasym.discovery.polynomial_claims import ROUNDING, judge_polynomial
 from metasym.discovery.polynomial_recovery import recover
 from metasym.discovery.polynomials import Support, all_monomials, columns
 from metasym.discovery.prepared import Prepared
+from metasym.discovery.shared_sizes import tied
 from metasym.experiments.discovering.discover_options import DiscoverOptions, Memory, Note
 from metasym.experiments.discovering.discover_pairs import Outputs, independent_outputs, lifted
 
@@ -86,16 +88,20 @@ def polynomial_in(
         support = _first_model(x, y, prepared, plain, options, note)
         if support is None:
             return {"claim": None, "reason": ""}
-        found: dict[str, Any] = {"supports": [[list(one) for one in terms] for terms in support.monomials]}
+        found: dict[str, Any] = {"supports": _listed(support)}
         draw = np.random.default_rng([options.seed, 7])
-        fields, reason = algebra_of(support, x, y, draw, note)
-        claims = []
-        if len(fields):
-            held_out = _placed(prepared.held_out[0], prepared, place), outputs(prepared.held_out[1])
-            units = np.concatenate([place.scale, outputs.place.scale])
-            claims, reason = judge_polynomial(
-                fields, support, (x, y), held_out, draw, options.tolerance, units
-            )
+        held_out = _placed(prepared.held_out[0], prepared, place), outputs(prepared.held_out[1])
+        units = np.concatenate([place.scale, outputs.place.scale])
+        claims, reason = [], ""
+        for terms, replicates in _coefficients(support, x, y, units, draw):
+            fields, reason = algebra_of(terms, replicates, x, note)
+            if len(fields):
+                claims, reason = judge_polynomial(
+                    fields, terms, (x, y), held_out, draw, options.tolerance, units
+                )
+            if claims:
+                found["supports"] = _listed(terms)
+                break
         if not claims:
             return {**found, "claim": None, "reason": reason}
         dicts = []
@@ -144,6 +150,41 @@ def _first_model(
         f"process {smooth:.2g}"
     )
     return support if each.max() <= enough and each.mean() < smooth else None
+
+
+def _coefficients(
+    support: Support, x: Array, y: Array, units: Array, generator: np.random.Generator
+) -> Iterator[tuple[Support, list[Array]]]:
+    """Coefficients that symmetries are looked for in: with noise first those whose sizes are tied, then as they are.
+
+    Terms that are within errors of 0, given that the largest of thousands were taken, are left out with the ties.
+    """
+    fitted = support.fit(x, y)
+    left = ((y - support.values(fitted, x)) ** 2).mean(0) / y.var(0)
+    if left.max() > ROUNDING:
+        n = x.shape[1]
+        scales = np.array(
+            [
+                units[n + k] / np.prod(units[list(one)])
+                for k, terms in enumerate(support.monomials)
+                for one in terms
+            ]
+        )
+        exact = tied(support, fitted, support.errors(fitted, x, y), scales)
+        real = [part != 0 for part in support.parts(exact)]
+        if all(one.any() for one in real):
+            terms = Support(
+                tuple(
+                    tuple(one for one, ok in zip(terms, kept, strict=True) if ok)
+                    for terms, kept in zip(support.monomials, real, strict=True)
+                )
+            )
+            yield terms, [exact[exact != 0]] * 2
+    yield support, jackknifed(support, x, y, generator)
+
+
+def _listed(support: Support) -> list[list[list[int]]]:
+    return [[list(one) for one in terms] for terms in support.monomials]
 
 
 def _in_general_position(x: Array) -> bool:
