@@ -1,8 +1,8 @@
 """Lorentz and the inertia tensor, with controls: functions whose whole affine algebra is computed, not looked up.
 
-These functions have more symmetries than the group that is told of them: EMLP's invariant of so(1,3) also allows one pair of
-vectors to grow while the other shrinks, and moments of inertia turn with all of gl(3), not so(3) alone. What is
-claimed has to lie in the whole algebra, the null space of ``J_f(x) (A x + a) = B f(x) + b`` with exact derivatives.
+These functions have more symmetries than the group that is told of them: EMLP's invariant of so(1,3) also allows one
+pair of vectors to grow while the other shrinks, and moments of inertia turn with all of gl(3), not so(3) alone. What
+is claimed has to lie in the whole algebra, the null space of ``J_f(x) (A x + a) = B f(x) + b``, derivatives exact.
 """
 
 from __future__ import annotations
@@ -166,8 +166,9 @@ def inertia(kind: str = "", count: int = 1000, bodies: int = 5) -> Callable[[int
         x[:, :bodies] = np.log1p(np.exp(x[:, :bodies]))
         function = inertia_function(kind, bodies)
         clean = y = function(x)
-        noise = NOISES.get(kind, 0.0) * y.std(0) * draw.normal(size=y.shape)
-        y = y + noise * (np.arange(len(y)) < count)[:, None]
+        noise = draw.normal(size=(len(y), 3, 3))
+        noise = ((noise + noise.transpose(0, 2, 1)) / 2**0.5).reshape(-1, 9)  # a symmetric matrix is measured
+        y = y + NOISES.get(kind, 0.0) * y.std(0) * noise * (np.arange(len(y)) < count)[:, None]
         whole = np.zeros((0, n + 6, n + 7)) if kind == "shuffled" else true_algebra(function, n)
         if kind == "shuffled":
             y = draw.permutation(y)

@@ -1,15 +1,15 @@
 """From the algebra of a polynomial to a claim, certified on held-out examples; or refused, with the reason.
 
-The certificate needs no class of models. Let f be the true function, ``y = f(x) + noise`` with noise of mean 0, and f_bar
-any symmetric function that was fitted to other examples. The violation is the distance of f from the nearest symmetric
-function, so ``violation <= E|f - f_bar|^2 <= E|y - f_bar|^2``, and the held-out examples estimate the last: its upper
-confidence limit bounds the violation, whatever f is. It bounds it from above also where f_bar is poor; it is only
-sharp where f_bar leaves next to nothing, and a claim is made only there (a tenth of the tolerance). What is confined to
-so few inputs that no held-out example shows it is not seen; 200 examples show what one in fifty has.
+The certificate needs no class of models. Let f be the true function, ``y = f(x) + noise`` with noise of mean 0, and
+f_bar any symmetric function that was fitted to other examples. The violation is the distance of f from the nearest
+symmetric function, so ``violation <= E|f - f_bar|^2 <= E|y - f_bar|^2``. Held-out examples estimate the last: its
+upper confidence limit bounds the violation, whatever f is. The bound is sharp only where f_bar leaves next to
+nothing, and a claim is made only there (a tenth of the tolerance). A violation that is confined to so few inputs that
+no held-out example shows it is not seen; 200 examples nearly surely show what one in forty has.
 
-The bound alone would name near symmetries. Inside the polynomials with the same terms they show far better: least squares with
-the symmetry and without it are compared by an F test on the training examples, and by beta on held-out ones. Both have to pass.
-f_bar is the least-squares fit among those polynomials that the algebra keeps.
+The bound alone would name near symmetries. Among polynomials with the same terms these show far better: least squares
+with the symmetry and without it are compared by an F test on the training examples, and by beta on held-out ones.
+Both have to pass. f_bar is the least-squares fit among the polynomials that the algebra keeps.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ def judge_polynomial(
 ) -> tuple[list[PolynomialClaim], str]:
     """What an algebra of pairs supports: all of it that is certified, then its rotations; and the reason in words.
 
-    Generators at round numbers, in these coordinates or in the data's (``units [n+m]``), come first, and stay unless they
-    are refuted.
+    Generators at round numbers, in these coordinates or in the data's (``units [n+m]``), come first, and stay
+    unless they are refuted.
     """
     name = name_of_fields(orthonormal(fields))
     best: PolynomialClaim | None = None
@@ -101,12 +101,14 @@ def judge_polynomial(
     if best is None:
         return [], f"{name} {why}"
     n = train[0].shape[1]
-    shares = [(ideal, share(ideal, support, *train, generator)) for ideal in ideal_fields(orthonormal(fields))]
+    shares = [
+        (ideal, share(ideal, support, *train, generator)) for ideal in ideal_fields(orthonormal(fields))
+    ]
     enough = [ideal for ideal, carried in shares if best.violation_upper <= SURELY * tolerance * carried]
     if not enough:
         return [], (
-            f"{name} cannot be told from a near symmetry: the data allow a violation of {best.violation_upper:.2g} of "
-            f"the variance, more than {SURELY * tolerance:g} of what its inputs carry"
+            f"{name} cannot be told from a near symmetry: the data allow a violation of {best.violation_upper:.2g} "
+            f"of the variance, more than {SURELY * tolerance:g} of what its inputs carry"
         )
     left = ""
     if len(enough) < len(shares):

@@ -1,8 +1,8 @@
 """Which few monomials a function is made of: a sparse solution among more monomials than examples.
 
 ``min sum log(c_i^2 + eps^2)`` subject to ``A c = y`` up to noise, by reweighted least squares with eps going down
-(Chartrand and Yin): each step solves one system as large as the examples. Seventy-six of 4,845 monomials come out of 800
-examples exactly. How many terms are kept, and at which noise they are looked for, is decided by the extended
+(Chartrand and Yin): each step solves one system as large as the examples. Seventy-six of 4,845 monomials come out of
+800 examples exactly. How many terms are kept, and at which noise they are looked for, is decided by the extended
 Bayesian information criterion, which counts how many choices of terms there were.
 """
 
@@ -45,7 +45,7 @@ def degree_for(n: int) -> int:
 
 
 def recover(x: Array, y: Array, enough: float) -> Support | None:
-    """The monomials of each output of ``y [examples, m]``; None where more than ``enough`` of its variance is left."""
+    """The monomials of each output of ``y [examples, m]``; None where more than ``enough`` of a variance is left."""
     degree = degree_for(x.shape[1])
     if degree == 0:
         return None

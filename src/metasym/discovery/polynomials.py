@@ -64,12 +64,12 @@ class Support:
         return np.split(coefficients, np.cumsum([len(terms) for terms in self.monomials])[:-1])
 
     def values(self, coefficients: Array, x: Array) -> Array:
-        """``[points, m]``"""
+        """``[points, m]``."""
         each = zip(self.monomials, self.parts(coefficients), strict=True)
         return np.stack([columns(x, terms) @ part for terms, part in each], axis=1)
 
     def jacobian(self, coefficients: Array, x: Array) -> Array:
-        """``[points, m, n]``"""
+        """``[points, m, n]``."""
         n = x.shape[1]
         found = np.zeros((len(x), len(self.monomials), n))
         for i in range(n):

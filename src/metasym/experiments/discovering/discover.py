@@ -27,7 +27,6 @@ from metasym.experiments.discovering.discover_pairs import TurnedModel, pairs_in
 from metasym.experiments.discovering.discover_polynomials import PolynomialModel, polynomial_in
 from metasym.tasks.dataset import DataSet
 
-
 Smooth = SymmetricFit | TurnedModel | PolynomialModel
 """A model with a continuous symmetry."""
 

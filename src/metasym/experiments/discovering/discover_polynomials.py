@@ -15,7 +15,7 @@ from metasym.discovery.fitted_module import State, polynomial_state
 from metasym.discovery.gaussian_processes import Hyper, out_of_fold, parts
 from metasym.discovery.pairs import sides
 from metasym.discovery.polynomial_algebra import Kept, algebra_of, jackknifed, kept_by
-from metasym.discovery.polynomial_claims import ROUNDING, judge_polynomial
+from metasym.discovery.polynomial_claims import ROUNDING, PolynomialClaim, judge_polynomial
 from metasym.discovery.polynomial_recovery import recover
 from metasym.discovery.polynomials import Support, all_monomials, columns
 from metasym.discovery.prepared import Prepared
@@ -60,9 +60,7 @@ class PolynomialModel:
         """What defines the module."""
         every = sorted({one for terms in self.support.monomials for one in terms})
         found = np.zeros((len(every), len(self.support.monomials)))
-        for k, (terms, part) in enumerate(
-            zip(self.support.monomials, self.support.parts(fit), strict=True)
-        ):
+        for k, (terms, part) in enumerate(zip(self.support.monomials, self.support.parts(fit), strict=True)):
             for one, value in zip(terms, part, strict=True):
                 found[every.index(one), k] = value
         weights = (found * self.outputs.place.scale) @ self.outputs.lift
@@ -92,7 +90,8 @@ def polynomial_in(
         draw = np.random.default_rng([options.seed, 7])
         held_out = _placed(prepared.held_out[0], prepared, place), outputs(prepared.held_out[1])
         units = np.concatenate([place.scale, outputs.place.scale])
-        claims, reason = [], ""
+        claims: list[PolynomialClaim] = []
+        reason = ""
         for terms, replicates in _coefficients(support, x, y, units, draw):
             fields, reason = algebra_of(terms, replicates, x, note)
             if len(fields):
