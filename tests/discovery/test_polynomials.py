@@ -185,3 +185,13 @@ def test_a_pair_that_is_one_percent_off_is_not_named() -> None:
     generators = [np.array(g)[:, :2] for one in found.symmetries for g in one["generators"]]
     for g in generators:  # what is left is the growing
         np.testing.assert_allclose(g, g[0, 0] * np.eye(2), atol=1e-6)
+
+
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_nothing_is_claimed_of_an_affine_function(outputs: int) -> None:
+    x = drawn(13, 60, 3)
+    y = x @ drawn(14, 3, outputs) + 1
+    found = ms.discover(x, y, finite=False)
+    assert found.symmetries == []
+    assert "affine" in found.refused[0]["reason"]
+    assert found.plain.relative < 1e-20

@@ -13,7 +13,7 @@ import numpy as np
 
 from metasym.discovery.closing import CLOSED, close, closure_defect
 from metasym.discovery.continuous import FARTHEST
-from metasym.discovery.fields import Array, affine, orthonormal, rotations, values
+from metasym.discovery.fields import Array, affine, orthonormal, rotations, shifts_and_scalings, values
 from metasym.discovery.gaussian_processes import parts
 from metasym.discovery.noise_spectrum import GAP, Spectrum, spectrum
 from metasym.discovery.pairs import MOST_UNKNOWNS, beside, sides
@@ -68,20 +68,18 @@ def algebra_of(
     used = list(support.inputs)
     n, m, r = x.shape[1], len(support.monomials), len(used)
     empty = np.zeros((0, n + m, n + m + 1))
-    moved = m * (m + 1) if m > 1 else 0
-    if r * (r + 1) + moved <= MOST_UNKNOWNS:
-        inner = affine(r)
-    elif r * (r - 1) // 2 + moved <= MOST_UNKNOWNS:
-        inner = rotations(r)
-    else:
-        return empty, f"expected at most {MOST_UNKNOWNS} unknowns, found {r} inputs and {m} outputs"
-    ambient = beside(inner, affine(m) if m > 1 else np.zeros((0, m, m + 1)))
+    if max(len(one) for terms in support.monomials for one in terms) < 2:
+        return empty, "an affine function goes along with every change of its outputs: that says nothing"
+    ambient = _ambient(r, m, len(x) * m // 2)
+    if ambient is None:
+        return (
+            empty,
+            f"{len(x)} examples of {r} inputs and {m} outputs are too few, or too many to be looked at",
+        )
     number = {old: new for new, old in enumerate(used)}
     small = Support(
         tuple(tuple(tuple(number[i] for i in one) for one in terms) for terms in support.monomials)
     )
-    if len(x) * m < 2 * len(ambient):
-        return empty, f"{len(x)} examples are too few for {len(ambient)} directions"
     seen = _look(ambient, small, replicates, x[:, used])
     count = seen.quiet()
     gap = seen.gap(count)
@@ -101,6 +99,23 @@ def algebra_of(
             return empty, f"{count} quiet directions are not closed under brackets"
         found = orthonormal(closed.fields)
     return _on_all(found, used, n), ""
+
+
+def _ambient(n: int, m: int, most: int) -> Array | None:
+    """The space of pairs that is looked at: the largest with at most ``most`` unknowns, and not too many."""
+    inner: list[tuple[int, Callable[[], Array]]] = [
+        (n * (n + 1), lambda: affine(n)),
+        (n * (n - 1) // 2, lambda: rotations(n)),
+        (2 * n, lambda: shifts_and_scalings(n, np.zeros(n))),
+    ]
+    outer: list[tuple[int, Callable[[], Array]]] = [(0, lambda: np.zeros((0, m, m + 1)))]
+    if m > 1:
+        outer.insert(0, (m * (m + 1), lambda: affine(m)))
+    for outer_size, outputs in outer:
+        for inner_size, inputs in inner:
+            if inner_size > 0 and inner_size + outer_size <= min(most, MOST_UNKNOWNS):
+                return beside(inputs(), outputs())
+    return None
 
 
 def _on_all(fields: Array, used: list[int], n: int) -> Array:

@@ -30,6 +30,8 @@ from metasym.discovery.polynomials import Support
 ROUNDING = 1e-14
 """Parts of the variance that coefficients, generators and sums are not more exact than."""
 _LEVEL = 0.99
+_NOTHING = 1e-6
+"""A part of the variance that is none."""
 _SAME_SPACE = 1e-4
 """Degrees."""
 
@@ -105,6 +107,8 @@ def judge_polynomial(
         (ideal, share(ideal, support, *train, generator)) for ideal in ideal_fields(orthonormal(fields))
     ]
     enough = [ideal for ideal, carried in shares if best.violation_upper <= SURELY * tolerance * carried]
+    if max(carried for _, carried in shares) < _NOTHING:
+        return [], f"{name} moves only what the function does not depend on"
     if not enough:
         return [], (
             f"{name} cannot be told from a near symmetry: the data allow a violation of {best.violation_upper:.2g} "
