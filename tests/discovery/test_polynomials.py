@@ -171,6 +171,7 @@ def test_a_pair_is_named_stored_and_loaded(tmp_path: Path) -> None:
     np.testing.assert_allclose(model(x_new).numpy(), cubic(x_new.numpy()), atol=1e-10)
     exported = torch.export.export(model, (x_new,)).module()
     np.testing.assert_allclose(exported(x_new).numpy(), model(x_new).numpy())
+    assert main(["report", str(tmp_path / "run")]) == 0
     for left in ("result.json", "model.safetensors"):
         (tmp_path / "run" / left).unlink()
     assert main([*command, str(tmp_path / "run"), "--resume"]) == 0
