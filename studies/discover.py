@@ -27,9 +27,12 @@ import metasym as ms
 from metasym.discovery.fields import angle, orthonormal
 from metasym.storage.json_files import write_json
 from studies.discover_finite import FINITE, run_finite
-from studies.known_functions import PROBLEMS, Truth
+from studies.known_functions import PROBLEMS as FUNCTIONS
+from studies.known_functions import Truth
+from studies.known_polynomials import POLYNOMIALS, on_independent
 
 Array = npt.NDArray[np.float64]
+PROBLEMS = {**FUNCTIONS, **POLYNOMIALS}
 DEGREES = 3.0
 """A generator that is farther than this from the true algebra is wrong."""
 
@@ -162,17 +165,45 @@ def _commit() -> str:
 
 
 def judged(truth: Truth, found: ms.Discovered) -> tuple[str, float | None]:
-    """right, part, refused or wrong; and the angle of what is claimed to what is true, in degrees."""
+    """right, part, refused or wrong; and the angle of what is claimed to what is true, in degrees.
+
+    All that is claimed has to be true; right is what contains the symmetry that should be named.
+    """
     claims = [one for one in found.symmetries if one["kind"] == "continuous"]
     if not claims:
         return "refused", None
-    if not len(truth.fields):
+    whole, wanted, fields = _compared(truth, claims)
+    if not len(whole):
         return "wrong", None
-    fields = orthonormal(_with_outputs(claims[0]["generators"], claims[0].get("output_generators"), truth))
-    degrees = angle(fields, _with_outputs(truth.fields, truth.outputs, truth))
-    if len(fields) > len(truth.fields) or degrees > DEGREES:
+    space = orthonormal(fields, 1e-6)  # generators are stored with nine digits
+    degrees = max(angle(space, whole), *(angle(one[None], whole) for one in fields))
+    if len(space) > len(whole) or degrees > DEGREES:
         return "wrong", degrees
-    return ("right" if claims[0]["name"] == truth.name else "part"), degrees
+    right = len(wanted) > 0 and angle(wanted, space) < DEGREES
+    return ("right" if right else "part"), degrees
+
+
+def _compared(truth: Truth, claims: list[dict[str, Any]]) -> tuple[Array, Array, Array]:
+    """What is true, what should be named, and what is claimed: generators ``[d, 1, ...]`` as vectors."""
+    if truth.algebra is None:
+        fields = np.concatenate(
+            [_with_outputs(one["generators"], one.get("output_generators"), truth) for one in claims]
+        )
+        whole = _with_outputs(truth.fields, truth.outputs, truth)
+        return whole, whole, fields
+    y = truth.y_test.reshape(len(truth.y_test), -1)  # without noise
+    m = y.shape[1]
+    pairs = []
+    for one in claims:
+        inner = np.array(one["generators"])
+        outer = np.array(one.get("output_generators", np.zeros((len(inner), m, m + 1))))
+        pairs.append(on_independent(inner, outer, y))
+    wanted = truth.targets
+    if wanted is None:
+        wanted = on_independent(truth.fields, np.zeros((len(truth.fields), m, m + 1)), y)
+    spaces = truth.algebra, wanted, np.concatenate(pairs)
+    flat = [space.reshape(len(space), 1, space[0].size if len(space) else 0) for space in spaces]
+    return flat[0], flat[1], flat[2]
 
 
 def _with_outputs(inner: Any, outer: Any, truth: Truth) -> Array:

@@ -11,6 +11,7 @@ from sklearn.gaussian_process.kernels import RBF, Exponentiation, Sum
 from torch import Tensor, nn
 
 from metasym.discovery.column_kernels import OnColumns
+from metasym.discovery.coordinates import Coordinates
 from metasym.discovery.gaussian_processes import Array, Posterior
 from metasym.discovery.prepared import Scaling
 from metasym.discovery.symmetric_fit import Features, definite, products
@@ -123,8 +124,38 @@ class Averaged(nn.Module):
         return (total / len(self.sources)).reshape(len(x), *self.inner.shape)
 
 
+class Polynomial(nn.Module):
+    """``x [points, ...]`` to ``y [points, ...]`` in the data's own units: sums of monomials.
+
+    Computed in float64, given in the type of x.
+    """
+
+    centre: Tensor
+    scale: Tensor
+    used: Tensor
+    factors: Tensor
+    weights: Tensor
+    offset: Tensor
+
+    def __init__(self, state: State) -> None:
+        super().__init__()
+        self.state = state
+        for name in ("centre", "scale", "used", "factors", "weights", "offset"):
+            self.register_buffer(name, state[name])
+        self.shape = tuple(state["shape"])
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Predictions."""
+        points = (x.reshape(len(x), -1)[:, self.used].to(torch.float64) - self.centre) / self.scale
+        with_one = torch.cat([points, torch.ones_like(points[:, :1])], dim=1)
+        found = with_one[:, self.factors].prod(-1) @ self.weights + self.offset
+        return found.reshape(len(x), *self.shape).to(x.dtype)
+
+
 def module_of(state: State) -> nn.Module:
     """The module that a stored state describes."""
+    if "factors" in state:
+        return Polynomial(state).eval()
     return (Averaged(state) if "inner" in state else FittedFunction(state)).eval()
 
 
@@ -166,6 +197,29 @@ def state_of(prepared: Scaling, features: Features | None, fit: Posterior, shape
         "features": None if features is None else _features(features),
         "kernel": kernel,
         "widths": widths,
+        "shape": list(shape),
+    }
+
+
+def polynomial_state(
+    place: Coordinates,
+    used: Sequence[int],
+    monomials: Sequence[tuple[int, ...]],
+    weights: Array,
+    offset: Array,
+    shape: tuple[int, ...],
+) -> State:
+    """What defines the module of ``weights [monomials, m]``, in the units of the data."""
+    n = len(used)
+    degree = max(1, *(len(one) for one in monomials))
+    factors = [[*one, *[n] * (degree - len(one))] for one in monomials]  # input n stands for 1
+    return {
+        "centre": _double(place.centre),
+        "scale": _double(place.scale),
+        "used": torch.tensor(used),
+        "factors": torch.tensor(factors),
+        "weights": _double(weights),
+        "offset": _double(offset),
         "shape": list(shape),
     }
 

@@ -24,7 +24,11 @@ from metasym.discovery.symmetric_fit import SymmetricFit, symmetric_fit
 from metasym.experiments.discovering.discover_finite import FiniteModel, finite_in
 from metasym.experiments.discovering.discover_options import DiscoverOptions, Memory, Note, forget
 from metasym.experiments.discovering.discover_pairs import TurnedModel, pairs_in
+from metasym.experiments.discovering.discover_polynomials import PolynomialModel, polynomial_in
 from metasym.tasks.dataset import DataSet
+
+Smooth = SymmetricFit | TurnedModel | PolynomialModel
+"""A model with a continuous symmetry."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,8 +92,17 @@ def discover_in(
     plain = plain_fit(*prepared.train, generator)
     symmetries: list[dict[str, Any]] = []
     refused: list[dict[str, str]] = []
-    model: SymmetricFit | TurnedModel | None = None
-    if options.continuous:
+    model: Smooth | None = None
+    polynomial: PolynomialModel | None = None
+    if options.continuous and not data.classes:
+        polynomial, claimed, reason = polynomial_in(prepared, plain, options, note, memory)
+    if polynomial is not None:  # next to exact: what it refutes no poorer model may claim
+        notes.append(f"the model that knows no symmetry is a polynomial of {polynomial.support.size} terms")
+        if claimed is not None:
+            symmetries, model = claimed
+        else:
+            refused.append({"kind": "continuous", "what": "polynomials", "reason": reason})
+    elif options.continuous:
         found, more = _continuous(prepared, plain, options, note, memory)
         refused += more
         if found is not None:
@@ -110,7 +123,8 @@ def discover_in(
         claims, finite, more = finite_in(data, prepared, plain, options, note, memory)
         symmetries += claims
         refused += more
-    return _finish(data, prepared, plain, (model, finite), symmetries, refused, notes)
+    first = plain if polynomial is None else polynomial
+    return _finish(data, prepared, first, (model, finite), symmetries, refused, notes)
 
 
 def _continuous(
@@ -174,8 +188,8 @@ def likeliest(
 def _finish(
     data: DataSet,
     prepared: Prepared,
-    plain: Hyper,
-    models: tuple[SymmetricFit | TurnedModel | None, FiniteModel | None],
+    plain: Hyper | PolynomialModel,
+    models: tuple[Smooth | None, FiniteModel | None],
     symmetries: list[dict[str, Any]],
     refused: list[dict[str, str]],
     notes: list[str],
@@ -188,6 +202,13 @@ def _finish(
     shape = (data.classes,) if data.classes else data.y_shape
     symmetric_scores = None
     model, finite = models
+    if isinstance(plain, PolynomialModel):
+        plain_scores = _scores(plain(plain.fit(x, y), x_new), y_new, prepared, metric)
+        plain_state = plain.state(plain.fit(*every), shape)
+    else:
+        plain_scores = _scores(posterior(plain, x, y)(x_new), y_new, prepared, metric)
+        plain_state = state_of(prepared, None, posterior(plain, *every), shape)
+    state = plain_state
     if model is not None and finite is not None:
         notes.append(
             "of the models with a symmetry the one is used that errs less inside the training examples"
@@ -197,21 +218,25 @@ def _finish(
         found = finite.predictions(np.arange(len(x)), held_out=True)
         symmetric_scores = _scores(found, y_new, prepared, metric)
         state = finite.state(shape)
-    elif isinstance(model, TurnedModel):
-        symmetric_scores = _scores(model(model.fit(x, y), x_new), y_new, prepared, metric)
-        state = model.state(model.fit(*every), prepared, shape)
+        if isinstance(plain, PolynomialModel) and _better(plain, finite, prepared)[1] is None:
+            notes.append("the plain polynomial errs less inside the training examples and is the one to use")
+            state = plain_state
+    elif isinstance(model, TurnedModel | PolynomialModel):
+        symmetric_scores = _scores(_predicted(model, (x, y), x_new), y_new, prepared, metric)
+        if isinstance(model, TurnedModel):
+            state = model.state(model.fit(*every), prepared, shape)
+        else:
+            state = model.state(model.fit(*every), shape)
     elif model is not None:
-        symmetric_scores = _scores(model.fit(x, y)(model.inputs(x_new)), y_new, prepared, metric)
+        symmetric_scores = _scores(_predicted(model, (x, y), x_new), y_new, prepared, metric)
         state = state_of(prepared, model.features, model.fit(*every), shape)
-        if plain.evidence > model.hyper.evidence:
+        if isinstance(plain, Hyper) and plain.evidence > model.hyper.evidence:
             notes.append("the plain model has the higher evidence and is the one to use")
-            state = state_of(prepared, None, posterior(plain, *every), shape)
-    else:
-        state = state_of(prepared, None, posterior(plain, *every), shape)
+            state = plain_state
     return Discovered(
         symmetries=symmetries,
         refused=refused,
-        plain=_scores(posterior(plain, x, y)(x_new), y_new, prepared, metric),
+        plain=plain_scores,
         symmetric=symmetric_scores,
         state=state,
         metric=metric,
@@ -222,18 +247,24 @@ def _finish(
 
 
 def _better(
-    model: SymmetricFit | TurnedModel, finite: FiniteModel, prepared: Prepared
-) -> tuple[SymmetricFit | TurnedModel | None, FiniteModel | None]:
+    model: Smooth, finite: FiniteModel, prepared: Prepared
+) -> tuple[Smooth | None, FiniteModel | None]:
     """Which of two models errs less on the last quarter of the training examples, fitted to the others."""
     x, y = prepared.train
     first, last = np.split(np.arange(len(x)), [3 * len(x) // 4])
-    if isinstance(model, TurnedModel):
-        found = model(model.fit(x[first], y[first]), x[last])
-    else:
-        found = model.fit(x[first], y[first])(model.inputs(x[last]))
+    found = _predicted(model, (x[first], y[first]), x[last])
     other = finite.predictions(first, held_out=False, points=last)
     smooth, finitely = (float(((one - y[last]) ** 2).mean()) for one in (found, other))
     return (model, None) if smooth <= finitely else (None, finite)
+
+
+def _predicted(model: Smooth, examples: tuple[Array, Array], x_new: Array) -> Array:
+    """What a model that is fitted to ``examples`` says at ``x_new``."""
+    if isinstance(model, SymmetricFit):
+        return model.fit(*examples)(model.inputs(x_new))
+    if isinstance(model, TurnedModel):
+        return model(model.fit(*examples), x_new)
+    return model(model.fit(*examples), x_new)
 
 
 def _scores(found: Array, y: Array, prepared: Prepared, metric: str) -> Scores:

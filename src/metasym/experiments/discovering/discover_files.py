@@ -77,6 +77,7 @@ class StageFile(TypedDict):
     reason: str
     polynomials: NotRequired[list[list[list[Number]]]]
     pairs: NotRequired[list[list[list[Number]]]]
+    supports: NotRequired[list[list[list[Count]]]]
 
 
 class RefusedFile(TypedDict):
@@ -156,6 +157,18 @@ class AveragedFile(TypedDict):
     target_signs: Tensor
 
 
+class PolynomialFile(TypedDict):
+    """A polynomial: each row of ``factors`` names the inputs of a monomial, filled up with one that stands for 1."""
+
+    centre: Tensor
+    scale: Tensor
+    used: Tensor
+    factors: Tensor
+    weights: Tensor
+    offset: Tensor
+    shape: list[Count]
+
+
 class FamilyFile(TypedDict):
     """The model of a family."""
 
@@ -189,6 +202,7 @@ def read_discovered(folder: Path) -> dict[str, Any]:
 def read_model(path: Path) -> dict[str, Any]:
     """The state in ``model.safetensors``."""
     state = unpack(read_bytes(path), str(path))
-    kind = FamilyFile if "family" in state else AveragedFile if "inner" in state else FunctionFile
+    kinds = {"family": FamilyFile, "inner": AveragedFile, "factors": PolynomialFile}
+    kind = next((kinds[key] for key in kinds if key in state), FunctionFile)
     described(state, kind, str(path), error=CheckpointError)
     return state

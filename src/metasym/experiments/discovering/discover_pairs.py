@@ -52,7 +52,7 @@ class Outputs:
 def outputs_of(prepared: Prepared) -> Outputs | None:
     """From the training outputs; None where fewer than two are left."""
     y = prepared.train[1] * prepared.unit + prepared.offset
-    kept = _independent(y, each_once(y))
+    kept = independent_outputs(y)
     if len(kept) < 2:
         return None
     extended = np.c_[y[:, kept], np.ones(len(y))]
@@ -60,9 +60,10 @@ def outputs_of(prepared: Prepared) -> Outputs | None:
     return Outputs(tuple(kept), coordinates(y[:, kept]), lift[:-1], lift[-1], prepared.offset, prepared.unit)
 
 
-def _independent(y: Array, columns: list[int]) -> list[int]:
-    """Which of ``columns`` are no affine function of those before them."""
+def independent_outputs(y: Array) -> list[int]:
+    """Which columns of ``y [examples, m]`` vary and are no affine function of those before them."""
     kept: list[int] = []
+    columns = each_once(y)
     known = np.ones((len(y), 1)) / len(y) ** 0.5
     for i in columns:
         column = y[:, i] - y[:, i].mean()
@@ -138,7 +139,7 @@ def pairs_in(
             inner, outer = sides(claim.turning.fields, n)
             if not np.abs(outer).max() > 1e-9:
                 return {"claim": None, "reason": f"{claim.name} moves no output"}
-            found = as_dict(claim, _whole(inner, prepared), _lifted(outer, outputs))
+            found = as_dict(claim, _whole(inner, prepared), lifted(outer, outputs))
             return {"claim": found, "reason": reason, "pairs": claim.turning.fields.tolist()}
 
         found = memory(name, look)
@@ -164,7 +165,7 @@ def _whole(fields: Array, prepared: Prepared) -> Array:
     return prepared.on_all(conjugated(fields, prepared.place.matrix))
 
 
-def _lifted(fields: Array, outputs: Outputs) -> Array:
+def lifted(fields: Array, outputs: Outputs) -> Array:
     """Fields on the outputs of the search as fields on all outputs of the data."""
     m = outputs.lift.shape[1]
     back = conjugated(fields, outputs.place.matrix)
