@@ -306,3 +306,20 @@ def test_numbers_and_names():
     assert short_name("2.parametrizations.weight.0.U1") == "U1 of 2"
     assert short_name("head.bias") == "head.bias"
     assert breakable("a/b_<c>") == "a/<wbr>b_&lt;c&gt;"
+
+
+def test_what_is_counted_has_whole_ticks_and_marks_off_the_frame() -> None:
+    def across(chart: str) -> list[str]:
+        return re.findall(r'<text class="tick" x="[^"]*" y="2\d\d" text-anchor="\w+">([^<]*)<', chart)
+
+    two = line_chart(
+        [Series("", [1, 2], [2.0, 1.0], marks=True)], xlabel="number", ylabel="", about="", zero=True
+    )
+    assert across(str(two)) == ["1", "2"]
+    places = [float(x) for x in re.findall(r'<circle[^>]*cx="([\d.]+)"', str(two))]
+    assert len(places) == 2
+    frame = re.search(r'<path class="axis" d="M(\d+) [\d.]+V[\d.]+H(\d+)"', str(two))
+    assert float(frame[1]) + 5 < min(places)
+    assert max(places) < float(frame[2]) - 5
+    measured = line_chart([Series("", [0.1, 0.9], [2.0, 1.0])], xlabel="", ylabel="", about="")
+    assert "0.2" in across(str(measured))

@@ -101,9 +101,11 @@ def line_chart(
     left, right = min(across), max(across)
     if left == right:
         left, right = left - 1, right + 1
+    elif any(s.marks for s in series):  # else the first and the last would lie on the frame
+        left, right = left - 0.04 * (right - left), right + 0.04 * (right - left)
     xs = Scale(left, right, _LEFT, WIDTH - _RIGHT)
     ys = Scale(*reach, HEIGHT - _BOTTOM, _TOP, log)
-    parts = [_frame(xs, ys, xlabel, ylabel)]
+    parts = [_frame(xs, ys, xlabel, ylabel, counted=all(x == int(x) for x in across))]
     for index, line in enumerate(series):
         if line.low:
             parts += _band(line, xs, ys, index)
@@ -164,7 +166,10 @@ def histogram(values: Sequence[float], *, xlabel: str, about: str, log: bool) ->
     return drawing(WIDTH, HEIGHT, about, parts)
 
 
-def _frame(xs: Scale, ys: Scale, xlabel: str, ylabel: str, whole: bool = False) -> str:
+def _frame(
+    xs: Scale, ys: Scale, xlabel: str, ylabel: str, *, whole: bool = False, counted: bool = False
+) -> str:
+    """Axes with ticks and labels; ``whole``: whole numbers only up the axis, ``counted``: across."""
     parts = []
     for value in ys.ticks():
         if whole and value != int(value):
@@ -176,6 +181,8 @@ def _frame(xs: Scale, ys: Scale, xlabel: str, ylabel: str, whole: bool = False) 
         )
     free = 0.0
     for value in xs.ticks():
+        if counted and value != int(value):
+            continue
         x, half = xs(value), 4.0 * len(tick(value))
         anchor = "end" if x + half > WIDTH - 2 else "middle"
         parts.append(f'<path class="axis" d="M{_short(x)} {HEIGHT - _BOTTOM}v4"/>')
