@@ -143,3 +143,11 @@ def test_a_polynomial_tells_a_near_symmetry_from_a_true_one(heaviest: float, ord
     # Changes of the places' signs are claimed with the permutations: 2^4 of them.
     assert [one["order"] for one in claimed] == [order * 16]
     assert all(1e-7 < one["violation_upper"] < 1e-4 for one in claimed)
+
+
+def test_many_outputs_are_answered() -> None:
+    """Moves of outputs are not tried then; -x would take every sine to its negative."""
+    draw = np.random.default_rng(10)
+    x = draw.normal(size=(40, 2))
+    found = ms.discover(x, np.sin(x @ draw.normal(size=(2, 300))), continuous=False)
+    assert found.symmetries == []

@@ -7,7 +7,7 @@ import pytest
 from studies.classified import LABELLED
 
 
-@pytest.mark.parametrize("name", ["boards", "boards-corner", "boards-mirror"])
+@pytest.mark.parametrize("name", ["boards", "boards-corner", "boards-mirror", "boards-rare", "boards-rarer"])
 def test_boards_keep_exactly_the_moves_that_are_called_true(name: str) -> None:
     pytest.importorskip("pyspiel")
     found = LABELLED[name](0)
@@ -30,3 +30,12 @@ def test_digits_are_flipped_as_often_as_not() -> None:
     assert abs(left - right) < 0.05 * left
     assert set(found.y.tolist()) == set(range(10))
     assert len(set(LABELLED["digits-one-side"](0).y.tolist())) > 10
+
+
+def test_a_flipped_two_counts_as_a_five() -> None:
+    plain, changed = LABELLED["digits-flipped"](0), LABELLED["digits-two-five"](0)
+    np.testing.assert_array_equal(plain.x, changed.x)
+    differ = plain.y != changed.y
+    assert set(plain.y[differ].tolist()) == {2}
+    assert set(changed.y[differ].tolist()) == {5}
+    assert 0.3 < differ[plain.y == 2].mean() < 0.7

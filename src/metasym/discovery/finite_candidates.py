@@ -19,7 +19,7 @@ MOST_FLIPPED = 64
 MOST_BOTH = 200
 """Pairs of a swap of inputs and one of outputs that are tried."""
 MOST_OUTPUTS = 40
-"""Outputs up to which polynomials are fitted."""
+"""Outputs up to which polynomials are fitted, and outputs may move: few examples make a system large enough then."""
 
 
 class Candidates:
@@ -43,7 +43,9 @@ class Candidates:
         """Unless it is known, moves no input, or does not keep the inputs' law."""
         if g.key in self._seen or not len(g.moved):
             return
-        if self.labels and (g.output_signs < 0).any():
+        if len(g.moved_outputs) and (
+            len(g.outputs) > MOST_OUTPUTS or (self.labels and (g.output_signs < 0).any())
+        ):
             return
         self._seen.add(g.key)
         if not self.sites.alike(g):
