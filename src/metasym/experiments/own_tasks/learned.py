@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from metasym.experiments.own_tasks.choosing import split
+from metasym.experiments.own_tasks.config_file import columns_of
 from metasym.experiments.own_tasks.opening import AnyLearned, open_learned
 from metasym.experiments.own_tasks.options import Choices, Options
 from metasym.experiments.own_tasks.training_stages import score
@@ -20,7 +21,7 @@ from metasym.experiments.result_files import RESULT, read_result
 from metasym.inspection import SymmetryReport
 from metasym.tasks.reading import read_tasks
 from metasym.tasks.stored import Layout, StoredTasks
-from metasym.tasks.task_file import Reading
+from metasym.tasks.task_file import Columns, Reading
 from metasym.types import Batch, MetasymError, Score
 
 
@@ -76,6 +77,15 @@ class LearnedRun:
     def model(self) -> nn.Module:
         """The network, with the U that was learned; for ``ms.inspect``, ``ms.save_symmetry``, ``ms.project``."""
         return self.learner.model
+
+    @property
+    def columns(self) -> Columns | None:
+        """The columns of the table that the run learned from: ``task``, ``inputs`` and ``outputs``, by name.
+
+        The numbers of x are those of ``columns.inputs`` in this order, the numbers of y those of ``columns.outputs``
+        (one column of labels). None where the run learned from arrays.
+        """
+        return columns_of(self.config["data"], "config.json")
 
     def adapt(self, x: Any, y: Any, *, structured: bool = False, batch: int = 32) -> nn.Module:
         """An ordinary ``nn.Module`` adapted to a new task from its examples.
