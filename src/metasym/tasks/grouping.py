@@ -54,7 +54,7 @@ def group_rows(where: str, column: str, task: Array, x: Array, y: Array, memory:
     if len(names) < LEAST_TASKS:
         found = ", ".join(repr(str(name)) for name in names)
         raise MetasymError(
-            f"{where}: expected at least {LEAST_TASKS} tasks in {column} (hundreds to learn a symmetry from), "
+            f"{where}: expected at least {LEAST_TASKS} tasks in {column} (dozens to learn a symmetry from), "
             f"found {len(names)}: {found}"
         )
     kept = counts >= TOO_SHORT
