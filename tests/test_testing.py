@@ -104,3 +104,45 @@ def test_bad_input_is_one_line(act, message: str) -> None:
     with pytest.raises(MetasymError, match=message) as caught:
         act(ms.groups.cyclic(4))
     assert "\n" not in str(caught.value)
+
+
+class OneStep(ms.Learner):
+    """A learner as most write it: the inner gradient by ``torch.autograd.grad``."""
+
+    detach = False
+    """Leave out how the step depends on the start: a wrong gradient."""
+
+    def outer_parameters(self) -> dict[str, Tensor]:
+        return {"model.weight": self.model.weight}
+
+    def outer_loss(self, episodes: ms.Episode) -> ms.OuterLoss:
+        (sx, sy), (qx, qy) = episodes.support, episodes.query
+        losses = []
+        for i in range(len(sx)):
+            weight = self.model.weight
+            inner = self.loss(sx[i] @ weight.T, sy[i])
+            (gradient,) = torch.autograd.grad(inner, weight, create_graph=True)
+            adapted = weight - 0.3 * (gradient.detach() if self.detach else gradient)
+            losses.append(self.loss(qx[i] @ adapted.T, qy[i]))
+        query = torch.stack(losses)
+        return ms.OuterLoss(query, query.detach(), query.detach())
+
+    def adapt(self, support, *, inner_steps=None, structured=False, batch=32):  # type: ignore[no-untyped-def]
+        raise NotImplementedError
+
+    def predict(self, support, x, *, inner_steps=None):  # type: ignore[no-untyped-def]
+        raise NotImplementedError
+
+    def scores(self, episodes, metric, *, inner_steps=None):  # type: ignore[no-untyped-def]
+        raise NotImplementedError
+
+
+def test_a_learner_that_takes_gradients_itself_can_be_checked(generator: torch.Generator) -> None:
+    x, y = (torch.randn(3, 6, k, dtype=torch.float64, generator=generator) for k in (4, 2))
+    episodes = ms.tasks.sample(ms.tasks.ArrayTasks(x, y, support=3), torch.arange(3), seed=0)
+    learner = OneStep(nn.Linear(4, 2, bias=False, dtype=torch.float64), nn.functional.mse_loss)
+    with torch.no_grad():  # as a test that has switched it off
+        ms.testing.assert_meta_gradient(learner, episodes)
+    learner.detach = True
+    with pytest.raises(AssertionError, match=r"meta-gradient of 'model.weight'"):
+        ms.testing.assert_meta_gradient(learner, episodes)

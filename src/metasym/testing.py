@@ -93,12 +93,13 @@ def assert_meta_gradient(
     named = learner.outer_parameters()
     if any(p.dtype != torch.float64 for p in named.values()):
         raise MetasymError("expected a learner in float64 for finite differences, found another type")
-    gradients = learner.outer_gradient(episodes)[1]
+    with torch.enable_grad():
+        gradients = learner.outer_gradient(episodes)[1]
     generator = torch.Generator().manual_seed(seed)
 
     def loss() -> float:
-        with torch.no_grad():
-            return float(learner.outer_loss(episodes).query.mean())
+        with torch.enable_grad():  # the learner may take the gradients of its inner loop itself
+            return float(learner.outer_loss(episodes).query.mean().detach())
 
     scale = max(float(torch.linalg.vector_norm(g)) for g in gradients.values())
     for name, parameter in named.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -111,3 +112,21 @@ def test_what_could_not_be_seen_is_undecided_everywhere(tmp_path, capsys):
     page = (tmp_path / "page.html").read_text()
     assert "Whether the tasks share a symmetry cannot be decided this way" in page
     assert "No symmetry was found" not in page
+
+
+def test_without_a_symmetry_nothing_is_called_one(tmp_path, capsys):
+    """Every task a map of its own: terminal and page say the same, and what it excludes."""
+    tasks, run, page = stored(tmp_path, generic(60, N)), tmp_path / "run", tmp_path / "page.html"
+    printed = typed(capsys, "learn", tasks, "--out", run, "--outer-steps", "2", "--progress", "silent")
+    said = "no symmetry: no permutation of outputs and inputs, with signs or without, comes near what tasks share"
+    excluded = "symmetries of other kinds, such as rotations that mix inputs, were not looked for"
+    assert f"{said}; {excluded}" in printed
+    typed(capsys, "report", run, "--out", page)
+    text = page.read_text(encoding="utf-8")
+    lead = re.search(r'<p class="lead">(.*?)</p>', text, re.DOTALL)
+    assert lead is not None
+    assert f"{said[:1].upper()}{said[1:]}; {excluded}" in lead[1]
+    for shown in (printed, text):
+        assert "learned U (MSR), no symmetry" in shown
+        assert "symmetry learned (MSR)" not in shown
+        assert "a symmetry that leaves few weights free can still be found" in shown

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -90,7 +92,71 @@ def test_a_task_in_a_table_like_the_one_that_was_learned_from(
     assert "expected the rows of one task, found 30 in column 'who': t0, t1, " in capsys.readouterr().err
     task.write_text("a,b,c,d,A,B,C\n1,2,3,4,5,6,7\n", encoding="utf-8")
     assert main(["export", str(tmp_path / "run"), "--out", str(out), "--support", str(task)]) == 2
-    assert "expected --outputs to name columns of the table, found 'D'" in capsys.readouterr().err
+    assert "expected the columns that the run learned from, found no 'D'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--inputs", "p*", "--outputs", "q*"],
+        ["--inputs", "p*", "--outputs", "q*", "--input-names", "a,b,c,d", "--output-names", "A,B,C,D"],
+        ["--inputs", "p1,p2,p3,p4", "--outputs", "q1,q2,q3,q4", "--input-names", "a,b,c,d"],
+    ],
+)
+def test_columns_of_a_new_table_are_found_by_name(
+    tmp_path: Path, flags: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In another order, without the task's column, beside columns that match a pattern and were not learned from."""
+    draw = np.random.default_rng(0)
+    W = draw.normal(size=(31, 4))[:, (np.arange(4)[:, None] - np.arange(4)) % 4]
+    x = draw.normal(size=(31, 8, 4))
+    y = np.einsum("toi,tei->teo", W, x)
+    usual = ["p1", "p2", "p3", "p4", "q1", "q2", "q3", "q4"]
+
+    def table(name: str, tasks: list[int], header: list[str]) -> str:
+        lines = [",".join(header)]
+        for task in tasks:
+            for row in np.concatenate([x[task], y[task]], 1).tolist():
+                cells = {**dict(zip(usual, row, strict=True)), "who": f"t{task}", "p9": 7.0, "note": "text"}
+                lines.append(",".join(str(cells[column]) for column in header))
+        (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+        return str(tmp_path / name)
+
+    learned, run = table("all.csv", list(range(30)), ["who", *usual]), str(tmp_path / "run")
+    quiet = ["--no-baseline", "--progress", "silent"]
+    assert main(["learn", learned, "--task", "wh*", *flags, "--out", run, *quiet]) == 0
+    out = tmp_path / "m.pt2"
+    mixed = ["q3", "p4", "note", "p9", "q1", "p2", "p1", "q4", "p3", "q2"]
+    assert main(["export", run, "--out", str(out), "--support", table("new.csv", [30], mixed)]) == 0
+    predicted = torch.export.load(out).module()(torch.from_numpy(x[30]).float())
+    assert torch.allclose(predicted, torch.from_numpy(y[30]).float(), atol=1e-2)
+    assert ms.load_learned(run).columns == ("who", ("p1", "p2", "p3", "p4"), ("q1", "q2", "q3", "q4"))
+    capsys.readouterr()
+    lacking = table("lacking.csv", [30], [c for c in mixed if c != "p3"])
+    assert main(["export", run, "--out", str(out), "--support", lacking]) == 2
+    said = capsys.readouterr().err
+    assert "expected the columns that the run learned from, found no 'p3'" in said
+    assert said.count("\n") == 1
+    config = json.loads((tmp_path / "run" / "config.json").read_text(encoding="utf-8"))
+    del config["data"]["columns"]  # as runs of earlier versions have it: names decide, a pattern never does
+    older = tmp_path / "older"
+    shutil.copytree(run, older)
+    (older / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    unknown = "p*" in flags and "--input-names" in flags
+    found = main(["export", str(older), "--out", str(out), "--support", str(tmp_path / "new.csv")])
+    assert found == (2 if unknown else 0)
+    assert ("one of an earlier version, with the pattern --inputs p*" in capsys.readouterr().err) == unknown
+    if not unknown:
+        again = torch.export.load(out).module()(torch.from_numpy(x[30]).float())
+        assert torch.allclose(again, predicted)
+    several = table("several.csv", [29, 30], ["who", *mixed])
+    assert main(["export", run, "--out", str(out), "--support", several]) == 2
+    assert "expected the rows of one task, found 2 in column 'who'" in capsys.readouterr().err
+    reordered = [column for column in mixed if column != "p9"]
+    table("all.csv", list(range(30)), [*reordered, "who"])  # the run's own file, made again in another order
+    refused = main(["learn", learned, "--task", "wh*", *flags, "--out", run, "--resume", *quiet])
+    assert ("expected an empty folder or a run with" in capsys.readouterr().err) == ("p*" in flags)
+    assert refused == (2 if "p*" in flags else 0)
 
 
 def test_the_same_network_from_python(run: Path) -> None:

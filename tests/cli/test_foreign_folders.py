@@ -9,6 +9,7 @@ import sys
 
 import numpy as np
 import pytest
+import torch
 
 import metasym as ms
 from metasym.cli import main
@@ -101,3 +102,21 @@ def test_every_command_that_opens_a_folder_is_tried():
     tried = {arguments[0] for mark in marks if mark.args[0] == "arguments" for arguments in mark.args[1]}
     whole = next(a for a in parser()._actions if isinstance(a, argparse._SubParsersAction))
     assert set(whole.choices) - tried == {"demo", "list", "cost", "data", "doctor", "completion"}
+
+
+@pytest.mark.parametrize("command", ["inspect", "export"])
+def test_a_folder_of_ms_train_is_told_what_opens_it(tmp_path, capsys, command):
+    """It holds no network that could be made from its files: only the program that trained it has the classes."""
+    data = ms.tasks.planted("shifts12", tasks=8)
+    tasks, place = ms.tasks.ArrayTasks(data.x, data.y, support=5), tmp_path / "run"
+    learner = ms.MAML(torch.nn.Linear(12, 12))
+    for _ in ms.train(learner, tasks, outer_steps=1, outer_lr=1e-2, out=place, progress="silent"):
+        pass
+    flags = ["--out", str(tmp_path / "m.pt2")] if command == "export" else []
+    assert main([command, str(place), *flags]) == 2
+    said = capsys.readouterr().err
+    assert f"{place}: expected a run of metasym learn or run, found a folder of ms.train" in said
+    assert said.count("\n") == 1
+    again = ms.MAML(torch.nn.Linear(12, 12))
+    ms.load(said.split("ms.load('")[1].split("'")[0], again)  # what it says works
+    assert torch.equal(again.model.weight, learner.model.weight)

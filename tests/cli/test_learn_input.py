@@ -59,7 +59,7 @@ def test_one_line_for_each_thing_that_is_wrong(tmp_path, capsys, monkeypatch):
     cases: dict[str, list[object]] = {
         "found no --task; the columns are robot, u_left, u_right, acc": [good],
         "found 'accel' (is 'acc' meant?)": [good, *COLUMNS[:-1], "accel"],
-        "at least 4 tasks in column 'robot' (hundreds to learn a symmetry from), found 1: 'r0'": [
+        "at least 4 tasks in column 'robot' (dozens to learn a symmetry from), found 1: 'r0'": [
             one,
             *COLUMNS,
         ],

@@ -134,7 +134,10 @@ def _words(
         best = min(above, key=lambda r: r.certificate.defect)
         defect = percent(best.certificate.defect)
         return f"no symmetry: the nearest, {_called(best)}, has a defect of {defect}, refuted"
-    return "no symmetry: no permutation of outputs and inputs, with signs or without, comes near what tasks share"
+    return (
+        "no symmetry: no permutation of outputs and inputs, with signs or without, comes near what tasks share; "
+        "symmetries of other kinds, such as rotations that mix inputs, were not looked for"
+    )
 
 
 def claim(rung: Rung, tasks: int) -> str:

@@ -143,7 +143,7 @@ def _summary(found: Learned) -> None:
     from rich.table import Table
 
     from metasym.experiments.own_tasks.judgement import bought, given_back, judgement
-    from metasym.inspection.words import tasks_share
+    from metasym.inspection.words import method_words, tasks_share
 
     out, metric = console(), found.msr["metric"]
     better = "lower" if metric == "mse" else "higher"
@@ -158,7 +158,7 @@ def _summary(found: Learned) -> None:
     for count in counts:
         table.add_column(f"{count}{' (chosen)' if int(count) == support else ''}", justify="right")
     rows = {
-        "symmetry learned (MSR)": found.msr["by_support"],
+        method_words(tuple(found.report)): found.msr["by_support"],
         "U as learned, not averaged": found.msr.get("without_symmetry"),
         "same network, plain (MAML)": None if found.maml is None else found.maml["by_support"],
     }

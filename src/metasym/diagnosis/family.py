@@ -26,15 +26,15 @@ def few_tasks(file: TaskFile) -> list[Finding]:
     """A word where there are so few tasks that much of what they share is left to chance."""
     if file.tasks >= _FEW:
         return []
-    ways = "tasks can differ"
+    weights = ""
     if file.x.ndim == 3 and not file.classes:
-        ways = f"{file.x.shape[2]} x {math.prod(file.y.shape[2:])} weights can differ"
+        weights = f" of the {file.x.shape[2]} x {math.prod(file.y.shape[2:])} weights"
     return [
         Finding(
             "few_tasks",
             NOTE,
-            f"There are only {file.tasks} tasks; each shows one of the directions in which {ways}, "
-            "and directions that no task shows cannot be learned: hundreds are better",
+            f"There are only {file.tasks} tasks: a symmetry that leaves few weights free can still be found, but "
+            f"directions{weights} in which none of these tasks differ cannot be seen",
             {"tasks": file.tasks},
         )
     ]

@@ -27,7 +27,7 @@ from metasym.structured.exporting import check_suffix, export
 from metasym.symmetry.reparam import symmetries
 from metasym.tasks.npz import DAMAGED
 from metasym.tasks.table_files import SUFFIXES as TABLES
-from metasym.tasks.table_files import read_columns, task_names
+from metasym.tasks.table_files import read_one_task
 from metasym.types import Batch, MetasymError
 
 _EXAMPLES, _SEED = 64, 0
@@ -120,20 +120,14 @@ class _Run:
         """One task's examples from an npz file, or from a table with the columns that the run learned from."""
         if path.suffix.lower() not in TABLES:
             return read_support(path)
-        data: dict[str, Any] = {} if self.learned is None else self.learned.config["data"]
-        columns = data.get("reading", {})
-        if "inputs" not in columns or "outputs" not in columns:
+        columns = None if self.learned is None else self.learned.columns
+        if self.learned is None or columns is None:
             raise MetasymError(
                 f"{path}: expected an npz file, because the run did not learn from a table, found {path.suffix}"
             )
-        tasks = task_names(path, columns.get("task"))
-        if len(tasks) > 1:
-            raise MetasymError(
-                f"{path}: expected the rows of one task, found {len(tasks)} in column {columns['task']!r}: "
-                f"{', '.join(tasks[:3])}{', ...' if len(tasks) > 3 else ''}"
-            )
-        labels = bool(columns.get("labels"))
-        x, y, _, names = read_columns(path, columns["inputs"], columns["outputs"], labels=labels)
+        data: dict[str, Any] = self.learned.config["data"]
+        labels = bool(data["classes"])
+        x, y, names = read_one_task(path, columns, labels=labels)
         if not labels:
             return torch.from_numpy(x).float(), torch.from_numpy(y).float()
         known = list(data["output_names"])

@@ -90,6 +90,11 @@ def open_run(folder: str | os.PathLike[str]) -> OpenedRun:
     config = read_config(path / CONFIG)
     if not (path / CURRENT).exists():
         raise MetasymError(f"{path}: expected a run with {CURRENT}, found none: has it been trained?")
+    if "learner" in config and "recipe" not in config:
+        raise MetasymError(
+            f"{path}: expected a run of metasym learn or run, found a folder of ms.train, whose network only your "
+            f"program can make: ms.load('{path / CURRENT}', learner), then ms.inspect(learner.model) or learner.adapt"
+        )
     return OPENERS.get(str(config.get("command", "run")), _open_experiment)(path)
 
 

@@ -25,6 +25,16 @@ def tasks_share(layer: LayerReport, where: str = "") -> str:
     return f"{said}. {rounds}" if rounds else f"{said}."
 
 
+def method_words(layers: Sequence[LayerReport]) -> str:
+    """What tables of scores call the method that learned U: only what was found is called a symmetry."""
+    if not layers:  # none was read: a layer may be too large for that
+        return "learned U (MSR)"
+    if any(layer.group is not None or layer.partial for layer in layers):
+        return "symmetry learned (MSR)"
+    undecided = any(layer.undecided for layer in layers)
+    return f"learned U (MSR), {'undecided' if undecided else 'no symmetry'}"
+
+
 def _around(layer: LayerReport) -> str:
     """The order of inputs and outputs around the ring, where it is not that of the columns."""
     group = layer.group

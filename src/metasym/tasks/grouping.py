@@ -15,6 +15,7 @@ from metasym.tasks.task_file import (
     LEAST_TASKS,
     TOO_SHORT,
     Array,
+    Columns,
     Reading,
     TaskFile,
     check_inputs_vary,
@@ -53,7 +54,7 @@ def group_rows(where: str, column: str, task: Array, x: Array, y: Array, memory:
     if len(names) < LEAST_TASKS:
         found = ", ".join(repr(str(name)) for name in names)
         raise MetasymError(
-            f"{where}: expected at least {LEAST_TASKS} tasks in {column} (hundreds to learn a symmetry from), "
+            f"{where}: expected at least {LEAST_TASKS} tasks in {column} (dozens to learn a symmetry from), "
             f"found {len(names)}: {found}"
         )
     kept = counts >= TOO_SHORT
@@ -95,7 +96,13 @@ def group_rows(where: str, column: str, task: Array, x: Array, y: Array, memory:
 
 
 def checked_file(
-    path: Path, grouped: Grouped, reading: Reading, *, labels: bool, stored: Mapping[str, tuple[str, ...]]
+    path: Path,
+    grouped: Grouped,
+    reading: Reading,
+    *,
+    labels: bool,
+    stored: Mapping[str, tuple[str, ...]],
+    columns: Columns | None = None,
 ) -> TaskFile:
     """The file of these tasks, with finite numbers, targets that vary, labels without gaps and names that fit."""
     where, x, y, counts = str(path), grouped.x, grouped.y, grouped.counts
@@ -126,6 +133,7 @@ def checked_file(
         output_names=names_of(
             where, "--output-names", reading.output_names, stored.get("output_names", none), outputs
         ),
+        columns=columns,
         task_names=grouped.task_names,
         dropped=grouped.dropped,
         reading=reading,

@@ -174,7 +174,7 @@ def _check_shapes(file: Path, x: _Member, y: _Member, reading: Reading, labels: 
         raise MetasymError(f"{file}: expected x and y of at least one number an example, found {shapes}")
     if x.shape[0] < LEAST_TASKS:
         raise MetasymError(
-            f"{file}: expected at least {LEAST_TASKS} tasks (to train, to validate and to test on; hundreds to learn "
+            f"{file}: expected at least {LEAST_TASKS} tasks (to train, to validate and to test on; dozens to learn "
             f"a symmetry from), found {x.shape[0]}"
         )
     if x.shape[1] < TOO_SHORT:

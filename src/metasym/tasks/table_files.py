@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from metasym.tasks.grouping import checked_file, group_rows
-from metasym.tasks.task_file import Array, Reading, TaskFile
+from metasym.tasks.task_file import Array, Columns, Reading, TaskFile
 from metasym.types import MetasymError
 
 SUFFIXES = (".csv", ".tsv", ".parquet")
@@ -56,15 +56,11 @@ def read_table(path: Path, reading: Reading, memory: int) -> TaskFile:
     if labels and len(outputs) != 1:
         raise MetasymError(f"{path}: expected one column of --outputs with --labels, found {len(outputs)}")
     text, numbers = table.read([*task, *(outputs if labels else [])], [*inputs, *([] if labels else outputs)])
-    x = np.stack([numbers[name] for name in inputs], axis=1)
-    classes: tuple[str, ...] = ()
-    if labels:
-        classes, y = _labels(text[outputs[0]])
-    else:
-        y = np.stack([numbers[name] for name in outputs], axis=1)
+    x, y, classes = _stacked(text, numbers, inputs, outputs, labels=labels)
     grouped = group_rows(str(path), f"column {task[0]!r}", text[task[0]], x, y, memory)
     stored = {"input_names": tuple(inputs), "output_names": classes or tuple(outputs)}
-    return checked_file(path, grouped, reading, labels=labels, stored=stored)
+    columns = Columns(task[0], tuple(inputs), tuple(outputs))
+    return checked_file(path, grouped, reading, labels=labels, stored=stored, columns=columns)
 
 
 def read_columns(
@@ -93,20 +89,49 @@ def read_columns(
     if labels and len(targets) != 1:
         raise MetasymError(f"{path}: expected one column of --outputs with --labels, found {len(targets)}")
     text, numbers = table.read(targets if labels else [], [*features, *([] if labels else targets)])
-    x = np.stack([numbers[name] for name in features], axis=1)
-    if labels:
-        classes, rows = _labels(text[targets[0]])
-        return x, rows, tuple(features), classes
-    return x, np.stack([numbers[name] for name in targets], axis=1), tuple(features), tuple(targets)
+    x, y, classes = _stacked(text, numbers, features, targets, labels=labels)
+    return x, y, tuple(features), classes or tuple(targets)
 
 
-def task_names(path: Path, column: str | None) -> tuple[str, ...]:
-    """The tasks that the table's ``column`` names; none where the table does not have it."""
+def read_one_task(path: Path, columns: Columns, *, labels: bool) -> tuple[Array, Array, tuple[str, ...]]:
+    """The rows of one task: ``x [rows, inputs]``, ``y [rows, outputs]`` or labels ``[rows]``, and the classes' names.
+
+    Columns are found by name, whatever their order in this table; others are ignored. The column that names the task
+    may be missing.
+    """
     table = _opened(path)
-    if column is None or column not in table.names:
-        return ()
-    text, _ = table.read([column], [])
-    return _labels(text[column])[0]
+    for name in (*columns.inputs, *columns.outputs):
+        if name not in table.names:
+            raise MetasymError(
+                f"{path}: expected the columns that the run learned from, found no {name!r}; {_listed(table.names)}"
+            )
+    if columns.task in table.names:
+        tasks = _labels(table.read([columns.task], [])[0][columns.task])[0]
+        if len(tasks) > 1:
+            raise MetasymError(
+                f"{path}: expected the rows of one task, found {len(tasks)} in column {columns.task!r}: "
+                f"{', '.join(tasks[:3])}{', ...' if len(tasks) > 3 else ''}"
+            )
+    text, numbers = table.read(
+        [*columns.outputs] if labels else [], [*columns.inputs, *([] if labels else columns.outputs)]
+    )
+    return _stacked(text, numbers, columns.inputs, columns.outputs, labels=labels)
+
+
+def _stacked(
+    text: dict[str, Text],
+    numbers: dict[str, Array],
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    *,
+    labels: bool,
+) -> tuple[Array, Array, tuple[str, ...]]:
+    """``x [rows, inputs]``, ``y [rows, outputs]`` or labels ``[rows]`` of one column, and the classes' names."""
+    x = np.stack([numbers[name] for name in inputs], axis=1)
+    if labels:
+        classes, rows = _labels(text[outputs[0]])
+        return x, rows, classes
+    return x, np.stack([numbers[name] for name in outputs], axis=1), ()
 
 
 def _counted(names: Sequence[str]) -> dict[str, int]:

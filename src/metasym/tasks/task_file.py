@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -46,6 +46,14 @@ class Reading:
         return {f.name: v for f in dataclasses.fields(self) if (v := getattr(self, f.name)) != f.default}
 
 
+class Columns(NamedTuple):
+    """The columns of a table that tasks were read from, by name and in the order of x and y."""
+
+    task: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
 @dataclass(frozen=True, eq=False)
 class TaskFile:
     """The tasks of one file, as they are stored: ``x [tasks, most examples, ...]`` and ``y`` likewise.
@@ -73,6 +81,8 @@ class TaskFile:
     """What the numbers of x are called, in the order of their entries; empty where no names were given."""
     output_names: tuple[str, ...] = ()
     """The same for the numbers of y, or for the classes."""
+    columns: Columns | None = None
+    """Where the tasks come from a table: what its columns are called, whatever the user calls the numbers."""
     task_names: tuple[str, ...] = ()
     """What the tasks are called in a table; empty where they only have numbers."""
     dropped: int = 0
@@ -117,6 +127,9 @@ class TaskFile:
         for key, names in (("input_names", self.input_names), ("output_names", self.output_names)):
             if names:
                 found[key] = list(names)
+        if self.columns is not None:
+            task, inputs, outputs = self.columns
+            found["columns"] = {"task": task, "inputs": list(inputs), "outputs": list(outputs)}
         if self.reading.changed():
             found["reading"] = self.reading.changed()
         return found

@@ -89,7 +89,8 @@ def train(
     100 steps and at the end; the previous one is kept beside it. For checkpoints at other steps, or curves for
     TensorBoard, give a :class:`Files`.
     ``resume=True`` goes on from the checkpoint, bit for bit as if nothing had happened, however the run ended, also
-    to a larger ``outer_steps``; where there is no checkpoint it starts afresh. Without ``resume`` a folder that
+    to a larger ``outer_steps``; where there is no checkpoint it starts afresh, and a finished run yields nothing:
+    the learner has its parameters all the same once the generator has been asked. Without ``resume`` a folder that
     holds a checkpoint is refused. A folder in which another run is training is refused until that run's generator
     ends. Closing the generator early leaves the learner at the last yielded step and the last regular checkpoint.
 

@@ -12,7 +12,7 @@ from metasym.diagnosis.findings import Diagnosis
 from metasym.experiments.own_tasks.options import Choices, Options
 from metasym.storage.described import Count
 from metasym.storage.json_files import read_json
-from metasym.tasks.task_file import Reading, TaskFile
+from metasym.tasks.task_file import Columns, Reading, TaskFile
 from metasym.types import MetasymError
 
 COMMAND = "learn"
@@ -34,6 +34,14 @@ class Counts(TypedDict):
     crc32: Count
 
 
+class ColumnsFile(TypedDict):
+    """The columns of the table that the tasks were read from, by name."""
+
+    task: str
+    inputs: list[str]
+    outputs: list[str]
+
+
 class DataFile(TypedDict):
     """The tasks that ``metasym learn`` was given."""
 
@@ -44,6 +52,7 @@ class DataFile(TypedDict):
     counts: NotRequired[Counts]
     input_names: NotRequired[list[str]]
     output_names: NotRequired[list[str]]
+    columns: NotRequired[ColumnsFile]
     reading: NotRequired[Reading]
 
 
@@ -73,6 +82,30 @@ def read_config(path: Path) -> dict[str, Any]:
     return read_json(path, "the config of a run of metasym learn", LearnConfig)
 
 
+def columns_of(data: dict[str, Any], where: str) -> Columns | None:
+    """The columns of the table that a run with this ``data`` in its config learned from; None of arrays."""
+    stored, reading = data.get("columns"), data.get("reading", {})
+    if stored is not None:
+        return Columns(stored["task"], tuple(stored["inputs"]), tuple(stored["outputs"]))
+    if "inputs" not in reading or "outputs" not in reading:
+        return None
+    # Runs of earlier versions: their names are the columns', unless the user gave others or they are classes.
+    sides = []
+    for flag, own in (("inputs", False), ("outputs", bool(data["classes"]))):
+        names = f"{flag[:-1]}_names"
+        words = tuple(word.strip() for word in reading[flag].split(","))
+        if names in reading or own:
+            if any(sign in word for word in words for sign in "*?["):
+                raise MetasymError(
+                    f"{where}: expected a run that stores which columns it learned from, found one of an earlier "
+                    f"version, with the pattern --{flag} {reading[flag]}: learn again"
+                )
+            sides.append(words)
+        else:
+            sides.append(tuple(data[names]))
+    return Columns(str(reading["task"]), *sides)
+
+
 def config_of(file: TaskFile, diagnosis: Diagnosis, choices: Choices, method: str) -> dict[str, Any]:
     """What ``config.json`` holds before training begins: enough to know the run again, and to load it."""
     return {
@@ -92,9 +125,9 @@ def check_same(stored: dict[str, Any], wanted: dict[str, Any], folder: Path) -> 
     pairs = [(key, plain[key], stored.get(key)) for key in ("command", "method")]
     ours, theirs = plain["data"], stored.get("data")
     theirs = theirs if isinstance(theirs, dict) else {}
-    pairs += [
-        (key, ours[key], theirs.get(key)) for key in ours if key != "path"
-    ]  # a file may have been moved
+    # A file may have been moved, and runs of earlier versions do not name their columns.
+    left_out = {"path"} if "columns" in theirs else {"path", "columns"}
+    pairs += [(key, ours[key], theirs.get(key)) for key in ours if key not in left_out]
     chosen = stored.get("choices")
     chosen = chosen if isinstance(chosen, dict) else {}
     pairs += [(key, value, chosen.get(key)) for key, value in plain["choices"].items()]

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from metasym.experiments.own_tasks.choosing import split
+from metasym.experiments.own_tasks.config_file import columns_of
 from metasym.experiments.own_tasks.opening import AnyLearned, open_learned
 from metasym.experiments.own_tasks.options import Choices, Options
 from metasym.experiments.own_tasks.training_stages import score
@@ -20,7 +21,7 @@ from metasym.experiments.result_files import RESULT, read_result
 from metasym.inspection import SymmetryReport
 from metasym.tasks.reading import read_tasks
 from metasym.tasks.stored import Layout, StoredTasks
-from metasym.tasks.task_file import Reading
+from metasym.tasks.task_file import Columns, Reading
 from metasym.types import Batch, MetasymError, Score
 
 
@@ -30,11 +31,20 @@ class Deployed(nn.Module):
     Scales and shapes x for the network and its outputs back.
     """
 
-    def __init__(self, network: nn.Module, layout: Layout, shape: tuple[int, ...], labels: bool) -> None:
+    def __init__(
+        self,
+        network: nn.Module,
+        layout: Layout,
+        x_shape: tuple[int, ...],
+        y_shape: tuple[int, ...],
+        *,
+        labels: bool,
+    ) -> None:
         super().__init__()
         self.network = network
+        self.example_shape = x_shape
         self.input_shape = layout.input_shape
-        self.output_shape = None if labels else shape
+        self.output_shape = None if labels else y_shape
         for name, offset, columns, scale in (
             ("x", layout.x_offset, layout.x_columns, layout.x_scale),
             ("y", layout.y_offset, layout.y_columns, layout.y_scale),
@@ -51,8 +61,13 @@ class Deployed(nn.Module):
         """``x [examples, ...]`` as in the file; ``[examples, ...]`` as y there, or a score for each class."""
         if not isinstance(x, Tensor):
             raise MetasymError(
-                f"expected x to be a tensor [examples, ...], found {type(x).__name__}: torch.as_tensor(x) makes one"
+                f"expected x to be a tensor [examples, ...], found {type(x).__name__}: "
+                "torch.as_tensor(x, dtype=torch.float32) makes one"
             )
+        # Without this, numbers of one example would be read as those of several, or the other way round.
+        if x.ndim < 1 or tuple(x.shape[1:]) != self.example_shape:
+            wanted = ", ".join(["examples", *map(str, self.example_shape)])
+            raise MetasymError(f"expected x [{wanted}], found {list(x.shape)}")
         x = x.to(self.x_scale.dtype)  # NumPy's float64 too; nothing where the type is right, exports included
         inputs = (x.flatten(1) if x.ndim > 1 else x[:, None]) - self.x_offset
         found: Tensor = self.network((inputs / self.x_scale).reshape(-1, *self.input_shape))
@@ -76,6 +91,15 @@ class LearnedRun:
     def model(self) -> nn.Module:
         """The network, with the U that was learned; for ``ms.inspect``, ``ms.save_symmetry``, ``ms.project``."""
         return self.learner.model
+
+    @property
+    def columns(self) -> Columns | None:
+        """The columns of the table that the run learned from: ``task``, ``inputs`` and ``outputs``, by name.
+
+        The numbers of x are those of ``columns.inputs`` in this order, the numbers of y those of ``columns.outputs``
+        (one column of labels). None where the run learned from arrays.
+        """
+        return columns_of(self.config["data"], "config.json")
 
     def adapt(self, x: Any, y: Any, *, structured: bool = False, batch: int = 32) -> nn.Module:
         """An ordinary ``nn.Module`` adapted to a new task from its examples.
@@ -116,7 +140,7 @@ class LearnedRun:
         as_is = layout.as_stored and x_shape == layout.input_shape
         if as_is and (classes or y_shape == layout.output_shape):
             return network
-        return Deployed(network, layout, y_shape, bool(classes)).eval()
+        return Deployed(network, layout, x_shape, y_shape, labels=bool(classes)).eval()
 
     def test_tasks(self) -> StoredTasks:
         """The tasks that the run was tested on, as they are in the file now: it has to be the same."""

@@ -76,7 +76,10 @@ def _found(reports: Sequence[LayerReport]) -> Iterator[str]:
     if undecided and not named:
         yield f"Whether the tasks share a symmetry {undecided[0].verdict}."
     elif reports and not named:
-        yield "No symmetry was found that the tasks share: each has weights of its own, or the evidence is weak."
+        if len(reports) == 1:  # as the terminal says it, with what it excludes
+            yield f"{reports[0].verdict[:1].upper()}{reports[0].verdict[1:]}."
+        else:
+            yield "No symmetry was found that the tasks share: what was looked for is said with each layer below."
 
 
 def _sure(report: LayerReport) -> str:

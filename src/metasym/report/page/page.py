@@ -218,7 +218,9 @@ def run_part(run: Run, anchor: str, *, named: bool = True, baseline: Run | None 
         scores=[] if result is None else _scores(run, result),
         lead=headline(run, baseline, reports),
         lower=result is not None and result["metric"] != "accuracy",
-        methods=None if result is None else methods(result, None if baseline is None else baseline.result),
+        methods=None
+        if result is None
+        else methods(result, None if baseline is None else baseline.result, reports),
         score_figure=None if result is None else tasks_figure(result),
         training=training_figures(run),
         step_sizes=_step_sizes(result),

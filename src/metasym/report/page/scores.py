@@ -10,6 +10,8 @@ from typing import Any
 from markupsafe import escape
 
 from metasym.experiments.paper.catalogue import printed
+from metasym.inspection.reports import LayerReport
+from metasym.inspection.words import method_words
 from metasym.report.page.read import Run
 from metasym.report.page.svg import WIDTH, Scale, drawing, histogram, span
 from metasym.report.page.text import number, plural, tick
@@ -146,11 +148,13 @@ class Methods:
     """The number of support examples, and a score for each method."""
 
 
-def methods(result: dict[str, Any], baseline: dict[str, Any] | None) -> Methods | None:
+def methods(
+    result: dict[str, Any], baseline: dict[str, Any] | None, reports: Sequence[LayerReport]
+) -> Methods | None:
     """The table of a run that was scored from several numbers of support examples; None for any other."""
     without = {"metric": result["metric"], "by_support": result.get("without_symmetry")}
     columns = {
-        "symmetry learned (MSR)": _by_support(result),
+        method_words(reports): _by_support(result),
         "U as learned, not averaged": _by_support(without),
         "same network, plain (MAML)": {} if baseline is None else _by_support(baseline),
     }
