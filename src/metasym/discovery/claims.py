@@ -10,7 +10,8 @@ import torch
 
 from metasym.certification.beta import Beta, beta
 from metasym.discovery.continuous import Candidate
-from metasym.discovery.fields import Array, orthonormal, squared
+from metasym.discovery.equations import leads_away
+from metasym.discovery.fields import Array, moved_inputs, orthonormal, squared, written
 from metasym.discovery.gaussian_processes import Hyper, Posterior, posterior, squares
 from metasym.discovery.hidden import hidden
 from metasym.discovery.prepared import Prepared
@@ -36,6 +37,8 @@ class Claim:
     """``[dimension, n, n+1]`` in the coordinates of the data: columns of A, then a."""
     inputs: tuple[int, ...]
     """Which inputs it moves."""
+    units: Array
+    """``[n]``: of the inputs."""
     beta: Beta
     violation_upper: float
     """As a part of the variance of y."""
@@ -52,7 +55,7 @@ class Claim:
             "name": self.name,
             "dimension": self.dimension,
             "inputs": list(self.inputs),
-            "generators": np.round(self.fields, 9).tolist(),
+            "generators": written(self.fields, self.units),
             "violation_upper": self.violation_upper,
             "beta": self.beta.value,
             "beta_ci": [self.beta.low, self.beta.high],
@@ -131,7 +134,7 @@ def share(fields: Array, fit: SymmetricFit, x: Array, y: Array, generator: np.ra
     other = x[generator.permutation(len(x))]
     mixed = x + (other - x) @ directions.T @ directions
     change = model(fit.inputs(mixed)) - model(fit.inputs(x))
-    return float(0.5 * (change**2).sum(1).mean() / ((y - y.mean(0)) ** 2).sum(1).mean())
+    return min(1.0, float(0.5 * (change**2).sum(1).mean() / ((y - y.mean(0)) ** 2).sum(1).mean()))
 
 
 def name_of_fields(fields: Array) -> str:
@@ -140,11 +143,6 @@ def name_of_fields(fields: Array) -> str:
         return name_of_algebra(LieAlgebra(torch.from_numpy(squared(fields))))
     except MetasymError:
         return f"an algebra of dimension {len(fields)}"
-
-
-def moved_inputs(fields: Array, tolerance: float = 1e-6) -> tuple[int, ...]:
-    """The inputs that some field changes."""
-    return tuple(int(i) for i in np.flatnonzero(np.abs(fields).max(axis=(0, 2)) > tolerance))
 
 
 def judge(
@@ -162,8 +160,11 @@ def judge(
     """
     if candidate.fit is None or not len(candidate.fields):
         return None, candidate.reason
-    found, violation = certificate(candidate, prepared.train, prepared.held_out)
     name = name_of_fields(candidate.fields)
+    away = leads_away(candidate.fields, prepared.train[0])
+    if away:
+        return None, f"{name} {away}"
+    found, violation = certificate(candidate, prepared.train, prepared.held_out)
     if found.refutes:
         return (
             None,
@@ -186,9 +187,11 @@ def judge(
             f"{name} cannot be told from a near symmetry: the data allow a violation of {violation:.2g} of the "
             f"variance, more than {tolerance:g} of what its inputs carry"
         )
-    fields = prepared.whole(np.concatenate(kept))
+    fields, units = prepared.whole(np.concatenate(kept)), prepared.units
     left = (
         f"; not claimed, its inputs carry too little: {', '.join(map(name_of_fields, weak))}" if weak else ""
     )
-    claim = Claim(name_of_fields(fields), fields, moved_inputs(fields), found, violation)
+    # Named in these coordinates: in the data's units, which may differ by a million, entries would pass for 0.
+    name = name_of_fields(orthonormal(np.concatenate(kept)))
+    claim = Claim(name, fields, moved_inputs(fields, units), units, found, violation)
     return claim, f"{claim.name} is kept{left}"
