@@ -24,6 +24,8 @@ TOLERANCE = 0.003
 """The largest violation, as a part of the variance that the moved inputs carry, with which a symmetry is named."""
 SURELY = 0.1
 """What the symmetric model leaves, as a part of the tolerance, that may be a violation without any harm."""
+HARDLY = 1e-3
+"""A part of the variance that is too little to be spoken of: fields that move nothing else are no near symmetry."""
 FLOOR = 3.0
 """A model that knows nothing leaves at most this many times what the symmetric one leaves, where that is noise."""
 
@@ -104,13 +106,26 @@ def _breaking(fit: SymmetricFit, rest: Hyper, x: Array, y: Array) -> Any:
     return breaking
 
 
-def _unexplained(fit: SymmetricFit, plain: Hyper, prepared: Prepared) -> tuple[float, float]:
+def _left_over(fit: SymmetricFit, plain: Hyper, prepared: Prepared) -> tuple[float, float]:
     """What the symmetric model, and one that knows nothing, leave of the variance of held-out examples."""
     (x, y), (x_new, y_new) = prepared.train, prepared.held_out
     variance = float(((y_new - y.mean(0)) ** 2).mean())
     found = fit.fit(x, y)(fit.inputs(x_new)), posterior(plain, x, y)(x_new)
     each = [float(((one - y_new) ** 2).mean()) / variance for one in found]
     return each[0], each[1]
+
+
+def unexplained(left_over: float, floor: float) -> float:
+    """What a symmetric model leaves of held-out examples, 0 where one that knows nothing comes to that floor too."""
+    return 0.0 if floor <= FLOOR * left_over else left_over
+
+
+def near_symmetry(name: str, left_over: float, floor: float) -> str:
+    """Why so much that is unexplained does not support a claim."""
+    return (
+        f"{name} cannot be told from a near symmetry: its model leaves {left_over:.2g} of the variance, and one "
+        f"that knows nothing {floor:.2g}, so that nothing shows it to be noise"
+    )
 
 
 def ideal_fields(fields: Array) -> list[Array]:
@@ -170,18 +185,21 @@ def judge(
             None,
             f"{name} is refuted on held-out data: beta {found.value:.2g} ({found.low:.2g} to {found.high:.2g})",
         )
-    left_over, floor = _unexplained(candidate.fit, plain, prepared)
-    unknown = 0.0 if floor <= FLOOR * left_over else left_over / SURELY
+    left_over, floor = _left_over(candidate.fit, plain, prepared)
+    left_over = unexplained(left_over, floor)
+    unknown = left_over / SURELY
     if unknown > tolerance:
-        return None, (
-            f"{name} cannot be told from a near symmetry: its model leaves {left_over:.2g} of the variance, and one "
-            f"that knows nothing {floor:.2g}, so that nothing shows it to be noise"
-        )
+        return None, near_symmetry(name, left_over, floor)
+    violation = max(violation, left_over)
     kept: list[Array] = []
     weak: list[Array] = []
+    most = 0.0
     for ideal in ideal_fields(candidate.fields):
         carried = share(ideal, candidate.fit, *prepared.train, generator)
+        most = max(most, carried)
         (kept if max(violation, unknown) <= tolerance * carried else weak).append(ideal)
+    if not kept and most < HARDLY:
+        return None, f"{name} moves only what the function hardly depends on: {most:.2g} of the variance"
     if not kept:
         return None, (
             f"{name} cannot be told from a near symmetry: the data allow a violation of {violation:.2g} of the "
