@@ -12,11 +12,11 @@ import torch
 
 import metasym as ms
 from metasym.cli import main
-from metasym.discovery.continuous import MOST_SHIFTED, ambients
+from metasym.discovery.continuous import MOST_SHIFTED, ambients, plain_fit
 from metasym.discovery.gaussian_processes import Hyper, squares
 from metasym.discovery.pairs import at_round_numbers, beside, sides
 from metasym.discovery.prepared import each_once, prepare
-from metasym.discovery.turned_fit import turned_posterior
+from metasym.discovery.turned_fit import hidden_beside_turns, turned_posterior
 from metasym.discovery.turning import circle, frame, whole_turns
 from metasym.experiments.discovering.discover_pairs import outputs_of
 from metasym.tasks.dataset import dataset
@@ -118,6 +118,17 @@ def test_functions_that_turn_are_fitted_through_the_examples() -> None:
     np.testing.assert_allclose(fit(x), y, atol=0.03)
     turn = around.inner[5]
     np.testing.assert_allclose(fit(x @ turn.T), fit(x) @ turn.T, atol=1e-8)
+
+
+def test_what_is_rough_along_one_input_is_no_noise() -> None:
+    # sin(5 x0), a five-thousandth of the variance beside noise of a ten-thousandth, was once claimed to be less
+    x, y = swirl(240, 6)
+    y = y + 0.014 * np.random.default_rng(9).normal(size=y.shape)
+    around = circle(TURN, TURN, 1)
+    bent = 0.03 * np.sin(5 * x[:, :1]) * np.array([1.0, 0.0])
+    for outputs, refuted in ((y, False), (y + bent, True)):
+        hyper = plain_fit(x, outputs, np.random.default_rng(8))
+        assert hidden_beside_turns(hyper, around, x, outputs).refutes == refuted
 
 
 def test_columns_count_once_with_either_sign() -> None:

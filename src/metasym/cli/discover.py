@@ -67,7 +67,7 @@ def add(commands: Commands) -> None:
         "--seed", type=int, default=0, metavar="N", help="of the split and the search (default: 0)"
     )
     parser.add_argument(
-        "--threads", type=int, metavar="N", help="threads of torch (default: torch's own choice)"
+        "--threads", type=int, metavar="N", help="threads of torch and numpy (default: their own choice)"
     )
     parser.set_defaults(command=_discover)
 

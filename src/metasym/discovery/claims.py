@@ -10,7 +10,8 @@ import torch
 
 from metasym.certification.beta import Beta, beta
 from metasym.discovery.continuous import Candidate
-from metasym.discovery.fields import Array, orthonormal, squared
+from metasym.discovery.equations import leads_away
+from metasym.discovery.fields import Array, moved_inputs, orthonormal, squared, written
 from metasym.discovery.gaussian_processes import Hyper, Posterior, posterior, squares
 from metasym.discovery.hidden import hidden
 from metasym.discovery.prepared import Prepared
@@ -23,6 +24,8 @@ TOLERANCE = 0.003
 """The largest violation, as a part of the variance that the moved inputs carry, with which a symmetry is named."""
 SURELY = 0.1
 """What the symmetric model leaves, as a part of the tolerance, that may be a violation without any harm."""
+HARDLY = 1e-3
+"""A part of the variance that is too little to be spoken of: fields that move nothing else are no near symmetry."""
 FLOOR = 3.0
 """A model that knows nothing leaves at most this many times what the symmetric one leaves, where that is noise."""
 
@@ -36,6 +39,8 @@ class Claim:
     """``[dimension, n, n+1]`` in the coordinates of the data: columns of A, then a."""
     inputs: tuple[int, ...]
     """Which inputs it moves."""
+    units: Array
+    """``[n]``: of the inputs."""
     beta: Beta
     violation_upper: float
     """As a part of the variance of y."""
@@ -52,7 +57,7 @@ class Claim:
             "name": self.name,
             "dimension": self.dimension,
             "inputs": list(self.inputs),
-            "generators": np.round(self.fields, 9).tolist(),
+            "generators": written(self.fields, self.units),
             "violation_upper": self.violation_upper,
             "beta": self.beta.value,
             "beta_ci": [self.beta.low, self.beta.high],
@@ -101,13 +106,26 @@ def _breaking(fit: SymmetricFit, rest: Hyper, x: Array, y: Array) -> Any:
     return breaking
 
 
-def _unexplained(fit: SymmetricFit, plain: Hyper, prepared: Prepared) -> tuple[float, float]:
+def _left_over(fit: SymmetricFit, plain: Hyper, prepared: Prepared) -> tuple[float, float]:
     """What the symmetric model, and one that knows nothing, leave of the variance of held-out examples."""
     (x, y), (x_new, y_new) = prepared.train, prepared.held_out
     variance = float(((y_new - y.mean(0)) ** 2).mean())
     found = fit.fit(x, y)(fit.inputs(x_new)), posterior(plain, x, y)(x_new)
     each = [float(((one - y_new) ** 2).mean()) / variance for one in found]
     return each[0], each[1]
+
+
+def unexplained(left_over: float, floor: float) -> float:
+    """What a symmetric model leaves of held-out examples, 0 where one that knows nothing comes to that floor too."""
+    return 0.0 if floor <= FLOOR * left_over else left_over
+
+
+def near_symmetry(name: str, left_over: float, floor: float) -> str:
+    """Why so much that is unexplained does not support a claim."""
+    return (
+        f"{name} cannot be told from a near symmetry: its model leaves {left_over:.2g} of the variance, and one "
+        f"that knows nothing {floor:.2g}, so that nothing shows it to be noise"
+    )
 
 
 def ideal_fields(fields: Array) -> list[Array]:
@@ -131,7 +149,7 @@ def share(fields: Array, fit: SymmetricFit, x: Array, y: Array, generator: np.ra
     other = x[generator.permutation(len(x))]
     mixed = x + (other - x) @ directions.T @ directions
     change = model(fit.inputs(mixed)) - model(fit.inputs(x))
-    return float(0.5 * (change**2).sum(1).mean() / ((y - y.mean(0)) ** 2).sum(1).mean())
+    return min(1.0, float(0.5 * (change**2).sum(1).mean() / ((y - y.mean(0)) ** 2).sum(1).mean()))
 
 
 def name_of_fields(fields: Array) -> str:
@@ -140,11 +158,6 @@ def name_of_fields(fields: Array) -> str:
         return name_of_algebra(LieAlgebra(torch.from_numpy(squared(fields))))
     except MetasymError:
         return f"an algebra of dimension {len(fields)}"
-
-
-def moved_inputs(fields: Array, tolerance: float = 1e-6) -> tuple[int, ...]:
-    """The inputs that some field changes."""
-    return tuple(int(i) for i in np.flatnonzero(np.abs(fields).max(axis=(0, 2)) > tolerance))
 
 
 def judge(
@@ -162,33 +175,41 @@ def judge(
     """
     if candidate.fit is None or not len(candidate.fields):
         return None, candidate.reason
-    found, violation = certificate(candidate, prepared.train, prepared.held_out)
     name = name_of_fields(candidate.fields)
+    away = leads_away(candidate.fields, prepared.train[0])
+    if away:
+        return None, f"{name} {away}"
+    found, violation = certificate(candidate, prepared.train, prepared.held_out)
     if found.refutes:
         return (
             None,
             f"{name} is refuted on held-out data: beta {found.value:.2g} ({found.low:.2g} to {found.high:.2g})",
         )
-    left_over, floor = _unexplained(candidate.fit, plain, prepared)
-    unknown = 0.0 if floor <= FLOOR * left_over else left_over / SURELY
+    left_over, floor = _left_over(candidate.fit, plain, prepared)
+    left_over = unexplained(left_over, floor)
+    unknown = left_over / SURELY
     if unknown > tolerance:
-        return None, (
-            f"{name} cannot be told from a near symmetry: its model leaves {left_over:.2g} of the variance, and one "
-            f"that knows nothing {floor:.2g}, so that nothing shows it to be noise"
-        )
+        return None, near_symmetry(name, left_over, floor)
+    violation = max(violation, left_over)
     kept: list[Array] = []
     weak: list[Array] = []
+    most = 0.0
     for ideal in ideal_fields(candidate.fields):
         carried = share(ideal, candidate.fit, *prepared.train, generator)
+        most = max(most, carried)
         (kept if max(violation, unknown) <= tolerance * carried else weak).append(ideal)
+    if not kept and most < HARDLY:
+        return None, f"{name} moves only what the function hardly depends on: {most:.2g} of the variance"
     if not kept:
         return None, (
             f"{name} cannot be told from a near symmetry: the data allow a violation of {violation:.2g} of the "
             f"variance, more than {tolerance:g} of what its inputs carry"
         )
-    fields = prepared.whole(np.concatenate(kept))
+    fields, units = prepared.whole(np.concatenate(kept)), prepared.units
     left = (
         f"; not claimed, its inputs carry too little: {', '.join(map(name_of_fields, weak))}" if weak else ""
     )
-    claim = Claim(name_of_fields(fields), fields, moved_inputs(fields), found, violation)
+    # Named in these coordinates: in the data's units, which may differ by a million, entries would pass for 0.
+    name = name_of_fields(orthonormal(np.concatenate(kept)))
+    claim = Claim(name, fields, moved_inputs(fields, units), units, found, violation)
     return claim, f"{claim.name} is kept{left}"

@@ -17,7 +17,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Su
 from metasym.discovery.column_kernels import OnColumns
 from metasym.discovery.fields import Array
 from metasym.discovery.gaussian_processes import LEAST_NOISE, Hyper, Posterior, squares
-from metasym.discovery.inner_products import at
+from metasym.discovery.inner_products import OfEachInput, at
 from metasym.discovery.moves import MoveGroup
 from metasym.discovery.noise_profile import best_noise
 
@@ -36,6 +36,12 @@ _SHARPER = (0.7, 0.5, 0.35)
 """Parts of the plain kernel's length scale that are tried."""
 _WORTH = 2.0
 """By how much another kernel has to make the logarithm of the likelihood larger."""
+
+
+ROUGH = 0.2
+"""A length that is short beside the spread of the inputs, and long beside the distances of examples along one."""
+MOST_ROUGH = 500
+"""Inputs times elements up to which functions that are rough along one input are looked for."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +107,10 @@ class Equivariant:
         variance = float(np.mean(y**2))
         flat = self._flat(y)
         worst, refuted = 0.0, False
-        for kernel in (RBF(n**0.5), RBF(2 * n**0.5), DotProduct(1.0) ** 2, DotProduct(1.0) ** 3):
+        looked_for: list[Any] = [RBF(n**0.5), RBF(2 * n**0.5), DotProduct(1.0) ** 2, DotProduct(1.0) ** 3]
+        if n * len(self.group.elements) <= MOST_ROUGH:
+            looked_for.append(OfEachInput(ROUGH))  # rough in all inputs looks like noise, in one of them not
+        for kernel in looked_for:
             free, kept = self._free(kernel, x, m), self.matrix(kernel, x)
             scale = variance / float(np.mean(np.diag(free)))
             likely = [best_noise(base + delta * scale * kept, flat)[0] for delta in _DELTAS]

@@ -6,6 +6,8 @@ whose members are orthonormal. A polynomial ``x^T Q x + c x`` is ``[n, n+1]`` to
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -69,6 +71,25 @@ def moved_by(fields: Array, matrix: Array) -> Array:
 def conjugated(fields: Array, matrix: Array) -> Array:
     """The same, each field by itself."""
     return np.asarray((np.linalg.inv(matrix) @ squared(fields) @ matrix)[:, :-1])
+
+
+def parts_of_largest(fields: Array, units: Array) -> Array:
+    """The sizes of entries of fields, measured in ``units [n]`` so that they compare; the largest of a field is 1."""
+    found = np.abs(fields) / units[:, None]
+    found[:, :, :-1] *= units
+    return np.asarray(found / np.maximum(found.max(axis=(1, 2), keepdims=True), 1e-300))
+
+
+def moved_inputs(fields: Array, units: Array, tolerance: float = 1e-6) -> tuple[int, ...]:
+    """The inputs that some field changes."""
+    sizes = parts_of_largest(fields, units).max(axis=(0, 2))
+    return tuple(int(i) for i in np.flatnonzero(sizes > tolerance))
+
+
+def written(fields: Array, units: Array) -> list[Any]:
+    """Nine digits of every entry that is not 0, whatever the units: beside kilometres millimetres are not 0."""
+    clear = np.where(parts_of_largest(fields, units) > 1e-9, fields, 0.0)
+    return [[[float(f"{entry:.9g}") for entry in row] for row in field] for field in clear]
 
 
 def derivative(fields: Array, polynomials: Array) -> Array:

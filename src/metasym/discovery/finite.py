@@ -193,7 +193,7 @@ def _share(search: _Search, g: Move, fit: Posterior, x: Array) -> float:
         other = x.copy()
         other[:, some] = x[draw.permutation(len(x))][:, some]
         found.append(0.5 * float(((fit(other) - base) ** 2).sum(1).mean()))
-    return float(np.min(found)) / float(((base - base.mean(0)) ** 2).sum(1).mean())
+    return min(1.0, float(np.min(found)) / float(((base - base.mean(0)) ** 2).sum(1).mean()))
 
 
 def _independent(moves: list[Move]) -> list[Move]:

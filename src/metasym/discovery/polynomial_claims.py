@@ -21,8 +21,9 @@ import numpy as np
 from scipy.special import fdtri, stdtrit
 
 from metasym.certification.beta import Beta, beta
-from metasym.discovery.claims import SURELY, ideal_fields, moved_inputs, name_of_fields
-from metasym.discovery.fields import Array, angle, conjugated, orthonormal
+from metasym.discovery.claims import SURELY, ideal_fields, name_of_fields
+from metasym.discovery.equations import leads_away
+from metasym.discovery.fields import Array, angle, conjugated, moved_inputs, orthonormal, written
 from metasym.discovery.pairs import at_round_numbers, sides
 from metasym.discovery.polynomial_algebra import Kept, kept_by, rotations_in
 from metasym.discovery.polynomials import Support
@@ -55,21 +56,22 @@ class PolynomialClaim:
             name_of_fields(orthonormal(fields)), fields, self.kept, self.beta, self.violation_upper
         )
 
-    def as_dict(self, inner: Array, outer: Array) -> dict[str, Any]:
-        """Plain types, for ``result.json``; generators of inputs and outputs in the coordinates of the data."""
+    def as_dict(self, inner: Array, outer: Array, units: tuple[Array, Array]) -> dict[str, Any]:
+        """Plain types, for ``result.json``; generators of inputs and outputs in the data's coordinates and units."""
+        outputs = list(moved_inputs(outer, units[1]))
         found: dict[str, Any] = {
             "kind": "continuous",
             "name": self.name,
             "dimension": len(self.fields),
-            "inputs": list(moved_inputs(inner)),
-            "generators": np.round(inner, 9).tolist(),
+            "inputs": list(moved_inputs(inner, units[0])),
+            "generators": written(inner, units[0]),
             "violation_upper": self.violation_upper,
             "beta": self.beta.value,
             "beta_ci": [self.beta.low, self.beta.high],
         }
-        if moved_inputs(outer):
-            found["outputs"] = list(moved_inputs(outer))
-            found["output_generators"] = np.round(outer, 9).tolist()
+        if outputs:
+            found["outputs"] = outputs
+            found["output_generators"] = written(outer, units[1])
         return found
 
 
@@ -103,6 +105,9 @@ def judge_polynomial(
     if best is None:
         return [], f"{name} {why}"
     n = train[0].shape[1]
+    away = leads_away(sides(fields, n)[0], train[0])
+    if away:
+        return [], f"{name} {away}"
     shares = [
         (ideal, share(ideal, support, *train, generator)) for ideal in ideal_fields(orthonormal(fields))
     ]
@@ -166,4 +171,4 @@ def share(fields: Array, support: Support, x: Array, y: Array, generator: np.ran
     other = x[generator.permutation(len(x))]
     mixed = x + (other - x) @ directions.T @ directions
     change = support.values(coefficients, mixed) - support.values(coefficients, x)
-    return float(0.5 * (change**2).sum(1).mean() / ((y - y.mean(0)) ** 2).sum(1).mean())
+    return min(1.0, float(0.5 * (change**2).sum(1).mean() / ((y - y.mean(0)) ** 2).sum(1).mean()))

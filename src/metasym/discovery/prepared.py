@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from metasym.discovery.coordinates import Coordinates, coordinates
-from metasym.discovery.fields import Array
+from metasym.discovery.fields import Array, conjugated
 from metasym.tasks.dataset import DataSet
 
 TEST = 0.2
@@ -56,8 +56,22 @@ class Prepared:
     notes: tuple[str, ...]
 
     def whole(self, fields: Array) -> Array:
-        """Fields on the used inputs, in these coordinates, as fields on all inputs of the data."""
-        return self.on_all(self.place.back(fields))
+        """Fields on the used inputs, in these coordinates, as fields on all inputs of the data, each of length 1."""
+        back = self.on_all(conjugated(fields, self.place.matrix))
+        return np.asarray(back / np.linalg.norm(back, axis=(1, 2), keepdims=True))
+
+    @property
+    def units(self) -> Array:
+        """``[total]``: those of all inputs of the data."""
+        found = np.ones(self.total)
+        found[list(self.inputs)] = self.place.scale
+        return found
+
+    @property
+    def output_units(self) -> Array:
+        """``[m]``: those of all outputs."""
+        spread = self.train[1].std(0) * self.unit
+        return np.where(spread > 0, spread, 1.0)
 
     def on_all(self, back: Array) -> Array:
         """Fields on the used inputs, in the units of the data, as fields on all of its inputs."""

@@ -26,6 +26,8 @@ MOST_ROWS = 640
 _LEVEL = 3.3
 """Logarithms of likelihood below the best that still count: about 99 %, to one side."""
 _DELTAS = np.concatenate([[0.0], np.logspace(-7, 0, 15)])
+_ROUGH = 0.2
+"""A length that is short beside the spread of the inputs, and long beside the distances of examples along one."""
 _NOISES = np.logspace(-8, 0, 17)
 
 
@@ -121,15 +123,17 @@ def hidden_beside_turns(hyper: Hyper, circle: Circle, x: Array, y: Array) -> Hid
 
     A kernel that does not turn may only be preferred because it has another length scale: it counts as a refutation
     where it is preferred to its own average over the circle. Parts of a millionth of the variance do not refute:
-    that is how far a kernel's form reaches, with data that have no noise.
+    that is how far a kernel's form reaches, with data that have no noise. What is rough in all inputs together looks
+    like noise; what is rough in one of them does not, and is looked for.
     """
     x, y = some(x, y)
     n, m = x.shape[1], y.shape[1]
     base = _square(turned_kernel(hyper.kernel, circle, x, x))
     variance = float(np.mean(y**2))
     worst, refuted = 0.0, False
-    for kernel in (RBF(n**0.5), RBF(2 * n**0.5), DotProduct(1.0) ** 2):
-        free = np.kron(kernel(x, x), np.eye(m))
+    alone = [(kernel, kernel(x, x)) for kernel in (RBF(n**0.5), RBF(2 * n**0.5), DotProduct(1.0) ** 2)]
+    for kernel, matrix in [*alone, (RBF(_ROUGH), _of_each_input(RBF(_ROUGH), x))]:
+        free = np.kron(matrix, np.eye(m))
         scale = variance / float(np.mean(np.diag(free)))
         turning = _square(turned_kernel(kernel, circle, x, x))
         likely = np.array([_best(base + delta * scale * turning, y) for delta in _DELTAS])
@@ -141,6 +145,11 @@ def hidden_beside_turns(hyper: Hyper, circle: Circle, x: Array, y: Array) -> Hid
         last = int(np.flatnonzero(profile > profile.max() - _LEVEL)[-1])
         worst = max(worst, float(_DELTAS[min(last + 1, len(_DELTAS) - 1)]))
     return Hidden(worst, refuted)
+
+
+def _of_each_input(kernel: Any, x: Array) -> Array:
+    """The kernel of sums of functions of one input each."""
+    return np.asarray(np.mean([kernel(x[:, [i]]) for i in range(x.shape[1])], axis=0))
 
 
 def _best(matrix: Array, y: Array) -> float:

@@ -139,7 +139,8 @@ def pairs_in(
             inner, outer = sides(claim.turning.fields, n)
             if not np.abs(outer).max() > 1e-9:
                 return {"claim": None, "reason": f"{claim.name} moves no output"}
-            found = as_dict(claim, _whole(inner, prepared), lifted(outer, outputs))
+            there = _whole(inner, prepared), lifted(outer, outputs)
+            found = as_dict(claim, *there, (prepared.units, prepared.output_units))
             return {"claim": found, "reason": reason, "pairs": claim.turning.fields.tolist()}
 
         found = memory(name, look)

@@ -107,7 +107,7 @@ def polynomial_in(
         for one in claims:
             inner, outer = sides(one.fields, x.shape[1])
             back = prepared.on_all(conjugated(inner, place.matrix))
-            dicts.append(one.as_dict(back, lifted(outer, outputs)))
+            dicts.append(one.as_dict(back, lifted(outer, outputs), (prepared.units, prepared.output_units)))
         pairs = claims[0].fields.tolist()
         return {**found, "claim": dicts[0], "more": dicts[1:], "reason": reason, "pairs": pairs}
 

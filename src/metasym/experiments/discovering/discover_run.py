@@ -14,6 +14,7 @@ from typing import Any
 
 import sklearn
 import torch
+from threadpoolctl import threadpool_limits
 from torch import nn
 
 from metasym.discovery.fitted_module import module_of
@@ -75,7 +76,8 @@ def discover_file(
             for old in (folder / STAGES).glob("*.json"):
                 old.unlink()
         began = time.perf_counter()
-        with threads(threads_used):
+        # Most of the work is numpy's, whose threads torch does not know.
+        with threads(threads_used), threadpool_limits(threads_used):
             memory = _memory(folder / STAGES, note)
             with _as_searched(folder / STAGES):
                 if isinstance(data, Family):
