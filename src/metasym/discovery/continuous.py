@@ -122,7 +122,8 @@ def search(
         note(f"{name}: {reason}")
         return Candidate(name, empty, empty, None, None, levels, reason)
 
-    inside, hyper, inputs, polynomials = ambient, plain, x, empty
+    inside, hyper, inputs = ambient, plain, x
+    polynomials: Array = empty
     for _ in range(LEVELS):
         seen = _look(inside, hyper, inputs, x, y, generator)
         count = seen.quiet()

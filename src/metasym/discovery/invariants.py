@@ -65,7 +65,7 @@ def lengths(polynomials: Array) -> Array:
 
 
 def separated(polynomials: Array, before: Array) -> Array:
-    """Another basis of the quadratic forms that rotations keep: lengths near those of ``before`` first, then the rest.
+    """Another basis of the quadratic forms that rotations keep: lengths near those of ``before``, then the rest.
 
     Of so(n) acting on two vectors a basis of invariants may be any three combinations of |a|^2, |b|^2 and a.b. An
     algebra that was found before, and that holds this one, says which vectors are meant. A form that rotations keep
