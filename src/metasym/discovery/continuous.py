@@ -20,10 +20,25 @@ from metasym.discovery.gaussian_processes import (
     parts,
     squares,
 )
-from metasym.discovery.invariants import invariants, moved_polynomials, rounded, stabiliser
+from metasym.discovery.invariants import (
+    invariants,
+    lengths,
+    moved_polynomials,
+    rounded,
+    separated,
+    stabiliser,
+)
 from metasym.discovery.noise_spectrum import GAP, Spectrum, spectrum
 from metasym.discovery.refining import refine
-from metasym.discovery.symmetric_fit import SymmetricFit, features_of, symmetric_fit, with_rest
+from metasym.discovery.symmetric_fit import (
+    KINDS,
+    SymmetricFit,
+    definite,
+    features_of,
+    products,
+    symmetric_fit,
+    with_rest,
+)
 
 GROUPS = 8
 LEVELS = 6
@@ -108,6 +123,7 @@ def search(
         return Candidate(name, empty, empty, None, None, levels, reason)
 
     inside, hyper, inputs = ambient, plain, x
+    polynomials: Array = empty
     for _ in range(LEVELS):
         seen = _look(inside, hyper, inputs, x, y, generator)
         count = seen.quiet()
@@ -124,7 +140,10 @@ def search(
         note(f"{name}: {count} of {len(inside)} directions are quiet, gap {gap:.1f}")
         if not closed.is_algebra or closed.degrees > FARTHEST:
             return none(f"{count} quiet directions are not closed under brackets")
-        polynomials = invariants(closed.fields)
+        found = invariants(closed.fields)
+        if name == ROTATIONS:  # lengths and cosines fit better than combinations of them
+            found = separated(found, polynomials) if levels[1:] else lengths(found)
+        polynomials = found
         if not 0 < len(polynomials) <= MOST_INVARIANTS:
             return none(f"{count} quiet directions have {len(polynomials)} invariants of degree 1 and 2")
         inside, polynomials = _placed(closed.fields, polynomials, ambient, x, y, generator)
@@ -152,8 +171,30 @@ def _placed(
     fields: Array, polynomials: Array, ambient: Array, x: Array, y: Array, generator: np.random.Generator
 ) -> tuple[Array, Array]:
     """The algebra where it fits best; at round numbers if these fit nearly as well as any."""
-    start = symmetric_fit(polynomials, x, y, generator, kinds=("plain",))
-    kernel = start.hyper.kernel.kernel
+    moved = _moved(fields, polynomials, ambient, x, y, generator, ("plain",))
+    simple = rounded(moved[1])
+    kept = stabiliser(simple, ambient)
+    if len(kept) != len(fields) or len(invariants(kept)) != len(simple):
+        return _moved(*moved, ambient, x, y, generator, KINDS)
+    penalty = 0.5 * np.log(len(x)) * len(ambient)
+    if _explained(simple, x, y, generator) > _explained(moved[1], x, y, generator) - penalty:
+        return kept, simple
+    return _moved(*moved, ambient, x, y, generator, KINDS)
+
+
+def _moved(
+    fields: Array,
+    polynomials: Array,
+    ambient: Array,
+    x: Array,
+    y: Array,
+    generator: np.random.Generator,
+    kinds: tuple[str, ...],
+) -> tuple[Array, Array]:
+    """The algebra and its invariants where functions of the likeliest kind of features fit best."""
+    start = symmetric_fit(polynomials, x, y, generator, kinds)
+    kernel, kind = start.hyper.kernel.kernel, start.features.kind
+    lengths = definite(polynomials) if kind != "plain" else []
     matrix = refine(
         polynomials,
         ambient,
@@ -162,16 +203,10 @@ def _placed(
         np.broadcast_to(kernel.k2.length_scale, len(polynomials)),
         float(kernel.k1.constant_value),
         start.hyper.noise,
+        roots=lengths,
+        cosines=products(polynomials, lengths) if kind == "cosines" else None,
     )
-    moved = moved_by(fields, matrix), moved_polynomials(polynomials, matrix)
-    simple = rounded(moved[1])
-    kept = stabiliser(simple, ambient)
-    if len(kept) != len(fields) or len(invariants(kept)) != len(simple):
-        return moved
-    penalty = 0.5 * np.log(len(x)) * len(ambient)
-    if _explained(simple, x, y, generator) > _explained(moved[1], x, y, generator) - penalty:
-        return kept, simple
-    return moved
+    return moved_by(fields, matrix), moved_polynomials(polynomials, matrix)
 
 
 def _explained(polynomials: Array, x: Array, y: Array, generator: np.random.Generator) -> float:

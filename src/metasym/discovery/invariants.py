@@ -42,6 +42,56 @@ def invariants(fields: Array) -> Array:
     return np.asarray(np.einsum("kb,bij->kij", np.concatenate([linear, rest]), basis))
 
 
+def lengths(polynomials: Array) -> Array:
+    """Another basis of the quadratic forms that rotations keep, where all of these commute: lengths, each its own.
+
+    The forms of so(a) + so(b) are spanned by |r|^2 and |s|^2, which a basis may mix. Where forms commute, those that
+    project on their common eigenspaces are such lengths. Elsewhere the basis stays as it is.
+    """
+    n = polynomials.shape[1]
+    if not len(polynomials) or np.abs(polynomials[:, :, n]).max() > _EXACT:
+        return polynomials
+    forms = polynomials[:, :, :n]
+    weights = np.sqrt(np.arange(2, 2 + len(forms)))  # no two sums of eigenvalues agree by chance
+    sizes, vectors = np.linalg.eigh(np.einsum("k,kij->ij", weights / np.linalg.norm(weights), forms))
+    cuts = np.flatnonzero(np.diff(sizes) > 1e-3 * np.abs(sizes).max()) + 1
+    parts = [v @ v.T / v.shape[1] ** 0.5 for v in np.split(vectors, cuts, axis=1)]
+    found = np.array([np.c_[p, np.zeros(n)] for p in parts]).reshape(len(parts), -1)
+    span = orthonormal(polynomials).reshape(len(polynomials), -1)
+    kept = np.linalg.norm(found - found @ span.T @ span, axis=1) < _EXACT
+    if int(kept.sum()) != len(polynomials):
+        return polynomials
+    return np.asarray(found[kept].reshape(-1, n, n + 1))
+
+
+def separated(polynomials: Array, before: Array) -> Array:
+    """Another basis of the quadratic forms that rotations keep: lengths near those of ``before``, then the rest.
+
+    Of so(n) acting on two vectors a basis of invariants may be any three combinations of |a|^2, |b|^2 and a.b. An
+    algebra that was found before, and that holds this one, says which vectors are meant. A form that rotations keep
+    commutes with them, and so does the projection on its large eigenvalues: a length again.
+    """
+    n = polynomials.shape[1]
+    if np.abs(polynomials[:, :, n]).max() > _EXACT or np.abs(before[:, :, n]).max() > _EXACT:
+        return polynomials
+    span = orthonormal(polynomials).reshape(-1, n * (n + 1))
+    free, lengths = np.eye(n), []
+    for old in before.reshape(len(before), -1):
+        form = free @ (old @ span.T @ span).reshape(n, n + 1)[:, :n] @ free
+        sizes, vectors = np.linalg.eigh(form * np.sign(np.trace(form)))
+        large = vectors[:, sizes > 0.5 * sizes[-1]]
+        if sizes[-1] < _EXACT or sizes[0] < -0.5 * sizes[-1]:
+            return polynomials
+        lengths.append(np.c_[large @ large.T / large.shape[1] ** 0.5, np.zeros(n)])
+        free = free - large @ large.T
+    known = np.array(lengths).reshape(len(lengths), -1)
+    left = np.linalg.norm(known - known @ span.T @ span)
+    if left > _EXACT or len(known) > len(span):
+        return polynomials
+    rest = _without(span, known)
+    return np.asarray(np.concatenate([known, rest]).reshape(-1, n, n + 1))
+
+
 def stabiliser(polynomials: Array, ambient: Array) -> Array:
     """The fields of the space ``ambient [D, n, n+1]`` that keep all polynomials: an algebra if ambient is one."""
     if not len(polynomials):

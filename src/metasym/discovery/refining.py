@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 import scipy.optimize
 import torch
@@ -19,12 +21,22 @@ _STRAY = 0.5
 
 
 def refine(
-    polynomials: Array, ambient: Array, x: Array, y: Array, scales: Array, amplitude: float, noise: float
+    polynomials: Array,
+    ambient: Array,
+    x: Array,
+    y: Array,
+    scales: Array,
+    amplitude: float,
+    noise: float,
+    *,
+    roots: Sequence[int] = (),
+    cosines: Mapping[int, tuple[int, int]] | None = None,
 ) -> Array:
     """The matrix ``[n+1, n+1]`` of the group of ``ambient`` that moves ``polynomials`` to where they fit best.
 
     It maximises the marginal likelihood of a Gaussian process on the invariants, together with its hyperparameters
-    (``scales [k]``, ``amplitude``, ``noise`` are where these start).
+    (``scales [k]``, ``amplitude``, ``noise`` are where these start). ``roots``: the invariants of which the process
+    sees the root; ``cosines``: those that it sees divided by two roots.
     """
     d, n, width = ambient.shape
     x, y = x[:MOST], y[:MOST]
@@ -35,7 +47,12 @@ def refine(
 
     def features(matrix: Tensor) -> Tensor:
         moved = (points @ matrix.T)[:, :n]
-        return torch.einsum("pi,kij,pj->pk", moved, Q, moved) + moved @ c.T
+        columns = list((torch.einsum("pi,kij,pj->pk", moved, Q, moved) + moved @ c.T).unbind(1))
+        for i in roots:
+            columns[i] = columns[i].abs().sqrt()
+        for i, (a, b) in (cosines or {}).items():
+            columns[i] = columns[i] / (columns[a] * columns[b]).clamp_min(1e-12)
+        return torch.stack(columns, 1)
 
     def matrix_of(move: Tensor) -> Tensor:
         field = torch.einsum("d,dij->ij", move, fields)

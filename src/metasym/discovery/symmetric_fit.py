@@ -20,6 +20,8 @@ from metasym.discovery.gaussian_processes import (
 from metasym.discovery.invariants import evaluate
 
 KINDS = ("plain", "roots", "cosines")
+_ZERO = 1e-9
+"""Entries of forms, whose squares sum to 1, that count as none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,8 +59,8 @@ def definite(polynomials: Array) -> list[int]:
     found = []
     for i, p in enumerate(polynomials):
         sizes = np.linalg.eigvalsh(p[:, :n])
-        one_sign = sizes[0] > -1e-9 or sizes[-1] < 1e-9
-        if one_sign and np.abs(p[:, n]).max() < 1e-9 and np.abs(sizes).max() > 1e-9:
+        one_sign = sizes[0] > -_ZERO or sizes[-1] < _ZERO
+        if one_sign and np.abs(p[:, n]).max() < _ZERO and np.abs(sizes).max() > _ZERO:
             found.append(i)
     return found
 
@@ -66,16 +68,24 @@ def definite(polynomials: Array) -> list[int]:
 def products(polynomials: Array, lengths: list[int]) -> dict[int, tuple[int, int]]:
     """For each form that is no length: the two lengths whose inputs it multiplies, where there are such."""
     n = polynomials.shape[1]
-    support = np.abs(polynomials[:, :, :n]).max(2) > 1e-9
+    onto = {i: _onto(polynomials[i, :, :n]) for i in lengths}
     found = {}
     for i in range(len(polynomials)):
-        if i in lengths or np.abs(polynomials[i, :, n]).max() > 1e-9:
+        if i in lengths or np.abs(polynomials[i, :, n]).max() > _ZERO:
             continue
+        form = polynomials[i, :, :n]
         for a, b in combinations(lengths, 2):
-            apart = not (support[a] & support[b]).any()
-            if apart and (support[i] == (support[a] | support[b])).all():
+            across = onto[a] @ form @ onto[b]
+            if np.abs(onto[a] @ onto[b]).max() < _ZERO and np.abs(across + across.T - form).max() < _ZERO:
                 found[i] = (a, b)
     return found
+
+
+def _onto(form: Array) -> Array:
+    """The projection on the inputs, or combinations of them, that a form looks at."""
+    sizes, vectors = np.linalg.eigh(form)
+    seen = vectors[:, np.abs(sizes) > _ZERO]
+    return np.asarray(seen @ seen.T)
 
 
 def features_of(polynomials: Array, kind: str, x: Array) -> Features:
