@@ -18,6 +18,8 @@ from metasym.discovery.gaussian_processes import Hyper, jackknife, parts
 from metasym.discovery.noise_spectrum import GAP, Spectrum, spectrum
 
 MOST_UNKNOWNS = 700
+MOST_QUIET = 200
+"""Quiet directions that are closed to an algebra: all brackets of more take hours, for functions of nothing."""
 _ROUND = 0.12
 """How far an entry may be from a multiple of a half to be taken for it."""
 _FAR_ROUND = 8.0
@@ -79,6 +81,10 @@ def search_pairs(
     if gap < GAP:
         reason = f"no clear gap between directions that are kept and others ({gap:.1f} < {GAP:g})"
         return PairCandidate(empty, len(ambient), gap, 0.0, reason)
+    if count > MOST_QUIET:
+        return PairCandidate(
+            empty, len(ambient), gap, 0.0, f"the data tell only {len(ambient) - count} directions from others"
+        )
     quiet = orthonormal(np.einsum("dk,dij->kij", seen.vectors[:, :count], ambient))
     closed = close(quiet, within=ambient)
     if not closed.is_algebra or closed.degrees > FARTHEST:
