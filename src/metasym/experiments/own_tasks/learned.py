@@ -104,8 +104,9 @@ class LearnedRun:
     def adapt(self, x: Any, y: Any, *, structured: bool = False, batch: int = 32) -> nn.Module:
         """An ordinary ``nn.Module`` adapted to a new task from its examples.
 
-        ``x [examples, ...]`` and ``y [examples, ...]``, tensors or arrays, are as one task's in the file. The module
-        takes such x and predicts such y (for labels: a score for each class, ``[examples, classes]``).
+        ``x [examples, ...]`` and ``y [examples, ...]``, tensors or arrays, are as one task's in the file; of a data
+        frame (pandas), the columns that the run learned from are taken by name. The module takes such x,
+        as tensors, and predicts such y (for labels: a score for each class, ``[examples, classes]``).
         ``structured``: with U projected on the symmetry that was found in it, and layers compiled to use it
         where that pays for ``batch`` examples at once.
         """
@@ -115,6 +116,9 @@ class LearnedRun:
         """The examples of one task as the learner sees them: checked, shaped and scaled."""
         layout, classes = self.choices.layout, int(self.config["data"]["classes"])
         x_shape, y_shape = (tuple(self.config["data"][name]["shape"][2:]) for name in ("x", "y"))
+        frames = hasattr(x, "columns") or hasattr(y, "columns")
+        if frames and (columns := self.columns) is not None:
+            x, y = _by_name(x, "x", columns.inputs), _by_name(y, "y", columns.outputs)
         inputs, targets = _tensor(x), _tensor(y)
         for name, value, shape in (("x", inputs, x_shape), ("y", targets, y_shape)):
             if value.ndim < 1 or tuple(value.shape[1:]) != shape or len(value) < 1:
@@ -189,6 +193,19 @@ def load_learned(folder: str | os.PathLike[str], model: Callable[[], nn.Module] 
     stored = read_result(path).get("symmetry")
     report = None if stored is None else SymmetryReport.from_json(stored, f"{path}: symmetry")
     return LearnedRun(learner, choices, config, report)
+
+
+def _by_name(value: Any, what: str, names: tuple[str, ...]) -> Any:
+    """The columns of a data frame that the run learned from, in its order; anything without such names as it is."""
+    found = {str(name) for name in getattr(value, "columns", ())}
+    if not found.intersection(names):
+        return value
+    for name in names:
+        if name not in found:
+            raise MetasymError(
+                f"expected {what} with the columns that the run learned from, found no {name!r}"
+            )
+    return value[list(names)]
 
 
 def _tensor(value: Any) -> Tensor:
