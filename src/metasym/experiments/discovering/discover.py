@@ -269,7 +269,8 @@ def _predicted(model: Smooth, examples: tuple[Array, Array], x_new: Array) -> Ar
 
 def _scores(found: Array, y: Array, prepared: Prepared, metric: str) -> Scores:
     squares = ((found - y) ** 2).mean(1)
-    relative = float(squares.mean() / ((y - y.mean(0)) ** 2).mean())
+    spread = float(((y - y.mean(0)) ** 2).mean())  # 0 where all held-out examples have one label
+    relative = float(squares.mean()) / spread if spread else float("nan")
     each = (
         (found.argmax(1) != y.argmax(1)).astype(float) if metric == "accuracy" else squares * prepared.unit**2
     )
