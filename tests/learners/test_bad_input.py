@@ -167,7 +167,9 @@ def test_a_learner_of_ones_own_that_gives_one_tensor() -> None:
         def outer_loss(self, episodes: Episode) -> Any:
             return super().outer_loss(episodes).query.mean()
 
-    with pytest.raises(MetasymError, match=r"outer_loss of Mean to give an ms\.OuterLoss, found Tensor"):
+    with pytest.raises(
+        MetasymError, match=r"outer_loss of Mean to give an ms\.OuterLoss\(.*found a tensor \[\]"
+    ):
         Mean(nn.Linear(5, 3).double()).outer_gradient(regression("fc"))
 
 

@@ -115,6 +115,15 @@ def pick_device(device: str | torch.device | None, default: torch.device) -> tor
     return chosen
 
 
+def ranks_of_run() -> int:
+    """How many processes the run has, whether they have joined yet or not."""
+    if not dist.is_available():
+        return 1
+    if dist.is_initialized():
+        return dist.get_world_size()
+    return int(os.environ.get("WORLD_SIZE", "1")) if "RANK" in os.environ else 1
+
+
 def connect(device: torch.device) -> Ranks:
     """Join the other processes that ``torchrun`` started (gloo on CPU, nccl on GPU); alone without it.
 
@@ -124,7 +133,7 @@ def connect(device: torch.device) -> Ranks:
     if not dist.is_available():
         return Ranks()
     if not dist.is_initialized():
-        if int(os.environ.get("WORLD_SIZE", "1")) == 1 or "RANK" not in os.environ:
+        if ranks_of_run() == 1:
             return Ranks()
         # Torch imports this module late, by itself, and the defaults of its functions hold the group that exists
         # at that time. That group would outlive its destruction and crash the process at exit.

@@ -18,7 +18,7 @@ from metasym.storage.locks import FolderLock
 from metasym.tasks.sampling import check_seed
 from metasym.training.averaging import Average
 from metasym.training.checkpoint import Checkpoints, training_state
-from metasym.training.distributed import LostRankError, connect, pick_device
+from metasym.training.distributed import LostRankError, connect, pick_device, ranks_of_run
 from metasym.training.evaluation import device_of, resolve_metric
 from metasym.training.guard import NonFiniteError
 from metasym.training.metrics import NAME, MetricsFile, cut_back
@@ -124,14 +124,16 @@ def train(
     if max_seconds is not None and not max_seconds >= 0:
         raise MetasymError(f"expected max_seconds >= 0, found {max_seconds}")
     wanted = validation_of(validation, validate_every)
+    if (
+        min(tasks_per_step, len(tasks)) < ranks_of_run()
+    ):  # before they join: one that leaves takes others along
+        raise MetasymError(
+            f"expected at least one task a step for each of {ranks_of_run()} ranks, "
+            f"found {min(tasks_per_step, len(tasks))}"
+        )
     place = pick_device(device, device_of(learner))
     learner.to(place)
     ranks = connect(place)
-    if min(tasks_per_step, len(tasks)) < ranks.size:
-        raise MetasymError(
-            f"expected at least one task a step for each of {ranks.size} ranks, "
-            f"found {min(tasks_per_step, len(tasks))}"
-        )
     held_out = None
     if wanted is not None:
         name = resolve_metric(learner, wanted.metric)[1]

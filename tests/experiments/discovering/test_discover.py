@@ -190,9 +190,9 @@ def test_what_a_symmetric_model_leaves_has_to_be_noise(monkeypatch: pytest.Monke
     x, y = turning(120, 0)
     assert ms.discover(x, y, finite=False).symmetries
     # A flexible model that is far above the floor shows nothing about what lies below it.
-    monkeypatch.setattr("metasym.discovery.claims._unexplained", lambda *_: (0.001, 0.05))
+    monkeypatch.setattr("metasym.discovery.claims._left_over", lambda *_: (0.001, 0.05))
     found = ms.discover(x, y, finite=False)
     assert not found.symmetries
     assert any("shows it to be noise" in one["reason"] for one in found.refused)
-    monkeypatch.setattr("metasym.discovery.claims._unexplained", lambda *_: (0.02, 0.05))
+    monkeypatch.setattr("metasym.discovery.claims._left_over", lambda *_: (0.02, 0.05))
     assert ms.discover(x, y, finite=False).symmetries
