@@ -17,6 +17,7 @@ from metasym.discovery.gaussian_processes import Hyper
 from metasym.discovery.symmetric_fit import Features, SymmetricFit
 from metasym.experiments.discovering import discover_run
 from metasym.experiments.discovering.discover import likeliest
+from metasym.experiments.discovering.discover_finite import FiniteModel
 from metasym.tasks.dataset import dataset, read_dataset
 from metasym.types import MetasymError
 
@@ -196,3 +197,16 @@ def test_what_a_symmetric_model_leaves_has_to_be_noise(monkeypatch: pytest.Monke
     assert any("shows it to be noise" in one["reason"] for one in found.refused)
     monkeypatch.setattr("metasym.discovery.claims._left_over", lambda *_: (0.02, 0.05))
     assert ms.discover(x, y, finite=False).symmetries
+
+
+def test_the_plain_model_is_the_one_to_use_where_it_errs_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.random.default_rng(0).normal(size=(120, 3))
+    y = np.cos(x[:, 0]) * x[:, 1] + x[:, 1] * x[:, 2]
+    assert ms.discover(x, y, continuous=False).symmetries
+    real = FiniteModel.predictions
+    monkeypatch.setattr(FiniteModel, "predictions", lambda self, *a, **k: real(self, *a, **k) + 1.0)
+    found = ms.discover(x, y, continuous=False)
+    assert found.symmetries  # what is claimed stays
+    assert any("the plain model errs less" in note for note in found.notes)
+    with torch.no_grad():
+        assert np.abs(found.model(torch.tensor(x)).numpy() - y).mean() < 0.05

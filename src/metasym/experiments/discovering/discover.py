@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from torch import nn
@@ -29,6 +29,7 @@ from metasym.tasks.dataset import DataSet
 
 Smooth = SymmetricFit | TurnedModel | PolynomialModel
 """A model with a continuous symmetry."""
+Fitted = TypeVar("Fitted", bound=Smooth | Hyper)
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,8 +219,8 @@ def _finish(
         found = finite.predictions(np.arange(len(x)), held_out=True)
         symmetric_scores = _scores(found, y_new, prepared, metric)
         state = finite.state(shape)
-        if isinstance(plain, PolynomialModel) and _better(plain, finite, prepared)[1] is None:
-            notes.append("the plain polynomial errs less inside the training examples and is the one to use")
+        if _better(plain, finite, prepared)[1] is None:
+            notes.append("the plain model errs less inside the training examples and is the one to use")
             state = plain_state
     elif isinstance(model, TurnedModel | PolynomialModel):
         symmetric_scores = _scores(_predicted(model, (x, y), x_new), y_new, prepared, metric)
@@ -247,8 +248,8 @@ def _finish(
 
 
 def _better(
-    model: Smooth, finite: FiniteModel, prepared: Prepared
-) -> tuple[Smooth | None, FiniteModel | None]:
+    model: Fitted, finite: FiniteModel, prepared: Prepared
+) -> tuple[Fitted | None, FiniteModel | None]:
     """Which of two models errs less on the last quarter of the training examples, fitted to the others."""
     x, y = prepared.train
     first, last = np.split(np.arange(len(x)), [3 * len(x) // 4])
@@ -258,8 +259,10 @@ def _better(
     return (model, None) if smooth <= finitely else (None, finite)
 
 
-def _predicted(model: Smooth, examples: tuple[Array, Array], x_new: Array) -> Array:
+def _predicted(model: Smooth | Hyper, examples: tuple[Array, Array], x_new: Array) -> Array:
     """What a model that is fitted to ``examples`` says at ``x_new``."""
+    if isinstance(model, Hyper):
+        return posterior(model, *examples)(x_new)
     if isinstance(model, SymmetricFit):
         return model.fit(*examples)(model.inputs(x_new))
     if isinstance(model, TurnedModel):
