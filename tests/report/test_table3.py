@@ -39,12 +39,37 @@ def test_ours_beside_the_papers_with_steps_and_cost(tmp_path):
     rows = {row[1]: row for row in table.rows}
     # Student's t with 2 degrees of freedom: 4.303 x 0.02 / sqrt(3) = 0.0497
     assert rows["msr"] == (
-        NAME, "msr", "paper-cpu", "82.0 ± 5.0", "1,000 x 16", "0.50", "3", "3", "95.3 ± 0.3", "-13.3", "1500",
+        NAME, "msr", "paper-cpu", "82.0 ± 5.0", "1,000 x 16", "0.50", "3", "3", "95.3 ± 0.3", "-13.3", "-", "1500",
     )  # fmt: skip
     assert rows["maml"][8:10] == ("87.3 ± 0.5", "-15.3")
     text = table.markdown()
     assert f"| {NAME} | msr | paper-cpu | 82.0 ± 5.0 | 1,000 x 16 | 0.50 |" in text
     assert "60,000" in text
+
+
+def test_msrs_lead_is_told_task_by_task(tmp_path):
+    """Tasks differ by far more than the methods do on each: only their difference tells the methods apart."""
+    msr, maml = [0.5, 0.7, 0.9], [0.47, 0.65, 0.86]
+    write_json(tmp_path / "a.json", result("msr", msr))
+    write_json(tmp_path / "b.json", result("maml", maml))
+    write_json(tmp_path / "c.json", result("anil", maml[:2]))  # other tasks: nothing to compare
+    write_json(tmp_path / "d.json", result("protonet", maml, recipe="paper"))  # another recipe
+    write_json(
+        tmp_path / "e.json", result("maml-big", [0.1, 0.1, 0.1], seed=1)
+    )  # other tasks of another seed
+    rows = {row[1]: row for row in render("table3", tmp_path).rows}
+    # differences 3, 5 and 4: 4.303 x 1 / sqrt(3) = 2.5
+    assert {method: row[10] for method, row in rows.items()} == {
+        "msr": "-", "maml": "+4.0 ± 2.5", "anil": "-", "protonet": "-", "maml-big": "-",
+    }  # fmt: skip
+
+
+def test_msrs_lead_takes_the_seeds_that_both_have(tmp_path):
+    for seed in (1, 0):
+        write_json(tmp_path / f"m{seed}.json", result("msr", [0.9, 0.8 + 0.1 * seed], seed=seed))
+    write_json(tmp_path / "a.json", result("anil", [0.8, 0.82], seed=1))
+    rows = {row[1]: row for row in render("table3", tmp_path).rows}
+    assert rows["anil"][10] == "+9.0 ± 12.7"  # of 10 and 8 points, not of 10 and -2: 12.706 x 1.414 / sqrt(2)
 
 
 def test_the_recipes_of_a_cell_stand_beside_each_other(tmp_path):
