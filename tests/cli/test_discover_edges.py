@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
 from metasym.cli import main
+from metasym.experiments.discovering.discover_options import DiscoverOptions
+from metasym.experiments.discovering.discover_run import command_line
+from metasym.types import MetasymError
 
 Array = npt.NDArray[np.float64]
 
@@ -54,6 +59,7 @@ def test_labels_as_text_are_classes(tmp_path: Path) -> None:
     table(tmp_path / "data.csv", x, ["warm" if v > 0 else "cold" for v in x[:, 0] + x[:, 1] ** 3])
     assert run(tmp_path / "data.csv", "--labels") == 0
     result = json.loads((tmp_path / "data" / "result.json").read_text())
+    assert result["command_line"].endswith("--outputs out --labels")
     assert result["plain"]["metric"] == "accuracy"
     assert result["plain"]["mean"] > 0.6
 
@@ -111,3 +117,30 @@ def test_a_family_with_a_constant_input_is_answered(tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert main(["discover", str(tmp_path / "data.npz"), "--out", str(out), "--progress", "silent"]) == 0
     assert "symmetries" in json.loads((out / "result.json").read_text())
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        [],
+        ["--inputs", "a b,c*", "--outputs", "out"],
+        ["--outputs", "out", "--no-labels", "--no-finite", "--seed", "3"],
+        ["--tasks", "--tolerance", "0.1", "--test", "0.25"],
+    ],
+)
+def test_the_command_line_of_a_result_can_be_typed_again(
+    typed: list[str], tmp_path: Path, monkeypatch
+) -> None:
+    """What discover is called with decides the line; typed, the line calls it in the same way."""
+    calls: list[tuple[Any, dict[str, Any]]] = []
+
+    def found(data: Any, path: Path, out: Path, options: DiscoverOptions, **rest: Any) -> None:
+        calls.append((options, rest["read_with"]))
+        raise MetasymError("enough")
+
+    monkeypatch.setattr("metasym.tasks.dataset.read_dataset", lambda *_, **__: None)
+    monkeypatch.setattr("metasym.experiments.discovering.discover_run.discover_file", found)
+    assert main(["discover", "data.csv", "--out", str(tmp_path), *typed]) == 2
+    line = command_line(Path("data.csv"), *calls[0])
+    assert main(shlex.split(line)[1:]) == 2
+    assert calls[1] == calls[0]

@@ -82,18 +82,14 @@ def _discover(options: argparse.Namespace) -> None:
         raise MetasymError(f"expected --threads >= 1, found {options.threads}")
     wishes = {name: getattr(options, name) for name in ("seed", "test", "tolerance", "continuous", "finite")}
     chosen = DiscoverOptions(**{name: value for name, value in wishes.items() if value is not None})
-    data = read_dataset(
-        options.file,
-        inputs=options.inputs,
-        outputs=options.outputs,
-        labels=options.labels,
-        tasks=options.tasks,
-    )
+    reading = {name: getattr(options, name) for name in ("inputs", "outputs", "labels", "tasks")}
+    data = read_dataset(options.file, **reading)
     found = discover_file(
         data,
         options.file,
         options.out,
         chosen,
+        read_with=reading,
         resume=options.resume,
         note=(lambda _: None) if options.progress == "silent" else say,
         threads_used=options.threads,

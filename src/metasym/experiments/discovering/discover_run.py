@@ -7,7 +7,7 @@ import json
 import os
 import shlex
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -48,14 +48,16 @@ def discover_file(
     out: str | os.PathLike[str],
     options: DiscoverOptions,
     *,
+    read_with: Mapping[str, str | bool | None] | None = None,
     resume: bool = False,
     note: Note = lambda _: None,
     threads_used: int | None = None,
 ) -> dict[str, Any]:
     """Look for symmetries in ``data``, which came from ``path``; everything goes into the folder ``out``.
 
-    Gives what ``result.json`` holds. A finished run of the same data and options is not run again; with ``resume``
-    one that was killed goes on behind the last search that ended.
+    ``read_with`` holds the options that ``path`` was read with, for the command line in the result. Gives what
+    ``result.json`` holds. A finished run of the same data and options is not run again; with ``resume`` one that was
+    killed goes on behind the last search that ended.
     """
     folder = Path(out)
     make_folder(folder)
@@ -85,7 +87,9 @@ def discover_file(
                 else:
                     found = discover_in(data, options, note=note, memory=memory)
         write_atomically(folder / MODEL, pack(found.state), what="a model")
-        write_json(folder / RESULT, _result(found, path, options, wanted, began))
+        write_json(
+            folder / RESULT, _result(found, command_line(path, options, read_with or {}), wanted, began)
+        )
         return read_discovered(folder)
     finally:
         lock.release()
@@ -158,9 +162,7 @@ def _same(stored: dict[str, Any], wanted: dict[str, Any], folder: Path) -> None:
             )
 
 
-def _result(
-    found: Discovered, path: Path, options: DiscoverOptions, config: dict[str, Any], began: float
-) -> dict[str, Any]:
+def _result(found: Discovered, typed: str, config: dict[str, Any], began: float) -> dict[str, Any]:
     symmetric = None if found.symmetric is None else found.symmetric.as_dict(found.metric)
     return {
         "command": COMMAND,
@@ -175,23 +177,22 @@ def _result(
         "notes": found.notes,
         "seconds": time.perf_counter() - began,
         "peak_memory_mb": peak_memory(),
-        "command_line": command_line(path, options, config["data"]),
+        "command_line": typed,
         "commit": commit(),
         "versions": {**versions(), "scikit-learn": sklearn.__version__},
         "config": config,
     }
 
 
-def command_line(path: Path, options: DiscoverOptions, data: dict[str, Any]) -> str:
-    """The command line of a run on the data that were described so."""
+def command_line(path: Path, options: DiscoverOptions, read_with: Mapping[str, str | bool | None]) -> str:
+    """The command line of a run on a file that was read so: it can be typed again."""
     parts = ["metasym", COMMAND, str(path), "--out", "DIR"]
-    if data.get("output_names") and not data.get(
-        "classes"
-    ):  # columns of a table; for labels they name classes
-        parts += ["--outputs", ",".join(data["output_names"])]
     usual = DiscoverOptions()
-    for one in fields(DiscoverOptions):
-        value = getattr(options, one.name)
-        if value != getattr(usual, one.name):
-            parts += [f"--no-{one.name}"] if value is False else [f"--{one.name}", str(value)]
+    chosen = {one.name: getattr(options, one.name) for one in fields(DiscoverOptions)}
+    changed = {name: value for name, value in chosen.items() if value != getattr(usual, name)}
+    for name, value in {**read_with, **changed}.items():
+        if isinstance(value, bool):
+            parts.append(f"--{name}" if value else f"--no-{name}")
+        elif value is not None:
+            parts += [f"--{name}", str(value)]
     return shlex.join(parts)
