@@ -176,8 +176,18 @@ def test_d8_starts_at_the_plain_nets_size():
         assert 0.7 < ratio < 1.4
 
 
+def test_d8_with_more_fields():
+    """Parameters by hand, of networks with as many channels as MAML's, twice and five times as many."""
+    for fields, wanted in ((4, 4_997), (8, 19_205), (20, 117_125)):
+        assert learned(few_shot_network("omniglot", 1, 5, "conv4-d8", generator(), fields=fields)) == wanted
+
+
 def test_bad_networks():
     for call, message in (
+        (
+            lambda: few_shot_network("omniglot", 1, 5, "conv4", fields=4),
+            "fields with conv4-d8 only, found conv4",
+        ),
         (lambda: few_shot_network("mnist", 1, 5, "conv4"), "expected data to be one of omniglot, mini"),
         (lambda: few_shot_network("omniglot", 1, 5, "vgg"), "expected network to be one of conv4"),
         (lambda: convolution_net((1, 8, 8), [Block(4, 2)], 5), "kernels of odd size"),

@@ -23,7 +23,7 @@ from __future__ import annotations
 import torch
 
 from metasym.models.conv_blocks import Block, ConvNet, convolution_net
-from metasym.models.d8 import d8_net
+from metasym.models.d8 import ORDER, d8_net
 from metasym.types import MetasymError
 
 SIZES: dict[str, tuple[int, int, int]] = {"omniglot": (1, 28, 28), "miniimagenet": (3, 84, 84)}
@@ -35,21 +35,37 @@ _DEPTH = 4
 
 
 def few_shot_network(
-    data: str, shots: int, ways: int, network: str, generator: torch.Generator | None = None
+    data: str,
+    shots: int,
+    ways: int,
+    network: str,
+    generator: torch.Generator | None = None,
+    *,
+    fields: int | None = None,
 ) -> ConvNet:
     """The network of one column of Table 3: ``[examples, c, s, s] -> [examples, ways]`` (or embeddings).
 
     ``network``: ``"conv4"`` (MAML, ANIL and, reparameterized, MSR), ``"conv4-big"`` (MAML (Big)),
-    ``"conv4-embedding"`` (ProtoNets) or ``"conv4-d8"`` (MAML+D8).
+    ``"conv4-embedding"`` (ProtoNets) or ``"conv4-d8"`` (MAML+D8), whose layers have ``fields`` regular fields of 16
+    channels each (default: as many channels as MAML's).
     """
     if data not in SIZES:
         raise MetasymError(f"expected data to be one of {', '.join(SIZES)}, found {data!r}")
     if network not in NETWORKS:
         raise MetasymError(f"expected network to be one of {', '.join(NETWORKS)}, found {network!r}")
+    if fields is not None and not network.startswith("conv4-d8"):
+        raise MetasymError(f"expected fields with conv4-d8 only, found {network}")
     channels = 64 if data == "omniglot" else 32
     if network.startswith("conv4-d8"):
         invariants = channels if network == "conv4-d8-invariant" else None
-        return d8_net(SIZES[data], channels, ways, depth=_DEPTH, invariants=invariants, generator=generator)
+        return d8_net(
+            SIZES[data],
+            ORDER * fields if fields else channels,
+            ways,
+            depth=_DEPTH,
+            invariants=invariants,
+            generator=generator,
+        )
     blocks = [Block(channels)] * _DEPTH
     hidden: int | None = None
     large = data == "miniimagenet" and shots >= 5

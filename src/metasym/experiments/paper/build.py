@@ -83,7 +83,9 @@ def build_few_shot_model(experiment: Experiment) -> nn.Module:
     """
     recipe, column = experiment.recipe, setting(experiment.problem)
     generator = seeded(int(mix(recipe.seed, _START)))
-    model = few_shot_network(column.data, column.shots, column.ways, experiment.network, generator)
+    model = few_shot_network(
+        column.data, column.shots, column.ways, experiment.network, generator, fields=recipe.d8_fields
+    )
     if recipe.symmetry == "none":
         return model
     if recipe.symmetry != "kronecker":

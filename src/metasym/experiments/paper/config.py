@@ -25,7 +25,7 @@ MAPS = ("auto", "vmap", "loop")
 AUTOCASTS = ("none", "bfloat16")
 _LARGEST = 2**63 - 1
 """The largest whole number that torch's and NumPy's generators and tensors take."""
-_MANY, _STEPS, _PIXELS, _IMAGES, _THREADS = 10**8, 10_000, 1024, 10_000, 1024
+_MANY, _STEPS, _PIXELS, _IMAGES, _THREADS, _FIELDS = 10**8, 10_000, 1024, 10_000, 1024, 64
 """Bounds of outer steps (also tasks and entries), inner steps, pixels a side, images a class, and threads: a larger
 number is a typing error."""
 
@@ -96,6 +96,12 @@ class Recipe:
     image_size: int = _option(32, "height and width of the images (rotation problems)", least=3, most=_PIXELS)
     queries: int = _option(15, "query images a class in training (image problems)", least=1, most=_IMAGES)
     test_queries: int = _option(15, "query images a class at test (image problems)", least=1, most=_IMAGES)
+    d8_fields: int | None = _option(
+        None,
+        "regular fields of a layer of maml-d8, 16 channels each (none: as many channels as MAML)",
+        least=1,
+        most=_FIELDS,
+    )
     rotated_classes: bool = _option(
         False, "classes turned by 90, 180 and 270 degrees are classes too (Omniglot)"
     )
@@ -165,6 +171,8 @@ class Experiment:
         self.recipe.check_validation(self.has_classes)
         if self.recipe.choose_inner_steps and not self.has_classes:
             raise MetasymError(f"expected choose_inner_steps with image problems only, found {self.name}")
+        if self.recipe.d8_fields and self.network != "conv4-d8":
+            raise MetasymError(f"expected d8_fields with maml-d8 only, found {self.name}")
 
     @property
     def has_classes(self) -> bool:
