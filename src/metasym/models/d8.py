@@ -69,15 +69,12 @@ def d8_net(
     *,
     depth: int = 4,
     kernel_size: int = 3,
-    invariants: int | None = None,
     generator: torch.Generator | None = None,
 ) -> ConvNet:
     """The plain conv net of ``depth`` blocks with D_8-equivariant layers of the same number of channels.
 
     The coefficients start so that the weights have the size of the plain layers' (the columns of U are
-    orthonormal, so that step sizes mean the same too). With ``invariants`` the last block has so many fields, each
-    of which is pooled over the group and over all places: as many features, which do not change when the image is
-    turned or reflected.
+    orthonormal, so that step sizes mean the same too).
     """
     inputs, height, width = input_shape
     if channels % ORDER or height != width:
@@ -85,45 +82,41 @@ def d8_net(
             f"expected square images and channels in whole fields of {ORDER}, found {height} x {width} "
             f"and {channels}"
         )
-    fields = [channels // ORDER] * (depth - 1) + [channels // ORDER if invariants is None else invariants]
+    fields = channels // ORDER
     size = height
     layers: OrderedDict[str, nn.Module] = OrderedDict()
     for number in range(1, depth + 1):
-        before = inputs if number == 1 else ORDER * fields[number - 2]
-        after = ORDER * fields[number - 1]
+        before = inputs if number == 1 else channels
         layers[f"conv{number}"] = started(
-            nn.Conv2d, before, after, kernel_size, padding=kernel_size // 2, generator=generator
+            nn.Conv2d, before, channels, kernel_size, padding=kernel_size // 2, generator=generator
         )
         layers[f"stack{number}"] = StackFields(ORDER)
-        layers[f"norm{number}"] = TaskBatchNorm2d(fields[number - 1])
+        layers[f"norm{number}"] = TaskBatchNorm2d(fields)
         layers[f"relu{number}"] = nn.ReLU()
         layers[f"unstack{number}"] = UnstackFields(ORDER)
         if number < depth:
             layers[f"pool{number}"] = SymmetricMaxPool2d()
             size = (size + 1) // 2
     layers["group_pool"] = GroupPool()
-    if invariants is not None:
-        layers["place_pool"], size = nn.AdaptiveAvgPool2d(1), 1
-    layers["norm_pooled"] = TaskBatchNorm2d(fields[-1])
+    layers["norm_pooled"] = TaskBatchNorm2d(fields)
     features = nn.Sequential(layers)
 
-    known: dict[tuple[int, int], Symmetry] = {}  # layers of equal sizes share one
+    known: dict[int, Symmetry] = {}  # all layers but the first share one
 
     def frozen(name: str, _: nn.Module) -> Symmetry:
-        number = int(name.removeprefix("conv"))
-        before, after = 0 if number == 1 else fields[number - 2], fields[number - 1]
-        if (before, after) not in known:
-            known[before, after] = FieldSymmetry.of(
+        before = 0 if name == "conv1" else fields
+        if before not in known:
+            known[before] = FieldSymmetry.of(
                 conv_basis(
                     kernel_size,
                     ROTATIONS,
                     flips=True,
                     in_channels=1 if before else inputs,
                     fields_in=before or None,
-                    fields_out=after,
+                    fields_out=fields,
                 )
             )
-        return known[before, after]
+        return known[before]
 
     reparameterize(features, frozen)
     for layer in features:
@@ -131,7 +124,7 @@ def d8_net(
             _full_size(layer)
     head = None
     if classes is not None:
-        head = started(nn.Linear, fields[-1] * size**2, classes, generator=generator, bias=True)
+        head = started(nn.Linear, fields * size**2, classes, generator=generator, bias=True)
     return ConvNet(features, None, head)
 
 

@@ -29,7 +29,7 @@ from metasym.types import MetasymError
 SIZES: dict[str, tuple[int, int, int]] = {"omniglot": (1, 28, 28), "miniimagenet": (3, 84, 84)}
 """Channels, height and width of the images of each data set."""
 
-NETWORKS = ("conv4", "conv4-big", "conv4-embedding", "conv4-d8", "conv4-d8-invariant")
+NETWORKS = ("conv4", "conv4-big", "conv4-embedding", "conv4-d8")
 
 _DEPTH = 4
 
@@ -53,19 +53,12 @@ def few_shot_network(
         raise MetasymError(f"expected data to be one of {', '.join(SIZES)}, found {data!r}")
     if network not in NETWORKS:
         raise MetasymError(f"expected network to be one of {', '.join(NETWORKS)}, found {network!r}")
-    if fields is not None and not network.startswith("conv4-d8"):
+    if fields is not None and network != "conv4-d8":
         raise MetasymError(f"expected fields with conv4-d8 only, found {network}")
     channels = 64 if data == "omniglot" else 32
-    if network.startswith("conv4-d8"):
-        invariants = channels if network == "conv4-d8-invariant" else None
-        return d8_net(
-            SIZES[data],
-            ORDER * fields if fields else channels,
-            ways,
-            depth=_DEPTH,
-            invariants=invariants,
-            generator=generator,
-        )
+    if network == "conv4-d8":
+        width = ORDER * fields if fields else channels
+        return d8_net(SIZES[data], width, ways, depth=_DEPTH, generator=generator)
     blocks = [Block(channels)] * _DEPTH
     hidden: int | None = None
     large = data == "miniimagenet" and shots >= 5
