@@ -10,8 +10,7 @@ import numpy as np
 
 from metasym.report.curves import LOOKS
 from metasym.report.drawing import figure_files
-from metasym.report.tables import Table
-from metasym.training.evaluation import summarise
+from metasym.report.tables import Table, ahead
 from metasym.types import MetasymError
 
 SHOWN = (0, 30, 45, 90, 135, 180)
@@ -103,9 +102,9 @@ def _pairs(measured: Sequence[dict[str, Any]]) -> list[tuple[str, dict[str, Any]
 
 
 def _difference(msr: dict[str, Any], maml: dict[str, Any], way: str) -> str:
-    ours, theirs = (np.asarray(run["scores"][way]["per_task"]) for run in (msr, maml))
-    return _shown(summarise(ours - theirs, "accuracy").__dict__, sign="+")
+    ours, theirs = (run["scores"][way]["per_task"] for run in (msr, maml))
+    return ahead(ours, theirs)
 
 
-def _shown(score: dict[str, Any], sign: str = "") -> str:
-    return f"{100 * score['mean']:{sign}.1f} ± {100 * score['ci95']:.1f}"
+def _shown(score: dict[str, Any]) -> str:
+    return f"{100 * score['mean']:.1f} ± {100 * score['ci95']:.1f}"
