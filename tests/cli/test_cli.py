@@ -141,6 +141,20 @@ def test_cost(capsys):
         (["reproduce", "table9", "--out", "x"], "invalid choice: 'table9'"),
         (["reproduce", "table1", "--out", "x", "--jobs", "0"], "expected jobs >= 1, found 0"),
         (["reproduce", "table1", "--out", "x", "--only", "zzz"], "found 'zzz'"),
+        (["reproduce", "table1", "--quick"], "expected --out, the folder of the runs, found none"),
+        (["reproduce", "figures", "--show"], "expected --show for a table, found it for figures"),
+        (
+            ["reproduce", "table3", "--show", "--status"],
+            "expected --show for a table, found it beside --status",
+        ),
+        (
+            ["reproduce", "table3", "--show", "--results", "none"],
+            "none/table3: expected result files, found none",
+        ),
+        (
+            ["reproduce", "table3", "--d8-fields", "4"],
+            "arguments: --d8-fields 4 (see metasym reproduce --help)",
+        ),
         (["demo", "--out", "/dev/null/x"], "expected a folder to write to"),
         (["demo", "--out", "x", "--outer-steps", "0"], "expected outer_steps >= 1"),
     ],

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
+from metasym.cli import main
 from metasym.report.curves import curves_figures
 from metasym.report.tables import render
 from metasym.storage.json_files import write_json
+from metasym.types import MetasymError
 
 NAME = "aug-omniglot/5way-1shot"
 
@@ -39,12 +45,14 @@ def test_ours_beside_the_papers_with_steps_and_cost(tmp_path):
     rows = {row[1]: row for row in table.rows}
     # Student's t with 2 degrees of freedom: 4.303 x 0.02 / sqrt(3) = 0.0497
     assert rows["msr"] == (
-        NAME, "msr", "paper-cpu", "82.0 ± 5.0", "1,000 x 16", "0.50", "3", "3", "95.3 ± 0.3", "-13.3", "-", "1500",
+        NAME, "msr", "82.0 ± 5.0", "95.3 ± 0.3", "-13.3", "-", "1,000 x 16", "0.50", "3", "3",
     )  # fmt: skip
-    assert rows["maml"][8:10] == ("87.3 ± 0.5", "-15.3")
+    assert rows["maml"][3:5] == ("87.3 ± 0.5", "-15.3")
     text = table.markdown()
-    assert f"| {NAME} | msr | paper-cpu | 82.0 ± 5.0 | 1,000 x 16 | 0.50 |" in text
+    assert table.title.endswith("recipe paper-cpu")
+    assert f"| {NAME} | msr | 82.0 ± 5.0 | 95.3 ± 0.3 | -13.3 | - | 1,000 x 16 | 0.50 |" in text
     assert "60,000" in text
+    assert "at most 1,500 MiB" in text
 
 
 def test_msrs_lead_is_told_task_by_task(tmp_path):
@@ -57,9 +65,9 @@ def test_msrs_lead_is_told_task_by_task(tmp_path):
     write_json(
         tmp_path / "e.json", result("maml-big", [0.1, 0.1, 0.1], seed=1)
     )  # other tasks of another seed
-    rows = {row[1]: row for row in render("table3", tmp_path).rows}
+    rows = {row[1].partition(" ")[0]: row for row in render("table3", tmp_path).rows}
     # differences 3, 5 and 4: 4.303 x 1 / sqrt(3) = 2.5
-    assert {method: row[10] for method, row in rows.items()} == {
+    assert {method: row[5] for method, row in rows.items()} == {
         "msr": "-", "maml": "+4.0 ± 2.5", "anil": "-", "protonet": "-", "maml-big": "-",
     }  # fmt: skip
 
@@ -69,23 +77,49 @@ def test_msrs_lead_takes_the_seeds_that_both_have(tmp_path):
         write_json(tmp_path / f"m{seed}.json", result("msr", [0.9, 0.8 + 0.1 * seed], seed=seed))
     write_json(tmp_path / "a.json", result("anil", [0.8, 0.82], seed=1))
     rows = {row[1]: row for row in render("table3", tmp_path).rows}
-    assert rows["anil"][10] == "+9.0 ± 12.7"  # of 10 and 8 points, not of 10 and -2: 12.706 x 1.414 / sqrt(2)
+    assert rows["msr"][2].endswith("(85.0, 90.0)")  # each seed's mean
+    assert rows["anil"][5] == "+9.0 ± 12.7"  # of 10 and 8 points, not of 10 and -2: 12.706 x 1.414 / sqrt(2)
 
 
 def test_the_recipes_of_a_cell_stand_beside_each_other(tmp_path):
     write_json(tmp_path / "a.json", result("msr", [0.8, 0.82]))
     write_json(tmp_path / "b.json", result("msr", [0.9, 0.92], recipe="paper-day", outer_steps=4000))
     write_json(tmp_path / "c.json", result("maml", [0.9, 0.92], recipe="paper-day", outer_steps=4000))
-    assert [row[1:3] for row in render("table3", tmp_path).rows] == [
-        ("maml", "paper-day"), ("msr", "paper-cpu"), ("msr", "paper-day"),
+    assert [row[1] for row in render("table3", tmp_path).rows] == [
+        "maml (paper-day)", "msr (paper-cpu)", "msr (paper-day)",
     ]  # fmt: skip
+    assert [row[1] for row in render("table3", tmp_path, ["paper-day"]).rows] == ["maml", "msr"]
+    assert [row[1] for row in render("table3", tmp_path, ["paper-day"], "*/msr").rows] == ["msr"]
+    with pytest.raises(MetasymError, match=r"expected result files of best for \*/msr, found none"):
+        render("table3", tmp_path, ["best"], "*/msr")
+
+
+def test_show_runs_nothing(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_json(tmp_path / "results" / "table3" / "a.json", result("msr", [0.8, 0.82], recipe="paper-day"))
+    before = sorted(tmp_path.rglob("*"))
+    assert main(["reproduce", "table3", "--show", "--budget", "day"]) == 0
+    assert "81.0 ± 12.7" in capsys.readouterr().out
+    assert sorted(tmp_path.rglob("*")) == before
+    assert main(["reproduce", "table3", "--show", "--markdown", "t.md"]) == 0
+    assert "81.0 ± 12.7" in Path("t.md").read_text()
+
+
+def test_the_documents_tables_are_those_of_the_result_files():
+    """To write them anew: metasym reproduce table3 --show --recipe ... --markdown FILE."""
+    root = Path(__file__).parents[2]
+    page = (root / "docs" / "reproduction.md").read_text(encoding="utf-8")
+    for recipes in (["paper-day", "best"], ["paper-cpu"]):
+        assert render("table3", root / "results" / "table3", recipes).markdown() in page, recipes
 
 
 def test_inner_steps_are_those_of_the_test(tmp_path):
     write_json(tmp_path / "a.json", result("msr", [0.8, 0.82], recipe="best", inner_steps_chosen=2))
     write_json(tmp_path / "b.json", result("msr", [0.8, 0.82], recipe="best", inner_steps_chosen=5, seed=1))
     write_json(tmp_path / "c.json", {**result("protonet", [0.9, 0.92]), "method": "protonet"})
-    assert {row[1]: row[6] for row in render("table3", tmp_path).rows} == {"msr": "2, 5", "protonet": "-"}
+    assert {row[1]: row[8] for row in render("table3", tmp_path).rows} == {
+        "msr (best)": "2, 5", "protonet (paper-cpu)": "-",
+    }  # fmt: skip
 
 
 def test_curves_are_drawn_for_each_recipe_the_same_every_time(tmp_path):

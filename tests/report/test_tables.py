@@ -104,7 +104,7 @@ def test_table1_as_markdown_and_for_the_terminal(tmp_path):
     assert "nan ± nan" in text
     assert "| 1 / 2 (rest 0.0010) | - | - |" in text
     shown = io.StringIO()
-    Console(width=160, file=shown).print(table.terminal())
+    Console(width=160, file=shown).print(table)
     assert "2.10 ± 1.27" in shown.getvalue()
 
 

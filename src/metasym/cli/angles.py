@@ -44,12 +44,18 @@ def _angles(options: argparse.Namespace) -> None:
 
     if options.tasks < 2:
         raise MetasymError(f"expected --tasks of at least 2, found {options.tasks}")
-    check_names([run for run in options.runs if not run.is_file()])
+    for run in options.runs:
+        if not run.exists():
+            raise MetasymError(
+                f"{run}: expected the folder of a finished run, or a file of this command, found nothing there"
+            )
+    read = {run: read_angles(run) for run in options.runs if run.is_file()}
+    check_names([run for run in options.runs if run not in read])
     make_folder(options.out)
     measured = []
     for folder in options.runs:
-        if folder.is_file():
-            measured.append(read_angles(folder))
+        if folder in read:
+            measured.append(read[folder])
             continue
 
         def note(done: int, of: int, folder: Path = folder) -> None:
@@ -60,7 +66,7 @@ def _angles(options: argparse.Namespace) -> None:
         print(angles_file(found, options.out / ANGLES))
         measured.append(found)
     table = angles_table(measured)
-    console().print(table.terminal())
+    console().print(table)
     for path in angles_figures(measured, options.out):
         print(path)
     if options.markdown is not None:

@@ -20,11 +20,22 @@ Commands: TypeAlias = "argparse._SubParsersAction[Any]"
 
 PROGRESS = ("auto", "plain", "silent")
 
-BUDGET_HELP = f"Table 3 on a CPU, an hour a cell or a day a column: the recipes {', '.join(BUDGETS.values())}"
+BUDGET_HELP = (
+    f"Table 3 on a CPU, at most an hour a cell or a day a column: the recipes {', '.join(BUDGETS.values())}"
+)
 
 
 class Parser(argparse.ArgumentParser):
     """A parser whose complaints are errors like all others: one line, exit status 2."""
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As argparse has it, but what is not known to a command sends to that command's help."""
+        options, rest = self.parse_known_args(args, namespace)
+        if rest:
+            raise MetasymError(
+                f"unrecognized arguments: {' '.join(rest)} (see {self.prog} {options.part} --help)"
+            )
+        return options
 
     def error(self, message: str) -> NoReturn:
         """Raised, not printed: :func:`metasym.cli.main` prints it."""

@@ -11,7 +11,7 @@ from metasym.cli.common import BUDGET_HELP, PROGRESS, Commands, add_recipe, chos
 from metasym.experiments.paper.catalogue import names, printed
 from metasym.experiments.paper.image_cells import BUDGETS
 from metasym.experiments.paper.synthetic_cells import RECIPES
-from metasym.experiments.paper.whole_tables import TABLES, USUAL_SEEDS
+from metasym.experiments.paper.whole_tables import TABLES, USUAL_SEEDS, results_folder
 from metasym.storage.json_files import finite
 from metasym.training.distributed import is_main
 from metasym.types import MetasymError
@@ -42,7 +42,7 @@ def add(commands: Commands) -> None:
         description="Run what has not been run yet, then show ours beside the paper's.",
     )
     reproduce.add_argument("table", choices=list(TABLES), help="what to reproduce")
-    reproduce.add_argument("--out", type=Path, required=True, help="folder for the runs")
+    reproduce.add_argument("--out", type=Path, help="folder for the runs")
     reproduce.add_argument(
         "--results",
         type=Path,
@@ -63,14 +63,29 @@ def add(commands: Commands) -> None:
     reproduce.add_argument("--only", metavar="PATTERN", help="only experiments whose names match")
     reproduce.add_argument("--markdown", type=Path, metavar="FILE", help="also write the table as Markdown")
     reproduce.add_argument(
-        "--status", action="store_true", help="run nothing: show how far each run is, also while they run"
+        "--status",
+        action="store_true",
+        help=(
+            "run nothing: show how far each run is, also while they run; without --recipe, --budget and --seeds, "
+            "every run that OUT has"
+        ),
+    )
+    reproduce.add_argument(
+        "--show",
+        action="store_true",
+        help="run nothing: show the table of the small result files that are there",
     )
     reproduce.add_argument("--json", action="store_true", help="with --status: as JSON")
     reproduce.add_argument("--progress", choices=PROGRESS, default="auto", help="how to show the steps")
     reproduce.set_defaults(command=_reproduce)
 
     cost = commands.add_parser(
-        "cost", help="an experiment's network: entries of U and v, bytes, multiply-adds"
+        "cost",
+        help="an experiment's network: entries of U and v, bytes, multiply-adds",
+        description=(
+            "Show what the network of an experiment holds: entries of U and v, bytes and multiply-adds, layer by "
+            "layer; in Table 3, also the parameters of all methods' networks. Needs no data."
+        ),
     )
     cost.add_argument("name", help="the experiment, such as translation/rank1/small/msr-fc")
     add_recipe(cost)
@@ -121,6 +136,18 @@ def _reproduce(options: argparse.Namespace) -> None:
     }
     if options.json and not options.status:
         raise MetasymError("expected --json together with --status, found it alone")
+    if options.show:
+        if options.status or options.table == "figures":
+            raise MetasymError(
+                f"expected --show for a table, found it {'beside --status' if options.status else 'for figures'}"
+            )
+        folder = results_folder(options.out or Path(), options.results, quick=options.quick) / options.table
+        _print_table(options, folder, recipes)
+        return
+    if options.out is None:
+        raise MetasymError(
+            "expected --out, the folder of the runs, found none (see metasym reproduce --help)"
+        )
     if options.status:
         _status(options, selected)
         return
@@ -144,17 +171,22 @@ def _reproduce(options: argparse.Namespace) -> None:
         for path in draw_runs(folders, folder):
             print(path)
         return
+    _print_table(options, folder, recipes)
+
+
+def _print_table(options: argparse.Namespace, folder: Path, recipes: list[str] | None) -> None:
+    """The table of the small files in ``folder``; after runs, its figures too."""
     from metasym.report.tables import render
 
-    table = render(options.table, folder)
-    console().print(table.terminal())
-    if options.table == "sizes":
+    table = render(options.table, folder, recipes, options.only)
+    console().print(table)
+    if options.table == "sizes" and not options.show:
         from metasym.report.figures import sizes_figure
         from metasym.report.tables import load_cells
 
-        for path in sizes_figure(load_cells(folder), folder / "sizes"):
+        for path in sizes_figure(load_cells(folder, recipes, options.only), folder / "sizes"):
             print(path)
-    if options.table == "table3":
+    if options.table == "table3" and not options.show:
         from metasym.report.curves import curves_figures
 
         for path in curves_figures(folder, folder):
@@ -165,16 +197,26 @@ def _reproduce(options: argparse.Namespace) -> None:
 
 
 def _status(options: argparse.Namespace, selected: dict[str, Any]) -> None:
-    from metasym.experiments.paper.table_status import table_status
+    from metasym.experiments.paper.table_status import WAITING, begun, table_status
 
-    found = table_status(options.table, options.out, results=options.results, **selected)
+    if options.out.exists() and not options.out.is_dir():
+        raise MetasymError(f"{options.out}: expected the folder of the runs, found a file")
+    places = f"Runs read from {options.out}"
+    found = []
+    if options.seeds is None and not selected["recipes"]:
+        found = begun(options.table, options.out, quick=options.quick, only=options.only, data=options.data)
+    if not found:
+        found = table_status(options.table, options.out, results=options.results, **selected)
+        places += f", small files from {results_folder(options.out, options.results, quick=options.quick)}"
+        if all(cell.state == WAITING for cell in found):
+            places = f"No run of these has begun in {options.out}."
     if options.json:
         print(json.dumps([finite(cell.as_dict()) for cell in found], indent=1))
         return
     from metasym.report.states import states
 
-    table = states(options.table, found)
-    console().print(table.terminal())
+    table = states(options.table, found, f"{places.rstrip('.')}.")
+    console().print(table)
     if options.markdown is not None:
         write_text(options.markdown, table.markdown())
         print(options.markdown)

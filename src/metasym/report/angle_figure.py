@@ -10,7 +10,8 @@ import numpy as np
 
 from metasym.report.curves import LOOKS
 from metasym.report.drawing import figure_files
-from metasym.report.tables import Table, ahead
+from metasym.report.tables import ahead
+from metasym.report.text_table import Table
 from metasym.types import MetasymError
 
 SHOWN = (0, 30, 45, 90, 135, 180)
@@ -24,9 +25,10 @@ def angles_table(measured: Sequence[dict[str, Any]]) -> Table:
     if not measured:
         raise MetasymError("expected measured angles of at least one run, found none")
     degrees = [d for d in SHOWN if all(d in run["degrees"] for run in measured)]
+    several = len({run["recipe"] for run in measured}) > 1
     rows = []
     for run in measured:
-        scores, (problem, _, method) = run["scores"], run["experiment"].rpartition("/")
+        scores, problem, method = run["scores"], run["experiment"].rpartition("/")[0], _method(run, several)
         for kind, label in (("turned", "no"), ("flipped", "yes")):
             cells = [_shown(scores[f"{kind} {d}"]) for d in degrees]
             both = [_shown(scores[way]) for way in ("plain", "augmented")]
@@ -36,7 +38,8 @@ def angles_table(measured: Sequence[dict[str, Any]]) -> Table:
         for kind, label in (("turned", "no"), ("flipped", "yes")):
             cells = [_difference(msr, maml, f"{kind} {d}") for d in degrees]
             both = [_difference(msr, maml, way) for way in ("plain", "augmented")]
-            rows.append((problem, "msr - maml", *(both if kind == "turned" else ("", "")), label, *cells))
+            difference = "msr - maml" + (f" ({msr['recipe']})" if several else "")
+            rows.append((problem, difference, *(both if kind == "turned" else ("", "")), label, *cells))
     header = ("problem", "method", "as they are", "augmented", "flips", *(f"{d}°" for d in degrees))
     run = measured[0]
     remarks = (
@@ -48,7 +51,7 @@ def angles_table(measured: Sequence[dict[str, Any]]) -> Table:
     title = "Accuracy on turned query images"
     if len({row[0] for row in rows}) == 1:  # a column for it would push the numbers off the terminal
         title, header, rows = f"{title}, {rows[0][0]}", header[1:], [row[1:] for row in rows]
-    return Table(title, header, tuple(rows), remarks)
+    return Table(title + _training(measured), header, tuple(rows), remarks)
 
 
 def angles_figures(measured: Sequence[dict[str, Any]], out: Path) -> list[Path]:
@@ -61,7 +64,7 @@ def angles_figures(measured: Sequence[dict[str, Any]], out: Path) -> list[Path]:
             panels = zip(axes, (("turned", "turned"), ("flipped", "flipped and turned")), strict=True)
             for axis, (kind, title) in panels:
                 for run in mine:
-                    _curve(axis, run, kind)
+                    _curve(axis, run, kind, list(dict.fromkeys(run["recipe"] for run in mine)))
                 for seen in ((0, 30), (150, 180)):  # both flips together turn by 180 degrees
                     axis.axvspan(*seen, color="0.92", zorder=0)
                 axis.set(title=f"query images {title}", xlabel="angle, degrees")
@@ -70,7 +73,7 @@ def angles_figures(measured: Sequence[dict[str, Any]], out: Path) -> list[Path]:
             axes[0].set_ylabel("accuracy, %")
             axes[0].legend(fontsize=7, frameon=False)
             figure.suptitle(
-                f"{problem}: support images upright; grey: angles seen in training; "
+                f"{problem}{_training(mine)}: support images upright; grey: angles seen in training; "
                 "dashed: images as they are; dotted: augmented as in training",
                 fontsize=8,
             )
@@ -78,12 +81,25 @@ def angles_figures(measured: Sequence[dict[str, Any]], out: Path) -> list[Path]:
     return files
 
 
-def _curve(axis: Any, run: dict[str, Any], kind: str) -> None:
+def _method(run: dict[str, Any], several: bool) -> str:
+    method: str = run["experiment"].rpartition("/")[2]
+    return f"{method} ({run['recipe']})" if several else method
+
+
+def _training(measured: Sequence[dict[str, Any]]) -> str:
+    """How the runs were trained, where it is the same for all."""
+    ways = {f", recipe {run['recipe']}, {run['outer_steps']:,} steps" for run in measured}
+    return ways.pop() if len(ways) == 1 else ""
+
+
+def _curve(axis: Any, run: dict[str, Any], kind: str, recipes: list[str]) -> None:
     colour, _, label = LOOKS[run["experiment"].rpartition("/")[2]]
+    label += f" ({run['recipe']})" if len(recipes) > 1 else ""
+    marker = "os^vD"[recipes.index(run["recipe"]) % 5]
     scores = run["scores"]
     means = np.array([100 * scores[f"{kind} {d}"]["mean"] for d in run["degrees"]])
     spread = np.array([100 * scores[f"{kind} {d}"]["ci95"] for d in run["degrees"]])
-    axis.plot(run["degrees"], means, color=colour, marker="o", markersize=3, linewidth=1.2, label=label)
+    axis.plot(run["degrees"], means, color=colour, marker=marker, markersize=3, linewidth=1.2, label=label)
     axis.fill_between(run["degrees"], means - spread, means + spread, color=colour, alpha=0.2, linewidth=0)
     axis.axhline(100 * scores["plain"]["mean"], color=colour, linestyle="--", linewidth=0.8)
     axis.axhline(100 * scores["augmented"]["mean"], color=colour, linestyle=":", linewidth=0.8)
@@ -91,11 +107,11 @@ def _curve(axis: Any, run: dict[str, Any], kind: str) -> None:
 
 def _pairs(measured: Sequence[dict[str, Any]]) -> list[tuple[str, dict[str, Any], dict[str, Any]]]:
     """Runs of MSR and MAML on the same tasks."""
-    found = {(run["experiment"], run["seed"]): run for run in measured}
+    found = {(run["experiment"], run["recipe"], run["seed"]): run for run in measured}
     pairs = []
-    for (name, seed), run in found.items():
+    for (name, recipe, seed), run in found.items():
         problem, _, method = name.rpartition("/")
-        other = found.get((f"{problem}/maml", seed))
+        other = found.get((f"{problem}/maml", recipe, seed))
         if method == "msr" and other is not None and all(other.get(k) == run.get(k) for k in _SAME):
             pairs.append((problem, run, other))
     return pairs

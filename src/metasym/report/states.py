@@ -7,25 +7,26 @@ from collections import Counter
 from collections.abc import Sequence
 
 from metasym.experiments.paper.catalogue import printed
-from metasym.experiments.paper.table_status import DONE, RUNNING, CellState
-from metasym.report.tables import Table
+from metasym.experiments.paper.table_status import DONE, RUNNING, STOPPED, CellState
+from metasym.report.text_table import Table
 
 
-def states(table: str, cells: Sequence[CellState]) -> Table:
-    """One row for each cell, and a remark that sums them up."""
-    several = len({cell.recipe for cell in cells}) > 1
+def states(table: str, cells: Sequence[CellState], places: str = "") -> Table:
+    """One row for each cell, and remarks that sum them up; ``places`` says which folders were read."""
+    recipes, seeds = ({getattr(cell, of) for cell in cells} for of in ("recipe", "seed"))
     rows = []
     for cell in cells:
         problem, _, method = cell.name.rpartition("/")
         size = "" if table != "sizes" else f" {cell.image_size} x {cell.image_size}"
+        recipe = f", {cell.recipe}" if len(recipes) > 1 else ""
+        seed = f", seed {cell.seed}" if len(seeds) > 1 else ""
         paper = printed(cell.name)
         rows.append(
             (
-                problem + size,
-                f"{method} ({cell.recipe})" if several else method,
-                str(cell.seed),
+                problem + size + recipe + seed,
+                method,
                 cell.state,
-                f"{cell.step:,} / {cell.steps:,}",
+                f"{cell.step:,}" if cell.state == DONE else f"{cell.step:,} / {cell.steps:,}",
                 _score(cell.metric, cell.validation)
                 + (f" at {cell.validated_at:,}" if cell.validation is not None else ""),
                 _score(cell.metric, cell.test, cell.ci95),
@@ -35,21 +36,22 @@ def states(table: str, cells: Sequence[CellState]) -> Table:
             )
         )
     header = (
-        "problem", "method", "seed", "state", "steps", "validation", "test", "paper", "hours", "hours left",
+        "problem", "method", "state", "steps", "validation", "test", "paper", "hours", "hours left",
     )  # fmt: skip
-    title = table if several else f"{table}, recipe {cells[0].recipe}"
-    return Table(title, header, tuple(rows), _remarks(cells))
+    title = table if len(recipes) > 1 else f"{table}, recipe {cells[0].recipe}"
+    return Table(title, header, tuple(rows), (*_remarks(cells), *((places,) if places else ())))
 
 
 def _remarks(cells: Sequence[CellState]) -> tuple[str, ...]:
     counts = Counter(cell.state for cell in cells)
     spent = sum(cell.hours or 0.0 for cell in cells)
-    left = sum(cell.hours_left or 0.0 for cell in cells if cell.state == RUNNING)
-    running = f"; {left:.1f} hours left for what is running" if counts[RUNNING] else ""
+    left = sum(cell.hours_left or 0.0 for cell in cells if cell.state in (RUNNING, STOPPED))
+    begun = f"; {left:.1f} hours left for what has begun" if counts[RUNNING] + counts[STOPPED] else ""
+    score = "accuracy in %" if cells[0].metric == "accuracy" else "mean squared error"
     return (
         f"{', '.join(f'{count} {state}' for state, count in counts.items())} of {len(cells)} runs; "
-        f"{spent:.1f} hours spent{running}.",
-        "Validation: the last score on validation tasks, and its step. Hours: processor time; left: by the clock, "
+        f"{spent:.1f} hours spent{begun}.",
+        f"Validation: the last {score} on validation tasks, and its step. Hours: processor time; left: by the clock, "
         "at the run's own rate.",
     )
 
@@ -61,7 +63,7 @@ def _score(metric: str, value: float | None, ci95: float | None = None) -> str:
     shown = f"{unit * value:.{digits}f}"
     if ci95 is not None and math.isfinite(ci95):
         shown += f" ± {unit * ci95:.{digits}f}"
-    return f"{shown} %" if metric == "accuracy" else shown
+    return shown
 
 
 def _hours(value: float | None) -> str:

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from metasym.experiments.paper.catalogue import names
 from metasym.experiments.paper.image_cells import TABLE3
 from metasym.experiments.paper.scoring import DIVERGED
-from metasym.experiments.paper.synthetic_cells import STEP_SIZES, TABLE1, TABLE2, Printed
+from metasym.experiments.paper.synthetic_cells import RECIPES, STEP_SIZES, TABLE1, TABLE2, Printed
 from metasym.experiments.result_files import read_result, result_files
+from metasym.report.text_table import Table
 from metasym.training.evaluation import summarise
 from metasym.types import MetasymError
-
-if TYPE_CHECKING:
-    from rich.table import Table as RichTable
 
 
 @dataclass(frozen=True)
@@ -59,46 +56,25 @@ class Cell:
     """The scores of the test tasks, by seed: runs of the same seed have the same tasks."""
 
 
-@dataclass(frozen=True)
-class Table:
-    """A table as text: a title, a header and rows of cells, and remarks below it."""
+def load_cells(folder: Path, recipes: Sequence[str] | None = None, only: str | None = None) -> list[Cell]:
+    """The cells in a folder of small result files (and below it), in the order of the catalogue.
 
-    title: str
-    header: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    remarks: tuple[str, ...] = ()
-
-    def markdown(self) -> str:
-        """The table in Markdown."""
-        lines = [f"**{self.title}**", "", _line(self.header), _line(["---"] * len(self.header))]
-        lines += [_line(row) for row in self.rows]
-        return "\n".join([*lines, "", *(f"{remark}  " for remark in self.remarks)]).rstrip() + "\n"
-
-    def terminal(self) -> RichTable:
-        """The table for ``rich``."""
-        from rich.table import Table as RichTable
-
-        table = RichTable(title=self.title, caption="\n".join(self.remarks), title_justify="left")
-        for number, name in enumerate(self.header):
-            table.add_column(name, justify="left" if number < 2 else "right", overflow="fold")
-        for row in self.rows:
-            colour = {"worse": "red", "better": "green", "inside": "green"}.get(
-                re.split("[,;]", row[-1])[0], ""
-            )
-            table.add_row(*row, style=colour)
-        return table
-
-
-def load_cells(folder: Path) -> list[Cell]:
-    """The cells in a folder of small result files (and below it), in the order of the catalogue."""
+    ``recipes`` and ``only``, a pattern of experiments' names, choose among them.
+    """
     groups: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
+    wanted = None if only is None else set(names(only))
     for path in result_files(folder):
         found = read_result(path)
+        if (recipes and found["recipe"] not in recipes) or (
+            wanted is not None and found["experiment"] not in wanted
+        ):
+            continue
         groups.setdefault((found["recipe"], found["experiment"], _image_size(found)), []).append(found)
     if not groups:
-        raise MetasymError(f"{folder}: expected result files, found none")
+        which = "".join([f" of {' and '.join(recipes)}" if recipes else "", f" for {only}" if only else ""])
+        raise MetasymError(f"{folder}: expected result files{which}, found none")
     order = {name: i for i, name in enumerate(names())}
-    keys = sorted(groups, key=lambda key: (key[0] != "paper", key[0], order.get(key[1], len(order)), key[2]))
+    keys = sorted(groups, key=lambda key: (_place(key[0]), order.get(key[1], len(order)), key[2]))
     return [pool(groups[key]) for key in keys]
 
 
@@ -203,42 +179,49 @@ def accuracies(cells: Sequence[Cell]) -> Table:
     """Table 3: ours beside the paper's, with the number of steps that each has been trained for."""
     order = {name: number for number, name in enumerate(names())}
     known = {(cell.name, cell.recipe): cell for cell in cells}
+    several = len({cell.recipe for cell in cells}) > 1
     rows = []
     # A cell's recipes stand next to each other, which shows what more steps bring.
     for cell in sorted(cells, key=lambda cell: order.get(cell.name, len(order))):
         problem, _, method = cell.name.rpartition("/")
         printed = TABLE3.get(cell.name)
+        by_seed = ", ".join(f"{100 * np.mean(cell.per_task[seed]):.1f}" for seed in cell.seeds)
         rows.append(
             (
                 problem,
-                method,
-                cell.recipe,
-                f"{100 * cell.mean:.1f} ± {100 * cell.ci95:.1f}",
-                f"{cell.outer_steps:,} x {cell.tasks_per_step}",
-                f"{cell.hours:.2f}",
-                ", ".join(map(str, cell.inner_steps)) or "-",
-                str(cell.tasks),
+                f"{method} ({cell.recipe})" if several else method,
+                f"{100 * cell.mean:.1f} ± {100 * cell.ci95:.1f}"
+                + (f" ({by_seed})" if len(cell.seeds) > 1 else ""),
                 str(printed) if printed else "-",
                 f"{100 * cell.mean - printed.mean:+.1f}" if printed else "-",
                 _lead(known.get((f"{problem}/msr", cell.recipe)), cell),
-                f"{cell.memory:.0f}",
+                f"{cell.outer_steps:,} x {cell.tasks_per_step}",
+                f"{cell.hours:.2f}",
+                ", ".join(map(str, cell.inner_steps)) or "-",
+                f"{cell.tasks:,}",
             )
         )
     header = (
-        "problem", "method", "recipe", "ours, %", "steps x tasks", "hours", "inner steps", "test tasks",
-        "paper, 60,000 steps", "ours - paper", "msr - it", "MiB",
+        "problem", "method", "ours, %", "paper", "ours - paper", "msr - it", "steps x tasks", "hours", "inner steps",
+        "test tasks",
     )  # fmt: skip
-    seeds = sorted({seed for cell in cells for seed in cell.seeds})
+    seeds = sorted({cell.seeds for cell in cells}, key=len)
     remarks = (
-        f"Ours: accuracy on the query sets of the test tasks (seed {', '.join(map(str, seeds))}), with the 95 % "
-        "interval over tasks.",
+        f"Ours: accuracy on the query sets of the test tasks (seed {', '.join(map(str, seeds[0]))}"
+        + (
+            f"; where brackets have their means, seeds {', '.join(map(str, seeds[-1]))}"
+            if len(seeds) > 1
+            else ""
+        )
+        + "), with the 95 % interval over tasks.",
         "Steps x tasks: outer steps and tasks in each; the paper has 60,000 x 32 (Omniglot), x 10 (MiniImagenet).",
         "Msr - it: how far MSR with the same recipe is ahead, task by task on the same test tasks, with the 95 % "
         "interval of the difference.",
-        "Hours and MiB: processor time (of the longest seed) and memory of a run on the machine it was made on, one "
-        "thread. Inner steps: at test.",
+        "Hours: processor time (of the longest seed) on the machine it was made on, one thread, and at most "
+        f"{max(cell.memory for cell in cells):,.0f} MiB. Inner steps: at test.",
     )
-    return Table("Table 3: accuracy on augmented query images", header, tuple(rows), remarks)
+    which = "" if several else f", recipe {cells[0].recipe}"
+    return Table(f"Table 3: accuracy on augmented query images{which}", header, tuple(rows), remarks)
 
 
 def _lead(msr: Cell | None, other: Cell) -> str:
@@ -302,9 +285,9 @@ def image_sizes(cells: Sequence[Cell]) -> Table:
     )
 
 
-def render(table: str, folder: Path) -> Table:
-    """The table of a folder of small result files."""
-    cells = load_cells(folder)
+def render(table: str, folder: Path, recipes: Sequence[str] | None = None, only: str | None = None) -> Table:
+    """The table of a folder of small result files, or of those that ``recipes`` and ``only`` choose."""
+    cells = load_cells(folder, recipes, only)
     if table == "sizes":
         return image_sizes(cells)
     if table == "table3":
@@ -332,6 +315,11 @@ def _test_steps(found: dict[str, Any]) -> int | None:
     return None if chosen is None else int(chosen)
 
 
+def _place(recipe: str) -> tuple[int, str]:
+    """The order of recipes: as the catalogue has them, others behind."""
+    return (RECIPES.index(recipe) if recipe in RECIPES else len(RECIPES), recipe)
+
+
 def _image_size(found: dict[str, Any]) -> int:
     return int(found["config"]["recipe"]["image_size"])
 
@@ -342,7 +330,3 @@ def _number(value: float) -> str:
     if 0 < abs(value) < 1e-4:
         return f"{value:.1e}"
     return f"{value:.4f}" if abs(value) < 1 else f"{value:.2f}" if abs(value) < 1000 else f"{value:.1e}"
-
-
-def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

@@ -98,8 +98,11 @@ def test_the_command_line(runs, tmp_path, capsys):
     assert main(["angles", str(runs[0]), str(tmp_path / "copy"), "--out", str(out / "both")]) == 2
     assert "expected runs of different cells, recipes or seeds" in capsys.readouterr().err
     assert not (out / "both").exists()
-    assert main(["angles", str(tmp_path / "nothing"), "--out", str(out)]) == 2
-    assert "expected the config of a run" in capsys.readouterr().err
+    assert main(["angles", str(tmp_path / "nothing"), "--out", str(out / "both")]) == 2
+    assert "expected the folder of a finished run, or a file of this command" in capsys.readouterr().err
+    (tmp_path / "other.json").write_text("{}")
+    assert main(["angles", str(tmp_path / "other.json"), "--out", str(out / "both")]) == 2
+    assert not (out / "both").exists()
 
 
 def test_differences_are_paired_and_figures_the_same_every_time(tmp_path):
@@ -117,7 +120,7 @@ def test_differences_are_paired_and_figures_the_same_every_time(tmp_path):
     assert table.header[-2:] == ("0°", "90°")
     # The tasks differ by much, the methods by the same 10 points on each of them.
     assert table.rows[4] == ("msr - maml", "+10.0 ± 0.0", "+10.0 ± 0.0", "no", "+10.0 ± 0.0", "+10.0 ± 0.0")
-    assert PROBLEM in table.title
+    assert table.title.endswith(f"{PROBLEM}, recipe paper, 10 steps")
     assert "task by task" in table.remarks[1]
     others = angles_table([both[0], {**both[1], "episodes": "of other classes"}])
     assert len(others.rows) == 4
@@ -129,6 +132,11 @@ def test_differences_are_paired_and_figures_the_same_every_time(tmp_path):
         other["experiment"][:-5],
         PROBLEM,
     ]
+    longer = [{**run, "recipe": "best"} for run in both]
+    recipes = angles_table([*both, *longer])  # each recipe is compared with itself
+    assert [row[0] for row in recipes.rows][::2] == [
+        "msr (paper)", "maml (paper)", "msr (best)", "maml (best)", "msr - maml (paper)", "msr - maml (best)",
+    ]  # fmt: skip
     first = [f.read_bytes() for f in angles_figures(both, tmp_path)]
     assert [f.read_bytes() for f in angles_figures(both, tmp_path)] == first
     angles_file(both[0], tmp_path / "angles")

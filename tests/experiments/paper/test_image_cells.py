@@ -197,6 +197,10 @@ def test_cost_needs_no_data_and_shows_all_six(capsys, monkeypatch, tmp_path):
     assert [line.split()[0] for line in text.splitlines()[-6:]] == list(METHODS)
     assert main(["cost", "aug-miniimagenet/5way-1shot/maml"]) == 0
     assert "msr" in capsys.readouterr().out
+    assert main(["cost", "aug-omniglot/5way-1shot/maml-d8", "--d8-fields", "8"]) == 0
+    counted = {line.split()[0]: line.split() for line in capsys.readouterr().out.splitlines()[-6:]}
+    assert "19,205" in counted["maml-d8"]  # of the network that was asked for
+    assert "112,005" in counted["maml"]
 
 
 def test_quick_table3_runs_every_cell_for_20_steps():

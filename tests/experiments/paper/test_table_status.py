@@ -112,8 +112,8 @@ def test_finished_runs_and_small_files_are_done(tmp_path):
     assert (small.state, small.test, small.hours) == ("done", done.test, done.hours)
     assert not (tmp_path / "elsewhere").exists()
     shown = states("table1", [done]).rows[0]
-    assert shown[3:5] == ("done", "50 / 50")
-    assert shown[6] == f"{result['mean']:.4f} ± {result['ci95']:.4f}"
+    assert shown[2:4] == ("done", "50")
+    assert shown[5] == f"{result['mean']:.4f} ± {result['ci95']:.4f}"
 
 
 def test_the_table_of_states(tmp_path):
@@ -122,9 +122,44 @@ def test_the_table_of_states(tmp_path):
     table = states("table3", [waiting, cell_state(experiment, folder, None)])
     assert table.title == "table3, recipe paper-day"
     assert table.rows[1] == (
-        PROBLEM, "msr", "0", "stopped", "5 / 4,000", "50.4 % at 4", "-", "95.3 ± 0.3", "-", "2.22",
+        PROBLEM, "msr", "stopped", "5 / 4,000", "50.4 at 4", "-", "95.3 ± 0.3", "-", "2.22",
     )  # fmt: skip
-    assert table.remarks[0] == "1 waiting, 1 stopped of 2 runs; 0.0 hours spent."
+    assert table.remarks[0] == (
+        "1 waiting, 1 stopped of 2 runs; 0.0 hours spent; 2.2 hours left for what has begun."
+    )
+    assert "accuracy in %" in table.remarks[1]
+
+
+def test_what_a_folder_has_whatever_its_recipe_and_seed(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    begun(tmp_path, f"{PROBLEM}/msr", 5, seed=1)
+    begun(tmp_path, f"{PROBLEM}/maml", 7, recipe="best")
+    begun(tmp_path, "translation/rank1/small/msr-fc", 3, recipe="paper")  # of another table
+    command = ["reproduce", "table3", "--out", str(tmp_path), "--status"]
+    assert main([*command, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [(cell["name"], cell["recipe"], cell["seed"], cell["step"]) for cell in found] == [
+        (f"{PROBLEM}/msr", "paper-day", 1, 5),
+        (f"{PROBLEM}/maml", "best", 0, 7),
+    ]
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(command) == 0
+    shown = capsys.readouterr().out
+    assert max(map(len, shown.splitlines())) <= 80
+    assert f"{PROBLEM}, paper-day, seed 1\nmsr    stopped 5 / 4,000" in shown
+    assert f"Runs read from {tmp_path}" in shown.replace("\n", " ").replace("  ", " ")
+    assert main([*command, "--budget", "cpu", "--json"]) == 0  # asked for: every cell of it
+    assert {cell["state"] for cell in json.loads(capsys.readouterr().out)} == {"waiting"}
+
+
+def test_places_without_runs_are_told(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["reproduce", "table3", "--out", "none", "--status", "--only", f"{PROBLEM}/msr"]) == 0
+    assert "No run of these has begun in none." in capsys.readouterr().out
+    assert not Path("none").exists()
+    Path("file").write_text("")
+    assert main(["reproduce", "table3", "--out", "file", "--status"]) == 2
+    assert capsys.readouterr().err == "metasym: error: file: expected the folder of the runs, found a file\n"
 
 
 def test_the_folder_of_another_run_is_refused(tmp_path):
@@ -149,7 +184,7 @@ def test_the_command_line(tmp_path, capsys, monkeypatch):
     assert (found["msr"]["step"], found["msr"]["validation"]) == (6, 0.506)
     assert main([*command, "--status", "--markdown", "states.md"]) == 0
     assert "6 / 4,000" in capsys.readouterr().out
-    assert "| msr | 0 | running | 6 / 4,000 | 50.6 % at 6 |" in Path("states.md").read_text()
+    assert "| msr | running | 6 / 4,000 | 50.6 at 6 |" in Path("states.md").read_text()
     lock.release()
     assert main([*command, "--json"]) == 2
     assert (

@@ -98,7 +98,7 @@ class Recipe:
     test_queries: int = _option(15, "query images a class at test (image problems)", least=1, most=_IMAGES)
     d8_fields: int | None = _option(
         None,
-        "regular fields of a layer of maml-d8, 16 channels each (none: as many channels as MAML)",
+        "regular fields of a layer of maml-d8, 16 channels each (none: as many channels as MAML's 1-shot network)",
         least=1,
         most=_FIELDS,
     )

@@ -73,7 +73,9 @@ def cost_text(experiment: Experiment) -> str:
         else [str(cost(model, torch.zeros(1, *setting(experiment.problem).input_shape)))]
     )
     cells = [find(f"{experiment.problem}/{label}", experiment.recipe_name) for label in METHODS]
-    return "\n\n".join([*parts, counts_text([counts(cell) for cell in cells], experiment.problem)])
+    # The experiment itself as it was asked for: its recipe may change the network.
+    beside = [experiment if cell.name == experiment.name else cell for cell in cells]
+    return "\n\n".join([*parts, counts_text([counts(cell) for cell in beside], experiment.problem)])
 
 
 def counts_text(rows: list[Counts], title: str) -> str:

@@ -13,6 +13,7 @@ from metasym.experiments import resources
 from metasym.experiments.paper.config import Experiment
 from metasym.experiments.paper.experiment_run import FIND
 from metasym.experiments.paper.stored_runs import same_run
+from metasym.experiments.paper.synthetic_cells import RECIPES
 from metasym.experiments.paper.whole_tables import kept, plan, results_folder, run_folder
 from metasym.experiments.result_files import CONFIG, RESULT, read_result
 from metasym.storage.json_files import read_json
@@ -78,6 +79,33 @@ def table_status(
         cell_state(experiment, run_folder(base, experiment, quick=quick), target)
         for experiment in plan(table, quick=quick, seeds=seeds, recipes=recipes, only=only, data=data)
     ]
+
+
+def begun(
+    table: str,
+    out: str | os.PathLike[str],
+    *,
+    quick: bool = False,
+    only: str | None = None,
+    data: str | None = None,
+) -> list[CellState]:
+    """The state of every run of ``table`` that ``out`` has, whatever its recipe and seed."""
+    base = Path(out)
+    cells = {experiment.name for experiment in plan(table, quick=quick, only=only)}
+    found = []
+    for recipe in RECIPES:
+        below = base / (f"{recipe}-quick" if quick else recipe)
+        seeds = {
+            int(run.name.rpartition("seed")[2])
+            for name in cells
+            for run in (below / name).glob("*seed[0-9]*")
+            if (run / CONFIG).exists()
+        }
+        if seeds:
+            there = plan(table, quick=quick, seeds=sorted(seeds), recipes=[recipe], only=only, data=data)
+            folders = [(experiment, run_folder(base, experiment, quick=quick)) for experiment in there]
+            found += [cell_state(*run, None) for run in folders if (run[1] / CONFIG).exists()]
+    return found
 
 
 def cell_state(experiment: Experiment, folder: Path, results: Path | None) -> CellState:
