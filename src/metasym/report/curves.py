@@ -24,6 +24,13 @@ LOOKS = {
 """Colours that most colour-blind people can tell apart, and dashes."""
 
 
+_KEY = (
+    "lines: 64 validation tasks",
+    "dots: test tasks, 95 % interval",
+    "crosses: the paper's, 60,000 steps",
+)
+
+
 def curves_figures(results: Path, out: str | os.PathLike[str]) -> list[Path]:
     """One figure for each recipe in the folder of small result files: a panel for each column of Table 3.
 
@@ -102,7 +109,7 @@ def _draw(cells: dict[str, dict[str, Any]], path: Path) -> list[Path]:
             ncols=min(len(drawn), 3 if columns < 3 else 6),
             fontsize=7,
             frameon=False,
-            title="lines: 64 validation tasks; dots: test tasks, 95 % interval; crosses: the paper's, 60,000 steps",
+            title=("\n" if columns == 1 else "; ").join(_KEY),
             title_fontsize=7,
         )
     return files
