@@ -201,21 +201,25 @@ def _status(options: argparse.Namespace, selected: dict[str, Any]) -> None:
 
     if options.out.exists() and not options.out.is_dir():
         raise MetasymError(f"{options.out}: expected the folder of the runs, found a file")
-    places = f"Runs read from {options.out}"
+    places = f"Runs read from {options.out}."
     found = []
     if options.seeds is None and not selected["recipes"]:
         found = begun(options.table, options.out, quick=options.quick, only=options.only, data=options.data)
     if not found:
         found = table_status(options.table, options.out, results=options.results, **selected)
-        places += f", small files from {results_folder(options.out, options.results, quick=options.quick)}"
-        if all(cell.state == WAITING for cell in found):
-            places = f"No run of these has begun in {options.out}."
+        small = results_folder(options.out, options.results, quick=options.quick)
+        begins = (
+            "Runs read from"
+            if any(cell.state != WAITING for cell in found)
+            else "No run of these has begun in"
+        )
+        places = f"{begins} {options.out}; small files read from {small}."
     if options.json:
         print(json.dumps([finite(cell.as_dict()) for cell in found], indent=1))
         return
     from metasym.report.states import states
 
-    table = states(options.table, found, f"{places.rstrip('.')}.")
+    table = states(options.table, found, places)
     console().print(table)
     if options.markdown is not None:
         write_text(options.markdown, table.markdown())

@@ -28,7 +28,7 @@ def angles_table(measured: Sequence[dict[str, Any]]) -> Table:
     several = len({run["recipe"] for run in measured}) > 1
     rows = []
     for run in measured:
-        scores, problem, method = run["scores"], run["experiment"].rpartition("/")[0], _method(run, several)
+        scores, problem, method = run["scores"], run["experiment"].rpartition("/")[0], _named(run, several)
         for kind, label in (("turned", "no"), ("flipped", "yes")):
             cells = [_shown(scores[f"{kind} {d}"]) for d in degrees]
             both = [_shown(scores[way]) for way in ("plain", "augmented")]
@@ -38,8 +38,15 @@ def angles_table(measured: Sequence[dict[str, Any]]) -> Table:
         for kind, label in (("turned", "no"), ("flipped", "yes")):
             cells = [_difference(msr, maml, f"{kind} {d}") for d in degrees]
             both = [_difference(msr, maml, way) for way in ("plain", "augmented")]
-            difference = "msr - maml" + (f" ({msr['recipe']})" if several else "")
-            rows.append((problem, difference, *(both if kind == "turned" else ("", "")), label, *cells))
+            rows.append(
+                (
+                    problem,
+                    _named(msr, several, "msr - maml"),
+                    *(both if kind == "turned" else ("", "")),
+                    label,
+                    *cells,
+                )
+            )
     header = ("problem", "method", "as they are", "augmented", "flips", *(f"{d}°" for d in degrees))
     run = measured[0]
     remarks = (
@@ -81,9 +88,10 @@ def angles_figures(measured: Sequence[dict[str, Any]], out: Path) -> list[Path]:
     return files
 
 
-def _method(run: dict[str, Any], several: bool) -> str:
-    method: str = run["experiment"].rpartition("/")[2]
-    return f"{method} ({run['recipe']})" if several else method
+def _named(run: dict[str, Any], several: bool, name: str | None = None) -> str:
+    """A name, its method unless another is given, with the run's recipe where there are several."""
+    name = name or str(run["experiment"].rpartition("/")[2])
+    return f"{name} ({run['recipe']})" if several else name
 
 
 def _training(measured: Sequence[dict[str, Any]]) -> str:
@@ -94,7 +102,7 @@ def _training(measured: Sequence[dict[str, Any]]) -> str:
 
 def _curve(axis: Any, run: dict[str, Any], kind: str, recipes: list[str]) -> None:
     colour, _, label = LOOKS[run["experiment"].rpartition("/")[2]]
-    label += f" ({run['recipe']})" if len(recipes) > 1 else ""
+    label = _named(run, len(recipes) > 1, label)
     marker = "os^vD"[recipes.index(run["recipe"]) % 5]
     scores = run["scores"]
     means = np.array([100 * scores[f"{kind} {d}"]["mean"] for d in run["degrees"]])

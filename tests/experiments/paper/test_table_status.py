@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -135,6 +136,9 @@ def test_what_a_folder_has_whatever_its_recipe_and_seed(tmp_path, capsys, monkey
     begun(tmp_path, f"{PROBLEM}/msr", 5, seed=1)
     begun(tmp_path, f"{PROBLEM}/maml", 7, recipe="best")
     begun(tmp_path, "translation/rank1/small/msr-fc", 3, recipe="paper")  # of another table
+    shutil.copytree(
+        tmp_path / "best" / PROBLEM / "maml" / "seed0", tmp_path / "best" / PROBLEM / "maml" / "seed0-copy"
+    )
     command = ["reproduce", "table3", "--out", str(tmp_path), "--status"]
     assert main([*command, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -155,7 +159,7 @@ def test_what_a_folder_has_whatever_its_recipe_and_seed(tmp_path, capsys, monkey
 def test_places_without_runs_are_told(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(["reproduce", "table3", "--out", "none", "--status", "--only", f"{PROBLEM}/msr"]) == 0
-    assert "No run of these has begun in none." in capsys.readouterr().out
+    assert "No run of these has begun in none; small files read from results." in capsys.readouterr().out
     assert not Path("none").exists()
     Path("file").write_text("")
     assert main(["reproduce", "table3", "--out", "file", "--status"]) == 2

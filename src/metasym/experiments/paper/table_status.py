@@ -14,7 +14,7 @@ from metasym.experiments.paper.config import Experiment
 from metasym.experiments.paper.experiment_run import FIND
 from metasym.experiments.paper.stored_runs import same_run
 from metasym.experiments.paper.synthetic_cells import RECIPES
-from metasym.experiments.paper.whole_tables import kept, plan, results_folder, run_folder
+from metasym.experiments.paper.whole_tables import kept, plan, recipe_folder, results_folder, run_folder
 from metasym.experiments.result_files import CONFIG, RESULT, read_result
 from metasym.storage.json_files import read_json
 from metasym.storage.locks import is_held
@@ -94,12 +94,12 @@ def begun(
     cells = {experiment.name for experiment in plan(table, quick=quick, only=only)}
     found = []
     for recipe in RECIPES:
-        below = base / (f"{recipe}-quick" if quick else recipe)
+        below = base / recipe_folder(recipe, quick=quick)
         seeds = {
-            int(run.name.rpartition("seed")[2])
+            int(seed)
             for name in cells
-            for run in (below / name).glob("*seed[0-9]*")
-            if (run / CONFIG).exists()
+            for run in (below / name).glob("*seed*")
+            if (seed := run.name.rpartition("seed")[2]).isdecimal() and (run / CONFIG).exists()
         }
         if seeds:
             there = plan(table, quick=quick, seeds=sorted(seeds), recipes=[recipe], only=only, data=data)

@@ -144,8 +144,12 @@ def plan(
 
 def run_folder(base: Path, experiment: Experiment, *, quick: bool = False) -> Path:
     """The folder of one run below ``base``."""
-    recipe = f"{experiment.recipe_name}-quick" if quick else experiment.recipe_name
-    return base / recipe / experiment.name / _variant(experiment)
+    return base / recipe_folder(experiment.recipe_name, quick=quick) / experiment.name / _variant(experiment)
+
+
+def recipe_folder(recipe: str, *, quick: bool) -> str:
+    """The name of the folder of a recipe's runs: those of ``--quick`` have one of their own."""
+    return f"{recipe}-quick" if quick else recipe
 
 
 def _run_here(missing: dict[Path, Experiment], progress: ProgressChoice, note: Note) -> dict[Path, str]:
