@@ -165,9 +165,9 @@ def buffered() -> nn.Module:
 
 
 def filtered() -> nn.Module:
-    """Convolutions that Winograd's algorithm knows: padded and not, before a norm and not, channels of any number."""
+    """Convolutions that Winograd's algorithm knows: both kernels, padded and not, before a norm and not."""
     return nn.Sequential(
-        nn.Conv2d(2, 6, 3, padding=1), TaskBatchNorm2d(6), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(2, 6, 5, padding=2), TaskBatchNorm2d(6), nn.ReLU(), nn.MaxPool2d(2),
         nn.Conv2d(6, 9, 3, padding=1), TaskBatchNorm2d(9), nn.ReLU(),
         nn.Conv2d(9, 8, 3), nn.Softplus(), nn.Flatten(), nn.Linear(72, 3),
     )  # fmt: skip

@@ -49,11 +49,15 @@ def assert_same(fast: GradientLearner, slow: GradientLearner, data: Episode) -> 
     torch.testing.assert_close(*scores, **close)
 
 
+@pytest.mark.parametrize(
+    ("data", "shots", "shape"), [("omniglot", 1, (1, 28, 28)), ("miniimagenet", 5, (3, 84, 84))]
+)
 def test_wide_layers_are_convolved_by_winograds_algorithm_where_it_is(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, data: str, shots: int, shape: tuple[int, ...]
 ) -> None:
-    learner = MAML(few_shot_network("omniglot", 1, 5, "conv4"), F.cross_entropy)
-    sizes = Sizes(16, 5, 75, (1, 28, 28), ())
+    """Kernels of 3 x 3, and those of 5 x 5 that MiniImagenet 5-shot has."""
+    learner = MAML(few_shot_network(data, shots, 5, "conv4"), F.cross_entropy)
+    sizes = Sizes(16, 5 * shots, 75, shape, ())
     engine, convolve = learner.plan(sizes)
     assert engine.way == "chain"
     assert convolve.way == ("winograd" if can_filter() else "direct")

@@ -1,17 +1,14 @@
-// Convolutions with 3 x 3 kernels, stride 1, by Winograd's minimal filtering F(4 x 4, 3 x 3): a tile of 4 x 4 outputs
-// takes 36 multiplications a pair of channels instead of 144.
+// Convolutions with kernels of 3 x 3 or 5 x 5, stride 1, by Winograd's minimal filtering F(4 x 4, r x r): a tile of 4 x 4
+// outputs takes 36 multiplications a pair of channels instead of 144, or 64 instead of 400.
 //
-// With d a tile of 6 x 6 inputs, g a kernel, and the matrices B, G, A of the interpolation points,
+// With d a tile of 6 x 6 or 8 x 8 inputs, g a kernel, and the matrices B, G, A of the interpolation points (see
+// winograd_transforms.h),
 //
 //     y = A^T [ (G g G^T) * (B^T d B) ] A,    * entry by entry, summed over input channels:
 //
-// 36 matrix products over channels, one for each entry ("plane"), and transforms of a few additions before and after.
+// a matrix product over channels for each entry ("plane"), and transforms of a few additions before and after.
 // The derivatives are the adjoints of the same formula: with m = A dy A^T the gradient by the weight is
 // G^T [ m * (B^T d B) ] G summed over tiles, that by the input B [ m * (G g G^T) ] B^T, tiles overlapping.
-//
-// The points are 0, +-1/sqrt(2), +-sqrt(2), infinity. Of those tried they have the smallest rounding errors (in
-// float32 about twice those of torch's convolution, half those of the customary 0, +-1, +-2). B's entries are then
-// 1, 2, 1/2, 5/2 and the two roots.
 //
 // Images are [n, h, w, c], contiguous, so that all transforms run over vectors of channels; a block of tiles is
 // transformed, multiplied and transformed back while it is in the caches. Sums over tiles are taken in units of images
@@ -27,11 +24,13 @@
 namespace metasym {
 namespace {
 
-constexpr int PLANES = SIDE * SIDE, KERNEL = 9;
-constexpr int BLOCK = 48;       // tiles transformed at once: three images of 14 x 14
 constexpr int UNIT = 256;       // tiles, at least, whose part of a weight's gradient is summed up by itself
 constexpr int GROUP = 8;        // rows of a weight reordered at once: its entries lie far apart
 constexpr int ROWS = 6;         // of a product kept in registers, by two vectors
+// Tiles transformed at once: with 64 channels (3 x 3) or 128 (5 x 5), as many as the second cache holds. 48 are three
+// images of 14 x 14.
+template <int TAPS>
+constexpr int BLOCK = TAPS == 3 ? 48 : 24;
 
 // Memory that a thread keeps: fresh pages cost more than what is done with them.
 template <typename T>
@@ -57,17 +56,19 @@ template <typename T>
 int64_t padded(int64_t channels) {
   return (channels + LANES<T> - 1) / LANES<T> * LANES<T>;
 }
-// Planes are an odd number of cache lines apart: otherwise all 36 would compete for the same few places of the cache.
+// Planes are an odd number of cache lines apart: otherwise all would compete for the same few places of the cache.
 template <typename T>
 int64_t plane(int64_t rows, int64_t width) {
   const int64_t line = 64 / sizeof(T), lines = (rows * width + line - 1) / line;
   return (lines | 1) * line;
 }
 
+template <int TAPS>
 struct Shape {
+  static constexpr int OUT = 4;
   int64_t n, h, w, ci, co, pad;
-  int64_t oh() const { return h + 2 * pad - 2; }
-  int64_t ow() const { return w + 2 * pad - 2; }
+  int64_t oh() const { return h + 2 * pad - TAPS + 1; }
+  int64_t ow() const { return w + 2 * pad - TAPS + 1; }
   int64_t ty() const { return (oh() + OUT - 1) / OUT; }
   int64_t tx() const { return (ow() + OUT - 1) / OUT; }
   int64_t tiles() const { return ty() * tx(); }  // of an image
@@ -86,41 +87,43 @@ void places(T* image, int64_t h, int64_t w, int64_t c, int64_t row, int64_t col,
 }
 
 // B^T d B of one tile, plane by plane, channels padded by zeros.
-template <typename T>
+template <typename T, int TAPS>
 void input_tile(const T* const* at, int64_t c, T* out, int64_t apart) {
   each_vector<T>(c, [&](int64_t k, auto lanes) {
-    tile_to_input<T>([&](int q) { return lanes.load(at[q] + k); },
-                     [&](int q, Vec<T> v) { store(out + q * apart + k, v); });
+    Winograd<T, TAPS>::TileToInput::of([&](int q) { return lanes.load(at[q] + k); },
+                                       [&](int q, Vec<T> v) { store(out + q * apart + k, v); });
   });
 }
 // B v B^T added to the tile's places.
-template <typename T>
+template <typename T, int TAPS>
 void input_places(const T* in, int64_t apart, int64_t c, T* const* at) {
   each_vector<T>(c, [&](int64_t k, auto lanes) {
-    tile_from_input<T>([&](int q) { return load(in + q * apart + k); },
-                       [&](int q, Vec<T> v) { lanes.store(at[q] + k, lanes.load(at[q] + k) + v); });
+    Winograd<T, TAPS>::TileFromInput::of([&](int q) { return load(in + q * apart + k); },
+                                         [&](int q, Vec<T> v) { lanes.store(at[q] + k, lanes.load(at[q] + k) + v); });
   });
 }
 // A^T m A to the places of a tile of outputs, or added to them.
-template <typename T, bool ADD>
+template <typename T, int TAPS, bool ADD>
 void output_places(const T* in, int64_t apart, int64_t c, T* const* at) {
   each_vector<T>(c, [&](int64_t k, auto lanes) {
-    tile_to_output<T>([&](int q) { return load(in + q * apart + k); },
-                      [&](int q, Vec<T> v) { lanes.store(at[q] + k, ADD ? lanes.load(at[q] + k) + v : v); });
+    Winograd<T, TAPS>::TileToOutput::of(
+        [&](int q) { return load(in + q * apart + k); },
+        [&](int q, Vec<T> v) { lanes.store(at[q] + k, ADD ? lanes.load(at[q] + k) + v : v); });
   });
 }
 // A dy A^T of one tile.
-template <typename T>
+template <typename T, int TAPS>
 void output_tile(const T* const* at, int64_t c, T* out, int64_t apart) {
   each_vector<T>(c, [&](int64_t k, auto lanes) {
-    tile_from_output<T>([&](int q) { return lanes.load(at[q] + k); },
-                        [&](int q, Vec<T> v) { store(out + q * apart + k, v); });
+    Winograd<T, TAPS>::TileFromOutput::of([&](int q) { return lanes.load(at[q] + k); },
+                                          [&](int q, Vec<T> v) { store(out + q * apart + k, v); });
   });
 }
 
-// W [co, ci, 3, 3] as 36 matrices [ci, co], or [co, ci] where they act backwards.
-template <typename T>
-void weight_planes(const Shape& s, const T* W, bool backwards, T* out, int64_t apart) {
+// W [co, ci, r, r] as matrices [ci, co], one a plane, or [co, ci] where they act backwards.
+template <typename T, int TAPS>
+void weight_planes(const Shape<TAPS>& s, const T* W, bool backwards, T* out, int64_t apart) {
+  constexpr int KERNEL = TAPS * TAPS;
   const int64_t rows = backwards ? s.co : s.ci, columns = backwards ? s.ci : s.co, wide = padded<T>(columns);
   const int64_t by_row = backwards ? s.ci * KERNEL : KERNEL, by_column = backwards ? KERNEL : s.ci * KERNEL;
   std::vector<T> several(GROUP * KERNEL * wide, T(0));
@@ -133,13 +136,15 @@ void weight_planes(const Shape& s, const T* W, bool backwards, T* out, int64_t a
           g[(r * KERNEL + q) * wide + k] = W[(first + r) * by_row + k * by_column + q];
     for (int64_t r = 0; r < count; ++r)
       for (int64_t k = 0; k < wide; k += LANES<T>)
-        tile_to_kernel<T>([&](int q) { return load(g + (r * KERNEL + q) * wide + k); },
-                          [&](int q, Vec<T> v) { store(out + q * apart + (first + r) * wide + k, v); });
+        Winograd<T, TAPS>::TileToKernel::of(
+            [&](int q) { return load(g + (r * KERNEL + q) * wide + k); },
+            [&](int q, Vec<T> v) { store(out + q * apart + (first + r) * wide + k, v); });
   }
 }
-// The way back: 36 matrices [ci, co] to W's gradient, added to it where wanted.
-template <typename T>
-void weight_from_planes(const Shape& s, const T* in, int64_t apart, bool add, T* dW) {
+// The way back: matrices [ci, co], one a plane, to W's gradient, added to it where wanted.
+template <typename T, int TAPS>
+void weight_from_planes(const Shape<TAPS>& s, const T* in, int64_t apart, bool add, T* dW) {
+  constexpr int KERNEL = TAPS * TAPS;
   const int64_t wide = padded<T>(s.co);
   std::vector<T> several(GROUP * KERNEL * wide);
   T* __restrict g = several.data();
@@ -147,8 +152,8 @@ void weight_from_planes(const Shape& s, const T* in, int64_t apart, bool add, T*
     const int64_t count = std::min<int64_t>(GROUP, s.ci - first);
     for (int64_t r = 0; r < count; ++r)
       for (int64_t k = 0; k < wide; k += LANES<T>)
-        tile_from_kernel<T>([&](int q) { return load(in + q * apart + (first + r) * wide + k); },
-                            [&](int q, Vec<T> v) { store(g + (r * KERNEL + q) * wide + k, v); });
+        Winograd<T, TAPS>::TileFromKernel::of([&](int q) { return load(in + q * apart + (first + r) * wide + k); },
+                                              [&](int q, Vec<T> v) { store(g + (r * KERNEL + q) * wide + k, v); });
     for (int64_t k = 0; k < s.co; ++k)
       for (int64_t r = 0; r < count; ++r) {
         T* to = dW + (k * s.ci + first + r) * KERNEL;
@@ -198,16 +203,18 @@ void product(const T* a, int64_t lda, const T* b, int64_t rows, int64_t depth, i
 // Tile t of all, as image, row and column of its first output.
 struct Place {
   int64_t image, row, col;
-  Place(const Shape& s, int64_t t)
-      : image(t / s.tiles()), row(t % s.tiles() / s.tx() * OUT), col(t % s.tx() * OUT) {}
+  template <int TAPS>
+  Place(const Shape<TAPS>& s, int64_t t)
+      : image(t / s.tiles()), row(t % s.tiles() / s.tx() * s.OUT), col(t % s.tx() * s.OUT) {}
 };
 
 // The part of the images that holds the tiles from `first` on. It is fetched into the cache while products run, a
 // little with each plane: otherwise the transforms would spend most of their time waiting.
-template <typename T>
+template <typename T, int TAPS>
 struct Ahead {
+  static constexpr int PLANES = Winograd<T, TAPS>::PLANES;
   const T *at, *end;
-  Ahead(const Shape& s, const T* images, int64_t image, int64_t first, int64_t last) {
+  Ahead(const Shape<TAPS>& s, const T* images, int64_t image, int64_t first, int64_t last) {
     at = images + first * image / s.tiles();
     end = images + std::max(first, last) * image / s.tiles();
   }
@@ -217,27 +224,28 @@ struct Ahead {
   }
 };
 
-template <typename T>
-void forward(const Shape& s, const T* x, const T* W, int add, T* y, int threads) {
+template <typename T, int TAPS>
+void forward(const Shape<TAPS>& s, const T* x, const T* W, int add, T* y, int threads) {
+  constexpr int PLANES = Winograd<T, TAPS>::PLANES, SIDE = Winograd<T, TAPS>::SIDE, OUT = s.OUT;
   const int64_t total = s.n * s.tiles(), wi = padded<T>(s.ci), wo = padded<T>(s.co);
-  const int64_t apart_u = plane<T>(s.ci, wo), apart_v = plane<T>(BLOCK, wi), apart_m = plane<T>(BLOCK, wo);
+  const int64_t apart_u = plane<T>(s.ci, wo), apart_v = plane<T>(BLOCK<TAPS>, wi), apart_m = plane<T>(BLOCK<TAPS>, wo);
   T* U = scratch<T>(0, PLANES * apart_u);
-  weight_planes(s, W, false, U, apart_u);
+  weight_planes<T>(s, W, false, U, apart_u);
   const std::vector<T> zeros(wi);
 #pragma omp parallel for schedule(static) if (threads > 1) num_threads(threads)
-  for (int64_t first = 0; first < total; first += BLOCK) {
-    const int64_t count = std::min<int64_t>(BLOCK, total - first);
+  for (int64_t first = 0; first < total; first += BLOCK<TAPS>) {
+    const int64_t count = std::min<int64_t>(BLOCK<TAPS>, total - first);
     T *V = scratch<T>(1, PLANES * apart_v), *M = scratch<T>(2, PLANES * apart_m), *nowhere = scratch<T>(3, wo);
     for (int64_t t = 0; t < count; ++t) {
       const Place p(s, first + t);
       const T* at[PLANES];
       places<const T>(x + p.image * s.h * s.w * s.ci, s.h, s.w, s.ci, p.row - s.pad, p.col - s.pad, SIDE,
                       zeros.data(), at);
-      input_tile(at, s.ci, V + t * wi, apart_v);
+      input_tile<T, TAPS>(at, s.ci, V + t * wi, apart_v);
     }
     const int64_t next = first + count;
-    const Ahead<T> in(s, x, s.h * s.w * s.ci, next, std::min(total, next + BLOCK));
-    const Ahead<T> out(s, y, s.oh() * s.ow() * s.co, first, next);
+    const Ahead<T, TAPS> in(s, x, s.h * s.w * s.ci, next, std::min(total, next + BLOCK<TAPS>));
+    const Ahead<T, TAPS> out(s, y, s.oh() * s.ow() * s.co, first, next);
     for (int q = 0; q < PLANES; ++q) {
       in.part(q);
       out.part(q);
@@ -247,18 +255,19 @@ void forward(const Shape& s, const T* x, const T* W, int add, T* y, int threads)
       const Place p(s, first + t);
       T* at[OUT * OUT];
       places<T>(y + p.image * s.oh() * s.ow() * s.co, s.oh(), s.ow(), s.co, p.row, p.col, OUT, nowhere, at);
-      if (add) output_places<T, true>(M + t * wo, apart_m, s.co, at);
-      else output_places<T, false>(M + t * wo, apart_m, s.co, at);
+      if (add) output_places<T, TAPS, true>(M + t * wo, apart_m, s.co, at);
+      else output_places<T, TAPS, false>(M + t * wo, apart_m, s.co, at);
     }
   }
 }
 
 // dx and dW, each where it is not null.
-template <typename T>
-void backward(const Shape& s, const T* x, const T* W, const T* dy, int add, T* dx, T* dW, int threads) {
+template <typename T, int TAPS>
+void backward(const Shape<TAPS>& s, const T* x, const T* W, const T* dy, int add, T* dx, T* dW, int threads) {
+  constexpr int PLANES = Winograd<T, TAPS>::PLANES, SIDE = Winograd<T, TAPS>::SIDE, OUT = s.OUT;
   const int64_t wi = padded<T>(s.ci), wo = padded<T>(s.co), units = s.units();
   const int64_t apart_u = plane<T>(s.ci, wo), apart_t = plane<T>(s.co, wi);
-  const int64_t apart_v = plane<T>(BLOCK, wi), apart_m = plane<T>(BLOCK, wo);
+  const int64_t apart_v = plane<T>(BLOCK<TAPS>, wi), apart_m = plane<T>(BLOCK<TAPS>, wo);
   T* U = dx ? scratch<T>(0, PLANES * apart_t) : nullptr;
   if (dx) weight_planes(s, W, true, U, apart_t);
   const std::vector<T> zeros(std::max(wi, wo));
@@ -276,21 +285,21 @@ void backward(const Shape& s, const T* x, const T* W, const T* dy, int add, T* d
     if (dx && !add) std::fill(dx + begin * s.h * s.w * s.ci, dx + end * s.h * s.w * s.ci, T(0));
     T *V = scratch<T>(1, PLANES * apart_v), *M = scratch<T>(2, PLANES * apart_m), *nowhere = scratch<T>(3, wi);
     std::fill(nowhere, nowhere + wi, T(0));
-    for (int64_t first = begin * s.tiles(); first < end * s.tiles(); first += BLOCK) {
-      const int64_t count = std::min<int64_t>(BLOCK, end * s.tiles() - first);
+    for (int64_t first = begin * s.tiles(); first < end * s.tiles(); first += BLOCK<TAPS>) {
+      const int64_t count = std::min<int64_t>(BLOCK<TAPS>, end * s.tiles() - first);
       for (int64_t t = 0; t < count; ++t) {
         const Place p(s, first + t);
         const T* at[PLANES];
         places<const T>(dy + p.image * s.oh() * s.ow() * s.co, s.oh(), s.ow(), s.co, p.row, p.col, OUT, zeros.data(),
                         at);
-        output_tile(at, s.co, M + t * wo, apart_m);
+        output_tile<T, TAPS>(at, s.co, M + t * wo, apart_m);
         if (!dW) continue;
         places<const T>(x + p.image * s.h * s.w * s.ci, s.h, s.w, s.ci, p.row - s.pad, p.col - s.pad, SIDE,
                         zeros.data(), at);
-        input_tile(at, s.ci, V + t * wi, apart_v);
+        input_tile<T, TAPS>(at, s.ci, V + t * wi, apart_v);
       }
-      const int64_t next = first + count, last = std::min(end * s.tiles(), next + BLOCK);
-      const Ahead<T> in(s, x, s.h * s.w * s.ci, next, last), out(s, dy, s.oh() * s.ow() * s.co, next, last);
+      const int64_t next = first + count, last = std::min(end * s.tiles(), next + BLOCK<TAPS>);
+      const Ahead<T, TAPS> in(s, x, s.h * s.w * s.ci, next, last), out(s, dy, s.oh() * s.ow() * s.co, next, last);
       for (int q = 0; q < PLANES; ++q) {
         if (dW) in.part(q);
         out.part(q);
@@ -301,7 +310,7 @@ void backward(const Shape& s, const T* x, const T* W, const T* dy, int add, T* d
         const Place p(s, first + t);
         T* at[PLANES];
         places<T>(dx + p.image * s.h * s.w * s.ci, s.h, s.w, s.ci, p.row - s.pad, p.col - s.pad, SIDE, nowhere, at);
-        input_places(V + t * wi, apart_v, s.ci, at);
+        input_places<T, TAPS>(V + t * wi, apart_v, s.ci, at);
       }
     }
     if (dW && together && unit > 0)
@@ -318,13 +327,16 @@ void backward(const Shape& s, const T* x, const T* W, const T* dy, int add, T* d
 
 using namespace metasym;
 
+// The sizes f: those of Shape, then the taps of the kernel's side, 3 or 5.
 #define EXPORT(T, S)                                                                                                 \
   extern "C" void winograd_forward_##S(const int64_t* f, const T* x, const T* W, T* y, int add, int threads) {       \
-    forward<T>(Shape{f[0], f[1], f[2], f[3], f[4], f[5]}, x, W, add, y, threads);                                    \
+    if (f[6] == 3) forward(Shape<3>{f[0], f[1], f[2], f[3], f[4], f[5]}, x, W, add, y, threads);                     \
+    else forward(Shape<5>{f[0], f[1], f[2], f[3], f[4], f[5]}, x, W, add, y, threads);                               \
   }                                                                                                                  \
   extern "C" void winograd_backward_##S(const int64_t* f, const T* x, const T* W, const T* dy, T* dx, T* dW,         \
                                         int add, int threads) {                                                      \
-    backward<T>(Shape{f[0], f[1], f[2], f[3], f[4], f[5]}, x, W, dy, add, dx, dW, threads);                          \
+    if (f[6] == 3) backward(Shape<3>{f[0], f[1], f[2], f[3], f[4], f[5]}, x, W, dy, add, dx, dW, threads);           \
+    else backward(Shape<5>{f[0], f[1], f[2], f[3], f[4], f[5]}, x, W, dy, add, dx, dW, threads);                     \
   }
 
 EXPORT(float, float)

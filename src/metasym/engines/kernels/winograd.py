@@ -1,7 +1,8 @@
-"""Convolutions with 3 x 3 kernels by Winograd's minimal filtering, and their gradients: see ``winograd.cpp``.
+"""Convolutions with kernels of 3 x 3 or 5 x 5 by Winograd's minimal filtering, and their gradients: ``winograd.cpp``.
 
-Images are ``[n, h, w, channels]``, weights ``[out, in, 3, 3]``, as torch has them. Rounding errors in float32 are
-about twice those of torch's own convolution. Only where it could be compiled: ask :func:`can_filter` first.
+Images are ``[n, h, w, channels]``, weights ``[out, in, r, r]``, as torch has them. Rounding errors in float32 are
+about twice (3 x 3) and six times (5 x 5) those of torch's own convolution. Only where it could be compiled: ask
+:func:`can_filter` first.
 """
 
 from __future__ import annotations
@@ -14,10 +15,15 @@ from torch import Tensor
 from metasym.engines.kernels.engine_kernels import library
 
 _KINDS = {torch.float32: "float", torch.float64: "double"}
-SIDE = 3
+SIDES = (3, 5)
 """Height and width of the kernels."""
-TILE, PLANES = 4, 36
-"""A tile has 4 x 4 outputs and takes 36 products a pair of channels."""
+TILE = 4
+"""A tile has 4 x 4 outputs."""
+
+
+def planes(side: int) -> int:
+    """How many products a tile takes for a pair of channels, with kernels of ``side x side``."""
+    return (TILE + side - 1) ** 2
 
 
 def can_filter() -> bool:
@@ -26,9 +32,10 @@ def can_filter() -> bool:
 
 
 def convolve(x: Tensor, W: Tensor, padding: int, onto: Tensor | None = None) -> Tensor:
-    """``[n, h + 2 padding - 2, w + 2 padding - 2, out]``, added to ``onto`` where that is given."""
+    """``[n, h + 2 padding - r + 1, w + 2 padding - r + 1, out]``, added to ``onto`` where that is given."""
     n, h, w, _ = x.shape
-    y = x.new_empty(n, h + 2 * padding - 2, w + 2 * padding - 2, W.shape[0]) if onto is None else onto
+    less = W.shape[-1] - 1 - 2 * padding
+    y = x.new_empty(n, h - less, w - less, W.shape[0]) if onto is None else onto
     _call("forward", (x, W), (y,), (x, W, padding), add=onto is not None)
     return y
 
@@ -67,7 +74,7 @@ def _call(
     kernels = library("winograd")
     assert kernels is not None
     x, W, padding = of
-    sizes = (ctypes.c_int64 * 6)(*x.shape, W.shape[0], padding)
+    sizes = (ctypes.c_int64 * 7)(*x.shape, W.shape[0], padding, W.shape[-1])
     held = [t.contiguous() for t in given]
     assert all(t is None or t.is_contiguous() for t in results)
     pointers = [ctypes.c_void_p(0 if t is None else t.data_ptr()) for t in (*held, *results)]

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from metasym.engines.kernels.winograd import SIDE, convolution_gradients, convolve
+from metasym.engines.kernels.winograd import SIDES, convolution_gradients, convolve
 from metasym.engines.layerwise.differentiable_layers import Stage, Step
 from metasym.types import Params
 
@@ -33,9 +33,9 @@ class Convolution(Stage):
         entries = layer.in_channels * self.kernel[0] * self.kernel[1]
         self.by_patches = entries <= _FEW_INPUTS
         self.filterable = (
-            self.kernel == (SIDE, SIDE)
+            self.kernel in [(side, side) for side in SIDES]
             and self.stride == self.dilation == (1, 1)
-            and self.padding in ((0, 0), (1, 1))
+            and self.padding[0] == self.padding[1] < self.kernel[0]
             and not self.by_patches
         )
         """Whether Winograd's algorithm knows the layer."""

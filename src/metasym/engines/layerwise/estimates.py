@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from metasym.engines.kernels.winograd import PLANES, TILE, can_filter
+from metasym.engines.kernels.winograd import TILE, can_filter, planes
 from metasym.engines.layerwise.chain import Chain
 from metasym.engines.plan import Choice, Forced, Sizes, choose, settled
 
@@ -37,7 +37,9 @@ def chain_estimates(chain: Chain, sizes: Sizes, steps: int) -> dict[str, float]:
 def convolution_choice(chain: Chain, sizes: Sizes, steps: int, forced: Forced) -> Choice:
     """Whether the chain's convolutions go by Winograd's algorithm."""
     if not any(stage.filterable for stage, _, _ in chain.convolutions(sizes.inputs)):
-        return settled("convolve", "direct", "no convolution with a 3 x 3 kernel and stride 1", forced)
+        return settled(
+            "convolve", "direct", "no convolution with a kernel of 3 x 3 or 5 x 5 and stride 1", forced
+        )
     if not can_filter():
         return settled("convolve", "direct", "no compiled kernels", forced)
     return choose("convolve", _convolutions(chain, sizes, steps), forced)
@@ -60,7 +62,7 @@ def _convolutions(chain: Chain, sizes: Sizes, steps: int) -> dict[str, float]:
             tiles = images * math.prod(math.ceil(side / TILE) for side in places)
             products = tiles * W[0] * W[1] * _MS_A_PRODUCT
             transforms = tiles * (W[0] + W[1]) * _MS_A_TRANSFORM + calls * W[0] * W[1] * _MS_A_WEIGHT
-            found["winograd"] += PLANES * (products + transforms)
+            found["winograd"] += planes(W[-1]) * (products + transforms)
         else:
             found["winograd"] += direct
     return found

@@ -55,7 +55,7 @@ class LayerwiseEngine(Engine):
         return found if isinstance(found, str) else None
 
     def decisions(self, description: Description) -> frozenset[str]:
-        """How to convolve with 3 x 3 kernels."""
+        """How to convolve with kernels of 3 x 3 or 5 x 5."""
         return frozenset(["convolve"])
 
     def milliseconds(self, description: Description, setting: Setting) -> dict[str, float]:
