@@ -91,7 +91,7 @@ CELLS: dict[str, Cell] = {
         steps=1,
     ),
 }
-"""By the names of the rows (see ``workloads.ROWS``); the last, with kernels of 5 x 5, has no row beside other libraries."""
+"""By the names of the rows (see ``workloads.ROWS``); the last one, with kernels of 5 x 5, is here alone."""
 
 
 class Timed:
