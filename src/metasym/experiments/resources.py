@@ -1,7 +1,8 @@
-"""What a run has cost so far, over all its starts: processor time and memory, kept beside its checkpoints."""
+"""What a run has cost so far, over all its starts: time and memory, kept beside its checkpoints."""
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -18,6 +19,7 @@ _EVERY = 50
 class SpentFile(TypedDict, total=False):
     """What :class:`Spent` writes."""
 
+    seconds: Number
     cpu_seconds: Number
     peak_memory_mb: Number
     starts: Count
@@ -31,15 +33,16 @@ class Spent:
         before: dict[str, Any] = {}
         if not afresh and self.path.exists():
             before = read_json(self.path, "what a run has cost", SpentFile)
-        self._before = float(before.get("cpu_seconds", 0.0))
+        self._seconds = float(before.get("seconds", 0.0)) - time.perf_counter()
+        self._cpu_seconds = float(before.get("cpu_seconds", 0.0)) - cpu_seconds()
         self._memory = float(before.get("peak_memory_mb", 0.0))
         self._starts = int(before.get("starts", 0)) + 1
-        self._began = cpu_seconds()
 
     def so_far(self) -> dict[str, float | int]:
-        """Processor time in seconds, the most memory that any of the processes held (MiB), and their number."""
+        """Seconds by the clock and of the processor, the most memory that a process held (MiB), and their number."""
         return {
-            "cpu_seconds": self._before + cpu_seconds() - self._began,
+            "seconds": self._seconds + time.perf_counter(),
+            "cpu_seconds": self._cpu_seconds + cpu_seconds(),
             "peak_memory_mb": max(self._memory, peak_memory()),
             "starts": self._starts,
         }

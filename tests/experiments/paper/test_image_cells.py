@@ -154,7 +154,8 @@ def test_a_run_learns_what_is_easy_and_resumes_to_the_same_bits(tiny, tmp_path):
 
 
 def test_what_a_run_costs_is_added_up_over_its_starts(tmp_path):
-    write_json(tmp_path / "spent.json", {"cpu_seconds": 1000.0, "peak_memory_mb": 1e6, "starts": 2})
+    before = {"seconds": 2000.0, "cpu_seconds": 1000.0, "peak_memory_mb": 1e6, "starts": 2}
+    write_json(tmp_path / "spent.json", before)
     spent = Spent(tmp_path, afresh=False)
     sum(range(10**6))
     ranks = connect(torch.device("cpu"))
@@ -163,8 +164,11 @@ def test_what_a_run_costs_is_added_up_over_its_starts(tmp_path):
     spent.note(50, ranks)
     noted = read_json(tmp_path / "spent.json", "it")
     assert 1000 < noted["cpu_seconds"] < 1100
+    assert 2000 < noted["seconds"] < 2100
     assert (noted["peak_memory_mb"], noted["starts"]) == (1e6, 3)
-    assert Spent(tmp_path, afresh=True).so_far()["cpu_seconds"] < 100
+    anew = Spent(tmp_path, afresh=True).so_far()
+    assert anew["cpu_seconds"] < 100
+    assert anew["seconds"] < 100
 
 
 @pytest.mark.parametrize("budget", ["cpu", "day"])

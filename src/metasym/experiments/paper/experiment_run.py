@@ -148,7 +148,6 @@ def _run(
     progress: ProgressChoice,
     note: Callable[[str], None],
 ) -> dict[str, Any]:
-    began = time.perf_counter()
     spent = Spent(folder, afresh=not (folder / CURRENT).exists())
     recipe = experiment.recipe
     problem = build_problem(experiment)
@@ -225,9 +224,8 @@ def _run(
         "filter_sizes": [s.filter_shape.numel() for s in symmetries(learner.model).values()],
         "seed": recipe.seed,
         "parameters": sum(p.numel() for p in learner.outer_parameters().values()),
-        "seconds": time.perf_counter() - began,
-        "test_seconds": time.perf_counter() - trained,
         **spent.so_far(),
+        "test_seconds": time.perf_counter() - trained,
         "problem": problem.description,
         "command": command(experiment),
         "commit": commit(),
