@@ -65,7 +65,7 @@ int64_t plane(int64_t rows, int64_t width) {
 
 template <int TAPS>
 struct Shape {
-  static constexpr int OUT = 4;
+  static constexpr int OUT = Winograd<float, TAPS>::OUT;
   int64_t n, h, w, ci, co, pad;
   int64_t oh() const { return h + 2 * pad - TAPS + 1; }
   int64_t ow() const { return w + 2 * pad - TAPS + 1; }
