@@ -101,9 +101,9 @@ def whole_steps(wanted: list[str] | None, plan: Plan, data: str | None, out: Pat
         if CELLS[name].name.startswith("aug-") and data is None:
             say(f"{name}: needs images, --data DIR; left out")
             continue
-        found[name] = measure(name, rounds=plan.rounds, data=data, say=say)
+        found[name] = {**measure(name, rounds=plan.rounds, data=data, say=say), "machine": machine()}
         if write:
-            write_json(path, {"machine": machine(), "rows": found})
+            write_json(path, {"rows": found})
 
 
 def scaling(wanted: list[str] | None, plan: Plan, out: Path, *, write: bool) -> None:

@@ -41,9 +41,9 @@ def test_results_are_written_beside_those_of_other_rows(tmp_path: Path) -> None:
     assert cli.main(["end_to_end", "--row", ROW, "--out", str(tmp_path)]) == 0
     stored = json.loads((tmp_path / "end_to_end.json").read_text())
     assert stored["rows"]["msr-conv"] == {"row": "msr-conv"}
-    assert stored["machine"]["torch"] == torch.__version__
     found = stored["rows"][ROW]
     assert found["experiment"] == end_to_end.CELLS[ROW].name
+    assert found["machine"]["torch"] == torch.__version__
     assert found["milliseconds"] > 0
     assert found["sampling_milliseconds"] > 0
     assert set(found["times_as_long_without"]) == set(end_to_end.CELLS[ROW].paths)
