@@ -144,6 +144,7 @@ class Record:
     steps_per_second: float = 0.0
     skipped_tasks: int = 0
     validation: float | None = None
+    validation_seconds: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Plain types, for a line of ``metrics.jsonl``."""

@@ -94,6 +94,30 @@ def test_the_recipes_of_a_cell_stand_beside_each_other(tmp_path):
         render("table3", tmp_path, ["best"], "*/msr")
 
 
+def test_a_chosen_row_still_has_msrs_lead(tmp_path):
+    write_json(tmp_path / "a.json", result("msr", [0.8, 0.82]))
+    write_json(tmp_path / "b.json", result("maml", [0.7, 0.72]))
+    (row,) = render("table3", tmp_path, None, "*/maml").rows
+    assert row[5] == "+10.0 ± 0.0"
+
+
+def test_show_takes_the_seeds_that_are_asked_for(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for seed in (0, 1):
+        path = tmp_path / "results" / "table3" / f"{seed}.json"
+        write_json(path, result("msr", [0.8 + seed / 10, 0.82 + seed / 10], seed=seed))
+    assert main(["reproduce", "table3", "--show", "--seeds", "1"]) == 0
+    shown = capsys.readouterr().out
+    assert "91.0 ± 12.7" in shown
+    assert "(seed 1)" in shown
+    assert main(["reproduce", "table3", "--show", "--seeds", "2", "3"]) == 2
+    assert capsys.readouterr().err.endswith("expected result files with seed 2 or 3, found none\n")
+    assert main(["reproduce", "table3", "--show", "--quick"]) == 2  # results/ has the full runs
+    assert capsys.readouterr().err == (
+        "metasym: error: expected --out with --show --quick, whose results are in OUT/results, found none\n"
+    )
+
+
 def test_show_runs_nothing(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_json(tmp_path / "results" / "table3" / "a.json", result("msr", [0.8, 0.82], recipe="paper-day"))

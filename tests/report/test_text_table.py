@@ -48,6 +48,17 @@ def test_headings_in_the_place_of_the_first_column():
     ]
 
 
+def test_cells_are_broken_between_their_words():
+    rows = (("a-long-name/of-a-problem", "maml (paper-day)", "95.8 ± 0.2 (95.7, 95.9)"),)
+    table = Table("a table", ("problem", "method", "ours"), rows)
+    file = io.StringIO()
+    Console(width=25, file=file, color_system=None).print(table)
+    assert [line.rstrip() for line in file.getvalue().splitlines()][-2:] == [
+        "maml          95.8 ± 0.2",
+        "(paper-day) (95.7, 95.9)",
+    ]
+
+
 @pytest.mark.parametrize("width", range(12, 64))
 def test_nothing_is_cut_off(width):
     text = "".join(shown(width))

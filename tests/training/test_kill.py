@@ -18,7 +18,7 @@ from metasym.training.checkpoint import CURRENT, load
 from metasym.training.loop import train
 from metasym.training.settings import Files
 from tests.conftest import usual_signals
-from tests.training.toy_learner import Lines, bits, learner, msr, reproducible
+from tests.training.toy_learner import Lines, bits, learner, msr, reproducible, without_times
 
 HERE = Path(__file__).parent
 OPTIONS = {"outer_steps": 12, "tasks_per_step": 2, "progress": "silent"}
@@ -26,7 +26,7 @@ OPTIONS = {"outer_steps": 12, "tasks_per_step": 2, "progress": "silent"}
 
 def records_of(folder: Path) -> list[dict]:
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    return [{k: v for k, v in line.items() if k != "steps_per_second"} for line in lines]
+    return [without_times(line) for line in lines]
 
 
 def test_twenty_random_kills_leave_no_trace(tmp_path):

@@ -107,6 +107,7 @@ def test_validation_keeps_the_best_and_goes_by_the_goal(tmp_path):
         options |= {"outer_steps": 12, "tasks_per_step": 2, **SILENT}
         last, seen = learner(), {}
         for record in train(last, Lines(), validation=latest, **options):
+            assert (record.validation_seconds is None) == (record.validation is None)
             if record.validation is not None:
                 seen[record.step] = (record.validation, bits(last))
         assert list(seen) == [2, 4, 6, 8, 10, 12]

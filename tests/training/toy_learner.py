@@ -106,7 +106,11 @@ def bits(module: nn.Module) -> dict[str, bytes]:
 
 
 def reproducible(record) -> dict:
-    return {k: v for k, v in record.as_dict().items() if k != "steps_per_second"}
+    return without_times(record.as_dict())
+
+
+def without_times(record: dict) -> dict:
+    return {k: v for k, v in record.items() if k not in ("steps_per_second", "validation_seconds")}
 
 
 def flat(module: nn.Module) -> Tensor:

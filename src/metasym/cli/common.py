@@ -21,7 +21,8 @@ Commands: TypeAlias = "argparse._SubParsersAction[Any]"
 PROGRESS = ("auto", "plain", "silent")
 
 BUDGET_HELP = (
-    f"Table 3 on a CPU, at most an hour a cell or a day a column: the recipes {', '.join(BUDGETS.values())}"
+    "Table 3 on a CPU, about an hour a cell or at most a day a column: the recipes "
+    f"{' and '.join(BUDGETS.values())}"
 )
 
 

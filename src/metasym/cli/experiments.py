@@ -67,7 +67,7 @@ def add(commands: Commands) -> None:
         action="store_true",
         help=(
             "run nothing: show how far each run is, also while they run; without --recipe, --budget and --seeds, "
-            "every run that OUT has"
+            "every run that OUT has; with one of them, what is still to do too"
         ),
     )
     reproduce.add_argument(
@@ -141,6 +141,10 @@ def _reproduce(options: argparse.Namespace) -> None:
             raise MetasymError(
                 f"expected --show for a table, found it {'beside --status' if options.status else 'for figures'}"
             )
+        if options.quick and options.out is None and options.results is None:
+            raise MetasymError(
+                "expected --out with --show --quick, whose results are in OUT/results, found none"
+            )
         folder = results_folder(options.out or Path(), options.results, quick=options.quick) / options.table
         _print_table(options, folder, recipes)
         return
@@ -178,7 +182,8 @@ def _print_table(options: argparse.Namespace, folder: Path, recipes: list[str] |
     """The table of the small files in ``folder``; after runs, its figures too."""
     from metasym.report.tables import render
 
-    table = render(options.table, folder, recipes, options.only)
+    seeds = options.seeds if options.show else None  # after runs: all that is there
+    table = render(options.table, folder, recipes, options.only, seeds)
     console().print(table)
     if options.table == "sizes" and not options.show:
         from metasym.report.figures import sizes_figure
@@ -197,23 +202,24 @@ def _print_table(options: argparse.Namespace, folder: Path, recipes: list[str] |
 
 
 def _status(options: argparse.Namespace, selected: dict[str, Any]) -> None:
-    from metasym.experiments.paper.table_status import WAITING, begun, table_status
+    from metasym.experiments.paper.table_status import begun, table_status
 
     if options.out.exists() and not options.out.is_dir():
         raise MetasymError(f"{options.out}: expected the folder of the runs, found a file")
-    places = f"Runs read from {options.out}."
-    found = []
     if options.seeds is None and not selected["recipes"]:
         found = begun(options.table, options.out, quick=options.quick, only=options.only, data=options.data)
-    if not found:
+        if not found:
+            which = f" that match {options.only}" if options.only else ""
+            raise MetasymError(
+                f"{options.out}: expected runs of {options.table}{which}, found none; "
+                "with --budget, --recipe or --seeds what is still to do is shown"
+            )
+        places = f"Runs read from {options.out}."
+    else:
         found = table_status(options.table, options.out, results=options.results, **selected)
         small = results_folder(options.out, options.results, quick=options.quick)
-        begins = (
-            "Runs read from"
-            if any(cell.state != WAITING for cell in found)
-            else "No run of these has begun in"
-        )
-        places = f"{begins} {options.out}; small files read from {small}."
+        places = f"{'Runs read from' if options.out.exists() else 'There is no folder'} {options.out}"
+        places += f"; small files read from {small}." if small.is_dir() else "."
     if options.json:
         print(json.dumps([finite(cell.as_dict()) for cell in found], indent=1))
         return

@@ -7,8 +7,10 @@ from collections import Counter
 from collections.abc import Sequence
 
 from metasym.experiments.paper.catalogue import printed
-from metasym.experiments.paper.table_status import DONE, RUNNING, STOPPED, CellState
+from metasym.experiments.paper.table_status import DONE, RUNNING, STOPPED, TESTING, TRAINED, CellState
 from metasym.report.text_table import Table
+
+_UNFINISHED = (RUNNING, STOPPED, TESTING, TRAINED)
 
 
 def states(table: str, cells: Sequence[CellState], places: str = "") -> Table:
@@ -39,20 +41,26 @@ def states(table: str, cells: Sequence[CellState], places: str = "") -> Table:
         "problem", "method", "state", "steps", "validation", "test", "paper", "hours", "hours left",
     )  # fmt: skip
     title = table if len(recipes) > 1 else f"{table}, recipe {cells[0].recipe}"
-    return Table(title, header, tuple(rows), (*_remarks(cells), *((places,) if places else ())))
+    # The rows of one heading stand together, where it comes first.
+    first = {row[0]: place for place, row in reversed(list(enumerate(rows)))}
+    rows.sort(key=lambda row: first[row[0]])
+    refused = tuple(f"Refused: {cell.error}." for cell in cells if cell.error)
+    return Table(title, header, tuple(rows), (*_remarks(cells), *refused, *((places,) if places else ())))
 
 
 def _remarks(cells: Sequence[CellState]) -> tuple[str, ...]:
     counts = Counter(cell.state for cell in cells)
     spent = sum(cell.hours or 0.0 for cell in cells)
-    left = sum(cell.hours_left or 0.0 for cell in cells if cell.state in (RUNNING, STOPPED))
-    begun = f"; {left:.1f} hours left for what has begun" if counts[RUNNING] + counts[STOPPED] else ""
+    left = [cell.hours_left or 0.0 for cell in cells if cell.state in _UNFINISHED]
+    begun = f"; {sum(left):.1f} hours left for what has begun" if left else ""
+    if len(left) > 1:
+        begun += f", {max(left):.1f} for the longest run"
     score = "accuracy in %" if cells[0].metric == "accuracy" else "mean squared error"
     return (
         f"{', '.join(f'{count} {state}' for state, count in counts.items())} of {len(cells)} runs; "
         f"{spent:.1f} hours spent{begun}.",
         f"Validation: the last {score} on validation tasks, and its step. Hours: processor time; left: by the clock, "
-        "at the run's own rate.",
+        "at the run's own rate, its test included.",
     )
 
 

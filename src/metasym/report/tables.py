@@ -56,22 +56,35 @@ class Cell:
     """The scores of the test tasks, by seed: runs of the same seed have the same tasks."""
 
 
-def load_cells(folder: Path, recipes: Sequence[str] | None = None, only: str | None = None) -> list[Cell]:
+def load_cells(
+    folder: Path,
+    recipes: Sequence[str] | None = None,
+    only: str | None = None,
+    seeds: Sequence[int] | None = None,
+) -> list[Cell]:
     """The cells in a folder of small result files (and below it), in the order of the catalogue.
 
-    ``recipes`` and ``only``, a pattern of experiments' names, choose among them.
+    ``recipes``, ``only``, a pattern of experiments' names, and ``seeds`` choose among them.
     """
     groups: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
     wanted = None if only is None else set(names(only))
     for path in result_files(folder):
         found = read_result(path)
-        if (recipes and found["recipe"] not in recipes) or (
-            wanted is not None and found["experiment"] not in wanted
+        if (
+            (recipes and found["recipe"] not in recipes)
+            or (wanted is not None and found["experiment"] not in wanted)
+            or (seeds is not None and found["seed"] not in seeds)
         ):
             continue
         groups.setdefault((found["recipe"], found["experiment"], _image_size(found)), []).append(found)
     if not groups:
-        which = "".join([f" of {' and '.join(recipes)}" if recipes else "", f" for {only}" if only else ""])
+        which = "".join(
+            [
+                f" of {' and '.join(recipes)}" if recipes else "",
+                f" for {only}" if only else "",
+                f" with seed {' or '.join(map(str, seeds))}" if seeds else "",
+            ]
+        )
         raise MetasymError(f"{folder}: expected result files{which}, found none")
     order = {name: i for i, name in enumerate(names())}
     keys = sorted(groups, key=lambda key: (_place(key[0]), order.get(key[1], len(order)), key[2]))
@@ -175,10 +188,13 @@ def comparison(table: str, cells: Sequence[Cell]) -> Table:
     return Table(title, header, tuple(rows), _remarks(cells))
 
 
-def accuracies(cells: Sequence[Cell]) -> Table:
-    """Table 3: ours beside the paper's, with the number of steps that each has been trained for."""
+def accuracies(cells: Sequence[Cell], beside: Sequence[Cell] = ()) -> Table:
+    """Table 3: ours beside the paper's, with the number of steps that each has been trained for.
+
+    ``beside`` has cells without a row of their own: MSR's may be among them, which the others are compared with.
+    """
     order = {name: number for number, name in enumerate(names())}
-    known = {(cell.name, cell.recipe): cell for cell in cells}
+    known = {(cell.name, cell.recipe): cell for cell in (*beside, *cells)}
     several = len({cell.recipe for cell in cells}) > 1
     rows = []
     # A cell's recipes stand next to each other, which shows what more steps bring.
@@ -285,13 +301,19 @@ def image_sizes(cells: Sequence[Cell]) -> Table:
     )
 
 
-def render(table: str, folder: Path, recipes: Sequence[str] | None = None, only: str | None = None) -> Table:
-    """The table of a folder of small result files, or of those that ``recipes`` and ``only`` choose."""
-    cells = load_cells(folder, recipes, only)
+def render(
+    table: str,
+    folder: Path,
+    recipes: Sequence[str] | None = None,
+    only: str | None = None,
+    seeds: Sequence[int] | None = None,
+) -> Table:
+    """The table of a folder of small result files, or of those that ``recipes``, ``only`` and ``seeds`` choose."""
+    cells = load_cells(folder, recipes, only, seeds)
     if table == "sizes":
         return image_sizes(cells)
     if table == "table3":
-        return accuracies(cells)
+        return accuracies(cells, load_cells(folder, recipes, None, seeds))
     return step_sizes(cells) if table == "lrs" else comparison(table, cells)
 
 

@@ -58,13 +58,14 @@ class Table:
         from rich.text import Text
 
         columns = list(zip(*(row[1:] for row in self.rows), strict=True))
-        # The same widths under every heading. A name may be broken between its words, numbers only in great need.
-        widths = [
-            max(map(len, (*cells, *name.split())))
-            for name, cells in zip(self.header[1:], columns, strict=True)
-        ]
+        # The same widths under every heading. Cells are broken between their words, within a word only in great need.
+        named = list(zip(self.header[1:], columns, strict=True))
+        widths = [max(map(len, (*cells, *name.split()))) for name, cells in named]
+        words = [max(map(len, " ".join((*cells, name)).split())) for name, cells in named]
         while sum(widths) + len(widths) > room and max(widths) > 1:
-            widths[widths.index(max(widths))] -= 1
+            spare = [width if width > word else 0 for width, word in zip(widths, words, strict=True)]
+            most = spare if any(spare) else widths
+            widths[most.index(max(most))] -= 1
         yield self._unframed((), widths, show_header=True)
         for heading, rows in groupby(self.rows, key=lambda row: row[0]):
             yield Text(heading, style="bold")

@@ -109,8 +109,8 @@ def train(
     ``torch.distributed.init_process_group(timeout=...)`` before; that group is then used.
 
     ``progress``: ``"auto"`` (a bar on a terminal, lines in a pipe), ``"plain"`` or ``"silent"``.
-    ``device="cuda"`` moves the learner there; ``autocast="bfloat16"`` computes in mixed precision. Everything but
-    ``Record.steps_per_second`` is reproducible.
+    ``device="cuda"`` moves the learner there; ``autocast="bfloat16"`` computes in mixed precision. Everything in
+    a Record but its times (``steps_per_second``, ``validation_seconds``) is reproducible.
     """
     check_whole(outer_steps=outer_steps, tasks_per_step=tasks_per_step)
     check_choice("on_nonfinite", on_nonfinite, ("stop", "skip"))

@@ -30,6 +30,7 @@ class StoredRecord(TypedDict, total=False):
     steps_per_second: float | None
     skipped_tasks: Count
     validation: float | None
+    validation_seconds: float | None
 
 
 class StoredRecords(NamedTuple):

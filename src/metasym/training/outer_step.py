@@ -169,7 +169,9 @@ class OuterLoop:
         if self.average is not None:
             self.average.update(step)
         self.out_of_time = self._late(until)
+        stepped = time.perf_counter()
         score = self._validate()
+        validated = time.perf_counter()
         self._schedule(result.outer_loss, score)
         return Record(
             step=step,
@@ -178,9 +180,10 @@ class OuterLoop:
             inner_loss_after=result.inner_loss_after,
             gradient_norm=result.norm,
             step_sizes=self.learner.step_sizes(),
-            steps_per_second=(step - first) / (time.perf_counter() - began),
+            steps_per_second=(step - first) / (validated - began),
             skipped_tasks=result.skipped,
             validation=score,
+            validation_seconds=None if score is None else validated - stepped,
         )
 
     def agree(self, received: int) -> int:

@@ -145,9 +145,12 @@ def test_a_run_learns_what_is_easy_and_resumes_to_the_same_bits(tiny, tmp_path):
     run(experiment.replace(outer_steps=2), tmp_path / "part", progress="silent")
     for name in ("config.json", "result.json"):
         (tmp_path / "part" / name).unlink()
+    metrics = tmp_path / "part" / "metrics.jsonl"
+    metrics.write_text(metrics.read_text().replace('"skipped_tasks": 0', '"skipped_tasks": 3', 1))
     resumed = run(experiment, tmp_path / "part", resume=True, progress="silent")
     assert resumed["per_task"] == whole["per_task"]
     assert (whole["starts"], resumed["starts"]) == (1, 2)
+    assert (whole["skipped_tasks"], resumed["skipped_tasks"]) == (0, 3)  # of the first start too
     assert resumed["cpu_seconds"] > 0
     assert resumed["curve"] == whole["curve"]
     assert whole["curve"]["outer_loss"][-1] < whole["curve"]["outer_loss"][0]

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from metasym.cli import main
-from metasym.experiments.paper import find
+from metasym.experiments.paper import experiment_run, find
 from metasym.experiments.paper.table_status import cell_state, table_status
 from metasym.experiments.paper.whole_tables import reproduce, run_folder
 from metasym.report.states import states
 from metasym.storage.json_files import write_json
 from metasym.storage.locks import FolderLock
-from metasym.types import MetasymError, Record
+from metasym.types import Record
 
 PROBLEM = "aug-omniglot/5way-1shot"
 ONLY = "translation/rank1/small/maml-conv"
@@ -30,6 +30,7 @@ def begun(
     every: int = 2,
     recipe: str = "paper-day",
     stage: str = ".",
+    validation_seconds: float | None = None,
     **changes,
 ):
     """The folder of a run as training leaves it after ``steps`` steps, half a line behind the last record."""
@@ -45,6 +46,7 @@ def begun(
             gradient_norm=1.0,
             steps_per_second=0.5,
             validation=0.5 + step / 1000 if step % every == 0 else None,
+            validation_seconds=validation_seconds if step % every == 0 else None,
         ).as_dict()
         for step in range(1, steps + 1)
     ]
@@ -85,6 +87,51 @@ def test_a_run_is_waiting_running_stopped_and_trained(tmp_path):
     begun(tmp_path, f"{PROBLEM}/msr", 4000, every=4000)
     trained = cell_state(experiment, folder, None)
     assert (trained.state, trained.step, trained.hours_left) == ("trained", 4000, 0.0)
+    lock = FolderLock(folder)
+    assert cell_state(experiment, folder, None).state == "testing"
+    lock.release()
+
+
+@pytest.mark.parametrize(
+    ("method", "recipe", "validations"),
+    [
+        # By hand. Nine passes of a support image (three steps of three) and 5 queries a class in 64 tasks; the
+        # test has 15 queries a class and 1,000 tasks.
+        ("msr", "paper-day", (9 + 15) * 1000 / ((9 + 5) * 64)),
+        ("protonet", "paper-day", (1 + 15) * 1000 / ((1 + 5) * 64)),
+        # And one to five inner steps on 256 tasks each.
+        ("maml", "best", ((9 + 15) * 1000 + (3 + 6 + 9 + 12 + 15 + 5 * 5) * 256) / ((9 + 5) * 64)),
+    ],
+)
+def test_the_test_is_still_to_come(tmp_path, method, recipe, validations):
+    name = f"{PROBLEM}/{method}"
+    experiment, folder = begun(tmp_path, name, 4, recipe=recipe, validation_seconds=10.0)
+    running = cell_state(experiment, folder, None)
+    assert running.hours_left == pytest.approx((3996 / 0.5 + 10 * validations) / 3600)
+    begun(tmp_path, name, 4000, every=4000, recipe=recipe, validation_seconds=10.0)
+    assert cell_state(experiment, folder, None).hours_left == pytest.approx(10 * validations / 3600)
+    lock, metrics = FolderLock(folder), folder / "metrics.jsonl"
+    os.utime(metrics, (metrics.stat().st_atime, metrics.stat().st_mtime - 50))
+    left = cell_state(experiment, folder, None).hours_left  # of a test that has been going on for 50 s
+    assert 10 * validations - 60 < 3600 * left <= 10 * validations - 50
+    os.utime(metrics, (0, 0))
+    assert cell_state(experiment, folder, None).hours_left == 0
+    lock.release()
+
+
+def test_a_run_holds_its_folder_during_the_test(tmp_path, monkeypatch):
+    seen = []
+
+    def tested(*arguments):
+        (state,) = table_status("table1", tmp_path, quick=True, seeds=[0], only=ONLY)
+        seen.append(state.state)
+        return score(*arguments)
+
+    score = experiment_run.tested
+    monkeypatch.setattr(experiment_run, "tested", tested)
+    reproduce("table1", tmp_path, quick=True, seeds=[0], only=ONLY, progress="silent")
+    (state,) = table_status("table1", tmp_path, quick=True, seeds=[0], only=ONLY)
+    assert (seen, state.state) == (["testing"], "done")
 
 
 def test_a_first_stage_counts(tmp_path):
@@ -131,6 +178,29 @@ def test_the_table_of_states(tmp_path):
     assert "accuracy in %" in table.remarks[1]
 
 
+def test_rows_of_one_heading_stand_together(tmp_path):
+    cells = [
+        cell_state(find(f"{PROBLEM}/{method}", "paper-day", seed=seed), tmp_path, None)
+        for method in ("maml", "msr")
+        for seed in (0, 1)
+    ]
+    found = [row[:2] for row in states("table3", cells).rows]
+    first, second = f"{PROBLEM}, seed 0", f"{PROBLEM}, seed 1"
+    assert found == [(first, "maml"), (first, "msr"), (second, "maml"), (second, "msr")]
+
+
+def test_hours_left_of_several_runs(tmp_path):
+    cells = [
+        cell_state(*begun(tmp_path, f"{PROBLEM}/{method}", steps), None)
+        for method, steps in (("maml", 5), ("msr", 3995))
+    ]
+    assert (
+        states("table3", cells)
+        .remarks[0]
+        .endswith("2.2 hours left for what has begun, 2.2 for the longest run.")
+    )
+
+
 def test_what_a_folder_has_whatever_its_recipe_and_seed(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     begun(tmp_path, f"{PROBLEM}/msr", 5, seed=1)
@@ -158,20 +228,41 @@ def test_what_a_folder_has_whatever_its_recipe_and_seed(tmp_path, capsys, monkey
 
 def test_places_without_runs_are_told(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert main(["reproduce", "table3", "--out", "none", "--status", "--only", f"{PROBLEM}/msr"]) == 0
-    assert "No run of these has begun in none; small files read from results." in capsys.readouterr().out
+    command = ["reproduce", "table3", "--out", "none", "--status"]
+    assert main([*command, "--only", f"{PROBLEM}/msr", "--json"]) == 2
+    assert capsys.readouterr().err == (
+        f"metasym: error: none: expected runs of table3 that match {PROBLEM}/msr, found none; "
+        "with --budget, --recipe or --seeds what is still to do is shown\n"
+    )
+    assert main([*command, "--budget", "day"]) == 0
+    assert capsys.readouterr().out.endswith("There is no folder none.\n")
+    Path("results").mkdir()
+    assert main([*command, "--budget", "day"]) == 0
+    assert capsys.readouterr().out.endswith("There is no folder none; small files read from results.\n")
     assert not Path("none").exists()
     Path("file").write_text("")
     assert main(["reproduce", "table3", "--out", "file", "--status"]) == 2
     assert capsys.readouterr().err == "metasym: error: file: expected the folder of the runs, found a file\n"
 
 
-def test_the_folder_of_another_run_is_refused(tmp_path):
-    _, folder = begun(tmp_path, f"{PROBLEM}/msr", 5, outer_lr=0.5)
-    with pytest.raises(
-        MetasymError, match="expected an empty folder or a run with outer_lr 0.001, found .* 0.5"
-    ):
-        cell_state(find(f"{PROBLEM}/msr", "paper-day"), folder, None)
+def test_one_refused_folder_does_not_hide_the_others(tmp_path, capsys):
+    _, other = begun(tmp_path, f"{PROBLEM}/msr", 5, outer_lr=0.5)
+    _, broken = begun(tmp_path, f"{PROBLEM}/maml", 5)
+    begun(tmp_path, f"{PROBLEM}/anil", 5)
+    (broken / "metrics.jsonl").write_text("[]\n")
+    wanted = {"seeds": [0], "recipes": ["paper-day"], "only": f"{PROBLEM}/*"}
+    cells = table_status("table3", tmp_path, results=tmp_path / "none", **wanted)
+    found = {cell.name.rpartition("/")[2]: cell for cell in cells}
+    assert found["anil"].state == "stopped"
+    assert found["msr"].state == found["maml"].state == "refused"
+    assert found["msr"].error == (
+        f"{other}: expected an empty folder or a run with outer_lr 0.001, found one with 0.5"
+    )
+    assert found["maml"].error.startswith(f"{broken}{os.sep}metrics.jsonl, line 1: ")
+    assert f"Refused: {found['msr'].error}." in states("table3", cells).remarks
+    assert main(["reproduce", "table3", "--out", str(tmp_path), "--status", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert {cell["state"] for cell in shown} == {"refused", "stopped"}
 
 
 def test_the_command_line(tmp_path, capsys, monkeypatch):
@@ -194,8 +285,3 @@ def test_the_command_line(tmp_path, capsys, monkeypatch):
     assert (
         capsys.readouterr().err == "metasym: error: expected --json together with --status, found it alone\n"
     )
-    (folder / "metrics.jsonl").write_text("[]\n")
-    assert main([*command, "--status"]) == 2
-    error = capsys.readouterr().err
-    assert error.startswith(f"metasym: error: {folder}{os.sep}metrics.jsonl, line 1: ")
-    assert error.count("\n") == 1

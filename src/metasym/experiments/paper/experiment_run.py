@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import time
@@ -27,6 +28,7 @@ from metasym.experiments.paper.scoring import (
     best_inner_steps,
     inner_steps_by_validation,
     learning_curve,
+    skipped_tasks,
     tested,
 )
 from metasym.experiments.paper.stored_runs import read_experiment, same_run
@@ -36,6 +38,7 @@ from metasym.learners import Learner
 from metasym.learners.gradient import GradientLearner
 from metasym.storage.atomic import make_folder
 from metasym.storage.json_files import read_json, write_json
+from metasym.storage.locks import FolderLock
 from metasym.symmetry.pruning import NuclearAdam, compress
 from metasym.symmetry.reparam import symmetries
 from metasym.tasks.sampling import mix, sample
@@ -195,29 +198,51 @@ def _run(
         device=recipe.device,
         autocast=outer_autocast(recipe),
     )
-    rate, skipped = None, 0
+    rate = None
     try:
         for record in records:
-            rate, skipped = record.steps_per_second, skipped + record.skipped_tasks
+            rate = record.steps_per_second
             spent.note(record.step, ranks)
     finally:
         if rate is not None:  # a folder that was refused stays as it was
             spent.write(ranks)
     ranks.on_main(write_config)  # again, for a run whose config was moved away
-    trained = time.perf_counter()
+    with contextlib.ExitStack() as held:
+
+        def hold() -> None:
+            # Training has let go of the folder. While it is held, others see that the test goes on.
+            held.callback(FolderLock(folder).release)
+
+        ranks.on_main(hold)
+        result = {
+            **_tested(experiment, problem, learner, spent),
+            "outer_steps_per_second": rate,
+            "config": config,
+        }
+
+        def write_result() -> dict[str, Any]:
+            result["skipped_tasks"] = skipped_tasks(folder)
+            if recipe.validate_every:
+                result["curve"] = learning_curve(folder)
+            result["per_task"] = result.pop("per_task")  # last: it is long
+            write_json(folder / RESULT, result)
+            return read_result(folder / RESULT)
+
+        return ranks.on_main(write_result)
+
+
+def _tested(experiment: Experiment, problem: AnyProblem, learner: Learner, spent: Spent) -> dict[str, Any]:
+    """The test of a trained learner, what it was made with and what it cost."""
+    recipe, trained = experiment.recipe, time.perf_counter()
     by_steps = inner_steps_by_validation(experiment, problem, learner)
     if by_steps:
         _test_with(learner, best_inner_steps(by_steps))
-    score = tested(experiment, problem, learner)
-    per_task = score.pop("per_task")
-    result = {
+    return {
         "experiment": experiment.name,
         "recipe": experiment.recipe_name,
         "method": experiment.method,
-        **score,
+        **tested(experiment, problem, learner),
         "outer_steps": recipe.find_steps + recipe.outer_steps,
-        "outer_steps_per_second": rate,
-        "skipped_tasks": skipped,
         "inner_lrs": inner_lrs(learner),
         **({"inner_steps_chosen": best_inner_steps(by_steps)} if by_steps else {}),
         **({"inner_steps_validation": {str(k): v for k, v in by_steps.items()}} if by_steps else {}),
@@ -231,17 +256,7 @@ def _run(
         "commit": commit(),
         "versions": versions(),
         "threads": torch.get_num_threads(),
-        "config": config,
-        "per_task": per_task,
     }
-
-    def write_result() -> dict[str, Any]:
-        if recipe.validate_every:
-            result["curve"] = learning_curve(folder)
-        write_json(folder / RESULT, result)
-        return read_result(folder / RESULT)
-
-    return ranks.on_main(write_result)
 
 
 def _validation(experiment: Experiment, held_out: Tasks) -> Validation:

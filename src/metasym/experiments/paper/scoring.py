@@ -106,6 +106,11 @@ def learning_curve(folder: Path) -> dict[str, list[float]]:
     return curve
 
 
+def skipped_tasks(folder: Path) -> int:
+    """The tasks that a run has left out because their loss was NaN or infinite, over all its starts."""
+    return sum(record.get("skipped_tasks", 0) for record in read_records(folder / NAME).records)
+
+
 def _target_square(tasks: Tasks, most: int = 256) -> float:
     """The mean square of the test tasks' targets (of the first ``most``): the error of predicting zero."""
     total, count = 0.0, min(len(tasks), most)
