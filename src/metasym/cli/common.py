@@ -21,7 +21,7 @@ Commands: TypeAlias = "argparse._SubParsersAction[Any]"
 PROGRESS = ("auto", "plain", "silent")
 
 BUDGET_HELP = (
-    "Table 3 on a CPU, about an hour a cell or at most a day a column: the recipes "
+    "Table 3 on a CPU, most cells within an hour, or a column within a day: the recipes "
     f"{' and '.join(BUDGETS.values())}"
 )
 

@@ -14,7 +14,8 @@ from metasym.types import MetasymError
 BUDGETS = {"cpu": "paper-cpu", "day": "paper-day"}
 """The recipe of each ``--budget``: the paper's with fewer steps, tasks a step and training queries.
 
-``cpu``: about an hour a cell at most; ``day``: at most a day of one core for the six methods of a column."""
+``cpu``: within an hour a cell, but for MiniImagenet 5-way 5-shot; ``day``: at most a day of one core for the six
+methods of a column."""
 
 COLUMNS = (
     "aug-omniglot/5way-1shot",
