@@ -1,7 +1,7 @@
 """How many inner steps a run of Table 3 should take at test: its accuracy with one, two and three.
 
     python -m studies.inner_steps runs/paper-day/aug-omniglot/5way-1shot/{maml,msr}/seed0
-    python -m studies.inner_steps --steps 1 runs/paper-cpu/aug-miniimagenet/5way-5shot/{maml,msr}/seed0
+    python -m studies.inner_steps runs/paper-cpu/aug-miniimagenet/5way-5shot/{maml,msr}/seed0 --steps 1
     python -m studies.inner_steps --table
 
 The test tasks are those of the run's own test. What three steps give is what the run has in its result: where it is
