@@ -211,7 +211,8 @@ def _status(options: argparse.Namespace, selected: dict[str, Any]) -> None:
         if not found:
             which = f" that match {options.only}" if options.only else ""
             raise MetasymError(
-                f"{options.out}: expected runs of {options.table}{which}, found none; "
+                f"{options.out}: expected runs of {options.table}{which}, found "
+                f"{'none' if options.out.exists() else 'no such folder'}; "
                 "with --budget, --recipe or --seeds what is still to do is shown"
             )
         places = f"Runs read from {options.out}."

@@ -231,7 +231,7 @@ def test_places_without_runs_are_told(tmp_path, capsys, monkeypatch):
     command = ["reproduce", "table3", "--out", "none", "--status"]
     assert main([*command, "--only", f"{PROBLEM}/msr", "--json"]) == 2
     assert capsys.readouterr().err == (
-        f"metasym: error: none: expected runs of table3 that match {PROBLEM}/msr, found none; "
+        f"metasym: error: none: expected runs of table3 that match {PROBLEM}/msr, found no such folder; "
         "with --budget, --recipe or --seeds what is still to do is shown\n"
     )
     assert main([*command, "--budget", "day"]) == 0
