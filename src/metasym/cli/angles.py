@@ -37,7 +37,6 @@ def add(commands: Commands) -> None:
 
 def _angles(options: argparse.Namespace) -> None:
     from metasym.experiments.paper.angle_study import angles_file, check_names, measure_angles, read_angles
-    from metasym.experiments.result_files import ANGLES
     from metasym.report.angle_figure import angles_figures, angles_table
     from metasym.storage.atomic import make_folder
     from metasym.types import MetasymError
@@ -63,7 +62,7 @@ def _angles(options: argparse.Namespace) -> None:
                 say(f"{folder}: {done} of {of} tasks")
 
         found = measure_angles(folder, tasks=options.tasks, data=options.data, note=note)
-        print(angles_file(found, options.out / ANGLES))
+        print(angles_file(found, options.out))
         measured.append(found)
     table = angles_table(measured)
     console().print(table)

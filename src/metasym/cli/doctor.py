@@ -135,11 +135,28 @@ def _kernels() -> Iterator[Finding]:
     made = {source.stem: library(source) is not None for source in kernel_sources()}
     lacking = [name for name, there in made.items() if not there]
     if not lacking:
-        yield Finding("kernels", f"{len(made)} of {len(made)} compiled: {', '.join(made)}")
+        problem = _kernel_folder()
+        again = f"; each process compiles them again, because {problem}"
+        said = f"{len(made)} of {len(made)} compiled: {', '.join(made)}{again if problem else ''}"
+        yield Finding("kernels", said, problem is None, "a start takes longer" if problem else "")
         return
     forgone = os.environ.get("METASYM_KERNELS") == "torch"
     why = "METASYM_KERNELS=torch forgoes them" if forgone else f"{', '.join(lacking)} could not be compiled"
     yield Finding("kernels", f"{len(made) - len(lacking)} of {len(made)} compiled: {why}", False, slower)
+
+
+def _kernel_folder() -> str | None:
+    """Why compiled kernels are not kept, if they are not."""
+    from metasym.native.compiled import cache_folder
+    from metasym.native.trusted_places import UntrustedError, check_trusted
+
+    try:
+        check_trusted(cache_folder())
+    except UntrustedError as error:
+        return str(error)
+    except OSError as error:
+        return f"{error.filename}: {error.strerror}"
+    return None
 
 
 def kernel_sources() -> list[Path]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from metasym.types import MetasymError
+from metasym.storage.atomic import write_atomically
 
 
 @contextmanager
@@ -25,11 +26,7 @@ def figure_files(path: Path, width: float, height: float) -> Iterator[tuple[Any,
         yield figure, files
         for kind in ("png", "svg"):
             file = path.with_name(f"{path.name}.{kind}")
-            temporary = file.with_name(file.name + ".tmp")
-            try:
-                figure.savefig(temporary, format=kind, metadata={"Date": None} if kind == "svg" else None)
-                temporary.replace(file)
-            except OSError as error:
-                temporary.unlink(missing_ok=True)
-                raise MetasymError(f"{file}: expected to write a figure, found {error.strerror}") from None
+            drawn = io.BytesIO()
+            figure.savefig(drawn, format=kind, metadata={"Date": None} if kind == "svg" else None)
+            write_atomically(file, drawn.getvalue(), what="a figure")
             files.append(file)

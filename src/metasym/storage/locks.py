@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import glob
 import os
-import tempfile
+import secrets
+import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +25,8 @@ _PATIENCE, _PAUSE = 10, 0.02
 """How often a folder's lock is tried for, and the seconds between: :func:`is_held` takes it for a moment."""
 _WITHOUT_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 """What some network file systems answer: there processes may do the same work twice, but spoil nothing."""
+_PLAIN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+"""How files are opened whose names others can know: no link is followed, and a pipe there does not make us wait."""
 
 
 class FolderLock:
@@ -85,7 +89,7 @@ def locked(path: Path) -> Iterator[None]:
     """Hold the lock for ``path``; processes that want it too wait. Its file is gone afterwards."""
     place = path.with_name(path.name + ".lock")
     while True:
-        with place.open("ab") as file:
+        with os.fdopen(os.open(place, os.O_WRONLY | os.O_CREAT | _PLAIN, 0o666), "ab") as file:
             held = _hold(file)
             if held and _is_gone(file):
                 continue  # its last holder removed it: the lock is a new file by now
@@ -101,22 +105,24 @@ def locked(path: Path) -> Iterator[None]:
 def temporary(path: Path) -> Iterator[tuple[BinaryIO, Path]]:
     """A new file beside ``path``, held while it is written; removed unless it has been moved to its place."""
     while True:
-        handle, name = tempfile.mkstemp(prefix=f"{path.name}.", suffix=".tmp", dir=path.parent)
-        with os.fdopen(handle, "wb") as file:
+        # Unlike tempfile's, this file has the rights that the user's umask gives.
+        name = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
+        with os.fdopen(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _PLAIN, 0o666), "wb") as file:
             if _hold(file) and _is_gone(file):
                 continue  # removed before we held it
             try:
-                yield file, Path(name)
+                yield file, name
             finally:
-                Path(name).unlink(missing_ok=True)
+                name.unlink(missing_ok=True)
             return
 
 
 def remove_abandoned(folder: Path, suffix: str) -> None:
     """Remove locks and temporary files, for names that end in ``suffix``, whose processes no longer exist."""
+    suffix = glob.escape(suffix)
     for left in [*folder.glob(f"*{suffix}.*.tmp"), *folder.glob(f"*{suffix}.lock")]:
-        with contextlib.suppress(OSError), left.open("rb+") as file:
-            if lock(file, wait=False) and not _is_gone(file):
+        with contextlib.suppress(OSError), os.fdopen(os.open(left, os.O_RDWR | _PLAIN), "rb+") as file:
+            if _is_plain(file) and lock(file, wait=False) and not _is_gone(file):
                 left.unlink()
 
 
@@ -128,6 +134,10 @@ def _hold(file: IO[bytes]) -> bool:
         if error.errno not in _WITHOUT_LOCKS:
             raise
         return False
+
+
+def _is_plain(file: IO[bytes]) -> bool:
+    return stat.S_ISREG(os.fstat(file.fileno()).st_mode)
 
 
 def _is_gone(file: IO[bytes]) -> bool:

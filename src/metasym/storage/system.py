@@ -18,6 +18,11 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 try:
+    import grp
+    import pwd
+except ImportError:  # Windows
+    grp = pwd = None  # type: ignore[assignment]
+try:
     import resource
 except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
@@ -56,12 +61,6 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def readable_by_all(file: IO[bytes]) -> None:
-    """Let others read a file that mkstemp made for its owner alone; on Windows it has its folder's rights anyway."""
-    if hasattr(os, "fchmod"):
-        os.fchmod(file.fileno(), 0o644)
-
-
 def replace_open(file: IO[bytes], name: Path, target: Path) -> None:
     """Move the open file ``name`` to ``target``; where there are no locks to lose, it is closed first.
 
@@ -71,6 +70,20 @@ def replace_open(file: IO[bytes], name: Path, target: Path) -> None:
     if fcntl is None:
         file.close()
     name.replace(target)
+
+
+def has_other_members(group: int) -> bool:
+    """Whether a group may have members besides this user; True where the system does not say.
+
+    Many systems give every user a group of their own.
+    """
+    if pwd is None:
+        return True
+    try:
+        me = pwd.getpwuid(os.geteuid())
+        return me.pw_gid != group or bool(set(grp.getgrgid(group).gr_mem) - {me.pw_name})
+    except KeyError:
+        return True
 
 
 def peak_memory() -> float:

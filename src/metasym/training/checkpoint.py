@@ -14,6 +14,7 @@ from torch import Tensor
 from metasym.learners.base import Learner
 from metasym.storage.atomic import read_bytes, write_atomically
 from metasym.storage.described import Count, described
+from metasym.storage.locks import remove_abandoned
 from metasym.storage.serialization import CheckpointError, pack, unpack
 
 CURRENT = "checkpoint.safetensors"
@@ -69,6 +70,8 @@ class TrainingFile(LearnerFile):
     best: BestFile | None
     average: NotRequired[dict[str, Any] | None]
     """The average of the outer parameters, by their names in the learner; older files have none."""
+    recovered: NotRequired[list[Count]]
+    """The steps at which the caller went back to an earlier state, because a loss was not finite."""
     random: list[RandomFile]
     computed_by: NotRequired[dict[str, str]]
     """Which engine and kernels took the steps; older files do not say."""
@@ -190,7 +193,7 @@ class Checkpoints:
                 f"{self.folder}: expected a folder without a run, found {found[0].name}; "
                 "resume that run or choose another folder"
             )
-        self.current.with_name(self.current.name + ".tmp").unlink(missing_ok=True)
+        remove_abandoned(self.folder, self.current.name)
         if not found:
             return None
         try:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple, Required, TypedDict
 
+from metasym.storage.atomic import open_own
 from metasym.storage.described import Count, described
 from metasym.storage.json_files import finite, parse
 from metasym.types import MetasymError, Record
@@ -87,7 +88,7 @@ def cut_back(path: Path, step: int) -> None:
             f"{path}: expected the records up to step {step}, found good ones up to {last}; "
             "move the file away to resume without it"
         )
-    with path.open("r+b") as file:
+    with open(path, "r+b", opener=open_own) as file:
         file.truncate(end)
 
 
@@ -106,7 +107,7 @@ class MetricsFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         with self._writing():
-            self._file = path.open("a", encoding="utf-8", buffering=1 << 16)
+            self._file = open(path, "a", encoding="utf-8", buffering=1 << 16, opener=open_own)  # noqa: SIM115
         self._flushed = time.monotonic()
 
     def write(self, record: Record) -> None:

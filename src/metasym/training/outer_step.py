@@ -138,6 +138,8 @@ class OuterLoop:
     best: Best | None = None
     out_of_time: bool = False
     """Whether the last step ended later than it should have."""
+    recovered: list[int] = field(default_factory=list)
+    """The steps at which the caller went back to an earlier state, because a loss was not finite."""
     computed_by: dict[str, str] = field(default_factory=dict)
     """Which engine and kernels took the steps so far: what their last bits depend on."""
     _asked: bool = False
@@ -219,6 +221,7 @@ class OuterLoop:
             "scheduler": None if self.scheduler is None else self.scheduler.state_dict(),
             "best": None if self.best is None else self.best._asdict(),
             "average": None if self.average is None else self.average.values,
+            "recovered": self.recovered,
             "random": self.ranks.gather(random_state(self.device)),
             "computed_by": self.computed_by,
         }
@@ -260,6 +263,7 @@ class OuterLoop:
         best = state["best"] if self.keep_best else None
         self.best = None if best is None else Best(best["value"], best["step"], best["state"])
         self.step = state["step"]
+        self.recovered = state.get("recovered", [])
         self.computed_by = state.get("computed_by", {})
         if self.ranks.rank < len(state["random"]):
             with fitting(name, "random"):

@@ -139,7 +139,7 @@ def test_differences_are_paired_and_figures_the_same_every_time(tmp_path):
     ]  # fmt: skip
     first = [f.read_bytes() for f in angles_figures(both, tmp_path)]
     assert [f.read_bytes() for f in angles_figures(both, tmp_path)] == first
-    angles_file(both[0], tmp_path / "angles")
+    angles_file(both[0], tmp_path)
     with pytest.raises(
         MetasymError, match="expected result files, found none"
     ):  # they are no cells of a table

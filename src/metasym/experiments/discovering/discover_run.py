@@ -31,7 +31,7 @@ from metasym.experiments.discovering.discover_files import (
 from metasym.experiments.discovering.discover_options import DiscoverOptions, Note
 from metasym.experiments.machine import commit, threads, versions
 from metasym.experiments.result_files import CONFIG, RESULT
-from metasym.storage.atomic import make_folder, write_atomically
+from metasym.storage.atomic import make_folder, make_inside, write_atomically
 from metasym.storage.json_files import read_json, write_json
 from metasym.storage.locks import FolderLock
 from metasym.storage.serialization import CheckpointError, pack
@@ -74,14 +74,15 @@ def discover_file(
                 return read_discovered(folder)
         else:
             write_json(folder / CONFIG, wanted)
+        stages = make_inside(folder, STAGES)
         if not resume:
-            for old in (folder / STAGES).glob("*.json"):
+            for old in stages.glob("*.json"):
                 old.unlink()
         began = time.perf_counter()
         # Most of the work is numpy's, whose threads torch does not know.
         with threads(threads_used), threadpool_limits(threads_used):
-            memory = _memory(folder / STAGES, note)
-            with _as_searched(folder / STAGES):
+            memory = _memory(stages, note)
+            with _as_searched(stages):
                 if isinstance(data, Family):
                     found = discover_family_in(data.x, data.y, options, note=note, memory=memory)
                 else:

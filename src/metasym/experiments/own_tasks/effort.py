@@ -18,7 +18,7 @@ from metasym.tasks.sampling import sample
 from metasym.tasks.stored import StoredTasks
 from metasym.tasks.task_file import size_in_words
 from metasym.training.distributed import Ranks
-from metasym.training.guard import guarded_gradient
+from metasym.training.guard import NonFiniteError, guarded_gradient
 from metasym.training.randomness import task_ids
 from metasym.types import MetasymError
 
@@ -89,7 +89,7 @@ def try_step(choices: Choices, learner: GradientLearner, tasks: StoredTasks) -> 
         seconds = _seconds(learner, tasks, count)
         if max(first, seconds) < _SLOW:  # the first of its kind pays for what is made once
             seconds = min(seconds, _seconds(learner, tasks, count))
-    except (RuntimeError, ArithmeticError):
+    except (NonFiniteError, RuntimeError, ArithmeticError):
         return None
     return Effort(seconds, peak_memory())
 

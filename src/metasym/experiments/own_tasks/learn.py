@@ -36,6 +36,7 @@ from metasym.experiments.own_tasks.options import Choices, Options, Reason
 from metasym.experiments.own_tasks.predicting_the_mean import predicting_the_mean
 from metasym.experiments.own_tasks.training_stages import (
     FIND,
+    Fitted,
     Stage,
     choose_penalty,
     find,
@@ -49,7 +50,7 @@ from metasym.experiments.own_tasks.uncertified import uncertified
 from metasym.experiments.result_files import CONFIG, RESULT, read_result
 from metasym.inspection import SymmetryReport, inspect, save_symmetry
 from metasym.learners.gradient import GradientLearner
-from metasym.storage.atomic import make_folder
+from metasym.storage.atomic import check_inside, make_folder, make_inside
 from metasym.storage.json_files import write_json
 from metasym.storage.system import peak_memory
 from metasym.symmetry.reparam import symmetries
@@ -123,8 +124,8 @@ class _Run:
         until = math.inf
         if self.options.max_minutes is not None:
             until = self.began + 60 * self.options.max_minutes * part
-        shared = (self.resume, self.progress, self.options.device, self.ranks, until)
-        return Stage(parts[0], parts[1], folder, *shared)
+        shared = (self.resume, self.progress, self.options.device, self.ranks, until, self.note)
+        return Stage(parts[0], parts[1], folder, *shared, recovers=self.options.inner_lr is None)
 
 
 def learn(
@@ -206,6 +207,7 @@ def _open_folders(run: _Run) -> None:
     folder = run.folder
     places = {"msr": folder, "maml": folder / BASELINE} if run.options.baseline else {"msr": folder}
     for method, place in places.items():
+        check_inside(folder, place)
         make_folder(place)
         wanted = config_of(run.file, run.diagnosis, run.choices, method)
         if (place / CONFIG).exists():
@@ -239,6 +241,7 @@ def _msr(run: _Run) -> dict[str, Any]:
     finding = 0
     if choices.find_steps:
         run.note(f"MSR, first stage: {choices.find_steps} steps find how many filter entries the tasks need")
+        run.ranks.on_main(lambda: make_inside(run.folder, FIND))
         begun = run.ranks.on_main(lambda: run.resume and (run.folder / CURRENT).exists())
         found = find(choices, learner, run.stage(run.folder / FIND, part=_FIND_PART), over=begun)
         finding = found.steps
@@ -249,10 +252,10 @@ def _msr(run: _Run) -> dict[str, Any]:
     stage = run.stage(run.folder, part=_MSR_PART if run.options.baseline else 1.0)
     choose_penalty(choices, learner, stage.validation)
     run.note("MSR: U is learned")
-    steps, rate, late = fit(choices, learner, stage, run.metric)
+    fitted = fit(choices, learner, stage, run.metric)
     sizes = {name: list(s.filter_shape) for name, s in symmetries(learner.model).items()}  # the checkpoint's
     learner, given = missing(choices, learner, run.validation, run.square)
-    result = _score(run, learner, "msr", finding + steps, rate, late=late)
+    result = _score(run, learner, "msr", fitted._replace(steps=finding + fitted.steps))
     report = uncertified(inspect(learner.model), run.choices, run.file.classes)
     run.ranks.on_main(lambda: save_symmetry(learner.model, run.folder / SYMMETRY, report))
     more = {
@@ -281,7 +284,7 @@ def _from_weights(run: _Run, began: float) -> dict[str, Any]:
             sizes = {name: list(s.filter_shape) for name, s in symmetries(learner.model).items()}
             run.note(f"{sizes[''][0]} directions have the symmetry that was found: all of them are taken")
     _save(run, learner, report)
-    result = _score(run, learner, "msr", 0, None, late=False)
+    result = _score(run, learner, "msr", Fitted(0))
     more = {"filter_sizes": sizes, "completed": None, "symmetry": report.to_json()}
     return _write(run, run.folder, {**result, **more}, began)
 
@@ -291,11 +294,9 @@ def _by_evidence(run: _Run, began: float) -> dict[str, Any]:
     tasks, names = (run.train, run.validation, run.test), (run.file.input_names, run.file.output_names)
     found = learn_by_evidence(run.choices, tasks, run.diagnosis, names, run.note)
     _save(run, found.learner, found.report)
-    result = _score(run, found.learner, "msr", found.rounds, None, late=False)
+    result = _score(run, found.learner, "msr", Fitted(found.rounds))
     if found.without is not None:
-        result["without_symmetry"] = _score(run, found.without, "msr", found.rounds, None, late=False)[
-            "by_support"
-        ]
+        result["without_symmetry"] = _score(run, found.without, "msr", Fitted(found.rounds))["by_support"]
     sizes = {name: list(s.filter_shape) for name, s in symmetries(found.learner.model).items()}
     more = {"filter_sizes": sizes, "completed": None, "symmetry": found.report.to_json()}
     return _write(run, run.folder, {**result, **more}, began)
@@ -324,8 +325,7 @@ def _maml(run: _Run) -> dict[str, Any]:
     say_effort(choices, learner, stage.train, "MAML", choices.outer_steps, run.note)
     choose_penalty(choices, learner, stage.validation)
     run.note("MAML on the plain network, as the baseline")
-    steps, rate, late = fit(_baseline(choices), learner, stage, run.metric)
-    result = _score(run, learner, "maml", steps, rate, late=late)
+    result = _score(run, learner, "maml", fit(_baseline(choices), learner, stage, run.metric))
     return _write(run, folder, result, began)
 
 
@@ -334,9 +334,7 @@ def _baseline(choices: Choices) -> Choices:
     return choices if choices.solver == "sgd" else replace(choices, outer_lr=5 * choices.outer_lr)
 
 
-def _score(
-    run: _Run, learner: AnyLearned, method: str, steps: int, rate: float | None, *, late: bool
-) -> dict[str, Any]:
+def _score(run: _Run, learner: AnyLearned, method: str, fitted: Fitted) -> dict[str, Any]:
     """The test score, and that from other numbers of support examples, as ``result.json`` has them."""
     choices, unit = run.choices, run.choices.layout.y_scale**2 if run.metric == "mse" else 1.0
     by_support: dict[str, dict[str, Any]] = {}
@@ -364,9 +362,10 @@ def _score(
         "support": choices.support,
         "by_support": dict(sorted(by_support.items(), key=lambda item: int(item[0]))),
         "penalty": penalty if isinstance(learner, GradientLearner) and learner.solver != "sgd" else None,
-        "outer_steps": steps,
-        "outer_steps_per_second": rate,
-        "out_of_time": late,
+        "outer_steps": fitted.steps,
+        "outer_steps_per_second": fitted.rate,
+        "out_of_time": fitted.late,
+        "recovered_at": list(fitted.recovered),
         "inner_lrs": inner_lrs(learner),
         "seed": choices.seed,
         "parameters": sum(p.numel() for p in learner.outer_parameters().values()),

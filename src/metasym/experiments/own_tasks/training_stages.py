@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -22,15 +23,16 @@ from metasym.symmetry.pruning import NuclearAdam, compress
 from metasym.symmetry.reparam import symmetries
 from metasym.tasks.sampling import mix
 from metasym.tasks.stored import StoredTasks
-from metasym.training.checkpoint import CURRENT, load, read_training
+from metasym.training.checkpoint import CURRENT, Checkpoints, load, read_training
 from metasym.training.distributed import Ranks
 from metasym.training.evaluation import evaluate
+from metasym.training.guard import NonFiniteError
 from metasym.training.loop import train
 from metasym.training.metrics import NAME, read_records
 from metasym.training.progress import ProgressChoice
 from metasym.training.randomness import seed_global_generators
 from metasym.training.settings import Files, Validation
-from metasym.types import Loss, Score
+from metasym.types import Loss, MetasymError, Score
 
 _EPISODES, _VALIDATION, _FIND, _GENERATORS = 35, 36, 37, 38
 FIND = "find"
@@ -44,6 +46,8 @@ FIND_LR, NUCLEAR, MOST_NUCLEAR = 1e-2, 0.02, 0.1
 FIND_ROWS = 144
 PRUNED = (0.5, 0.3, 0.1, 0.03, 0.01)
 """Directions of U below so much of the largest are dropped, if the validation tasks do not miss them."""
+SMALLER, MOST_RECOVERIES = 0.2, 6
+"""After a loss that is not finite inner steps are so many times as large; and how often that is tried."""
 _LARGEST_RIDGE = 512
 """Weights of a plain network beyond which the exact solve goes by conjugate gradients, without a Jacobian."""
 
@@ -61,6 +65,9 @@ class Stage:
     ranks: Ranks
     until: float = math.inf
     """When it has to end, as ``time.perf_counter`` tells the time."""
+    note: Callable[[str], None] = lambda _: None
+    recovers: bool = True
+    """Whether NaN makes training go back and takes smaller inner steps; not where the user set their size."""
 
     @property
     def seconds_left(self) -> float | None:
@@ -174,14 +181,66 @@ class Fitted(NamedTuple):
     """What a training did."""
 
     steps: int
-    rate: float | None
+    rate: float | None = None
     """Outer steps a second."""
-    late: bool
+    late: bool = False
     """Whether it ended because there was no time left."""
+    recovered: Sequence[int] = ()
+    """The steps at which it met a loss that was not finite, and went back."""
 
 
 def fit(choices: Choices, learner: GradientLearner, stage: Stage, metric: str) -> Fitted:
-    """Train until the validation score has not improved for some time; the best is left in the learner."""
+    """Train until the validation score has not improved for some time; the best is left in the learner.
+
+    Where a loss is not finite, training goes back to its last good state and takes smaller inner steps.
+    """
+    while True:
+        try:
+            return _fit(choices, learner, stage, metric)
+        except NonFiniteError as error:
+            if learner.solver != "sgd":
+                raise
+            if not stage.recovers:
+                raise MetasymError(
+                    f"{error}; a smaller --inner-lr than {choices.inner_lr:g} may help"
+                ) from None
+            stage = _go_back(learner, stage, error)
+
+
+def _go_back(learner: GradientLearner, stage: Stage, error: NonFiniteError) -> Stage:
+    """The stage, to be resumed from its last good state with inner steps that are smaller.
+
+    That state is the best in validation, else the last checkpoint. The outer optimizer starts afresh: gradients on
+    the way to infinity have spoiled its averages.
+    """
+    checkpoints = Checkpoints(stage.folder)
+
+    def rewrite() -> str | None:
+        state = read_training(checkpoints.current)
+        before = state.get("recovered", [])
+        if len(before) == MOST_RECOVERIES:
+            return f"{error}; {MOST_RECOVERIES} times the inner steps were made smaller: --inner-lr sets their size"
+        learner.load_state_dict(state["learner"] if state["best"] is None else state["best"]["state"])
+        with torch.no_grad():
+            for size in learner.rates.parameters():
+                size.mul_(SMALLER)
+        state["learner"] = learner.state_dict()
+        state["optimizer"]["state"] = {}
+        state["recovered"] = [*before, error.step]
+        checkpoints.write(state)
+        return None
+
+    given_up = stage.ranks.on_main(rewrite)
+    if given_up is not None:
+        raise MetasymError(given_up) from None
+    stage.note(
+        f"step {error.step}: the loss was not finite; training goes back to its last good state, with inner steps "
+        f"{SMALLER:g} times as large"
+    )
+    return dataclasses.replace(stage, resume=True)
+
+
+def _fit(choices: Choices, learner: GradientLearner, stage: Stage, metric: str) -> Fitted:
     steps, values = stage.so_far()
     checkpoint, rate = stage.folder / CURRENT, None
     every = min(choices.validate_every, choices.outer_steps)
@@ -208,6 +267,12 @@ def fit(choices: Choices, learner: GradientLearner, stage: Stage, metric: str) -
         for record in records:
             steps, rate = record.step, record.steps_per_second
             if record.validation is not None:
+                if not math.isfinite(record.validation):
+                    records.close()
+                    raise NonFiniteError(
+                        f"step {steps}: expected a finite score on the validation tasks, found {record.validation}",
+                        step=steps,
+                    )
                 values.append(record.validation)
                 if _is_over(values, metric, choices.patience):
                     records.close()
@@ -216,7 +281,8 @@ def fit(choices: Choices, learner: GradientLearner, stage: Stage, metric: str) -
     load(checkpoint, learner)
     learner.to(torch.device(stage.device))
     late = steps < choices.outer_steps and not _is_over(values, metric, choices.patience)
-    return Fitted(steps, rate, late)
+    recovered = stage.ranks.on_main(lambda: read_training(checkpoint).get("recovered", []))
+    return Fitted(steps, rate, late, recovered)
 
 
 def choose_penalty(

@@ -21,8 +21,9 @@ from metasym.experiments.paper.experiment_run import load_run
 from metasym.experiments.paper.image_problem import ImageProblem
 from metasym.experiments.paper.scoring import test_seed
 from metasym.experiments.paper.stored_runs import read_experiment
-from metasym.experiments.result_files import CONFIG, RESULT, read_result
+from metasym.experiments.result_files import ANGLES, CONFIG, RESULT, read_result
 from metasym.learners.base import accuracy
+from metasym.storage.atomic import make_inside
 from metasym.storage.described import Count, Number, Score, Seed
 from metasym.storage.json_files import read_json, write_json
 from metasym.tasks.augment import rotate
@@ -109,8 +110,8 @@ class AnglesFile(TypedDict):
 
 
 def angles_file(found: dict[str, Any], folder: Path) -> Path:
-    """Write what :func:`measure_angles` has found into ``folder``."""
-    path = folder / _name(found["recipe"], found["experiment"], found["seed"])
+    """Write what :func:`measure_angles` has found into the folder ``angles`` inside ``folder``."""
+    path = make_inside(folder, ANGLES) / _name(found["recipe"], found["experiment"], found["seed"])
     write_json(path, found)
     return path
 

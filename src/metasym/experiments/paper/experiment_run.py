@@ -36,7 +36,7 @@ from metasym.experiments.resources import Spent
 from metasym.experiments.result_files import CONFIG, RESULT, read_result
 from metasym.learners import Learner
 from metasym.learners.gradient import GradientLearner
-from metasym.storage.atomic import make_folder
+from metasym.storage.atomic import make_folder, make_inside
 from metasym.storage.json_files import read_json, write_json
 from metasym.storage.locks import FolderLock
 from metasym.symmetry.pruning import NuclearAdam, compress
@@ -82,6 +82,8 @@ def run(
 def _finished(experiment: Experiment, folder: Path) -> dict[str, Any] | None:
     """The result in the folder, if there is one; refuses the folder of another experiment."""
     make_folder(folder)
+    if experiment.recipe.find_steps:
+        make_inside(folder, FIND)
     if (folder / CONFIG).exists():
         same_run(read_json(folder / CONFIG, "the config of a run"), experiment, folder / CONFIG)
     if not (folder / RESULT).exists():

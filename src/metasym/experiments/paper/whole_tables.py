@@ -17,7 +17,7 @@ from metasym.experiments.paper.config import Experiment, Recipe
 from metasym.experiments.paper.experiment_run import flags, run
 from metasym.experiments.paper.stored_runs import same_run
 from metasym.experiments.result_files import RESULT, read_result
-from metasym.storage.atomic import make_folder
+from metasym.storage.atomic import check_inside, make_folder
 from metasym.storage.json_files import write_json
 from metasym.training.progress import ProgressChoice
 from metasym.types import MetasymError
@@ -90,9 +90,12 @@ def reproduce(
     base = Path(out)
     target = results_folder(base, results, quick=quick)
     make_folder(base)
+    if target.is_relative_to(base):
+        check_inside(base, target)
     folders = {run_folder(base, experiment, quick=quick): experiment for experiment in wanted}
     missing = {}
     for folder, experiment in folders.items():
+        check_inside(base, folder)
         if not (folder / RESULT).exists() and (table == "figures" or kept(experiment, target) is None):
             missing[folder] = experiment
     note(f"{table}: {len(folders)} runs, {len(folders) - len(missing)} of them finished before")
@@ -217,6 +220,7 @@ def _collect(folder: Path, experiment: Experiment, results: Path, table: str) ->
     small file that is there is used.
     """
     path = results / table / _small_file(experiment)
+    check_inside(results, path.parent)
     if (folder / RESULT).exists():
         found = read_result(folder / RESULT)
         same_run(found.get("config", {}), experiment, folder / RESULT)

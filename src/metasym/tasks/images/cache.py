@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 from metasym.storage.locks import locked, remove_abandoned, temporary
-from metasym.storage.system import readable_by_all, replace_open, sync_folder
+from metasym.storage.system import replace_open, sync_folder
 from metasym.tasks.images.classes import ImageClasses, Images
 from metasym.types import MetasymError
 
@@ -208,7 +208,6 @@ def _write(path: Path, source: str, origin: tuple[str, ...], classes: Iterable[C
         index = _write_classes(file, source, origin, classes)
         file.flush()
         os.fsync(file.fileno())
-        readable_by_all(file)
         replace_open(file, name, path)
     sync_folder(path.parent)
     return index

@@ -12,6 +12,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+from metasym.storage.atomic import open_own
 from metasym.storage.locks import locked
 from metasym.tasks.images.cache import make_folder, unusable
 from metasym.tasks.images.sources import Progress
@@ -88,7 +89,7 @@ def _fetch(url: str, part: Path, most: int, progress: Progress | None) -> None:
                 raise http.client.HTTPException(f"bytes from {start} instead of those asked for")
         if (total or 0) > most:
             raise MetasymError(f"{url}: expected a file of at most {most:,} bytes, found {total:,}")
-        with part.open("r+b" if have else "wb") as file:
+        with open(part, "r+b" if have else "wb", opener=open_own) as file:
             file.seek(have)
             while chunk := answer.read(_CHUNK):
                 have += len(chunk)
