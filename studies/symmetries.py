@@ -31,7 +31,8 @@ import torch
 import metasym as ms
 from metasym.cli import main
 from metasym.experiments.machine import commit
-from metasym.inspection.reports import GroupElement, LayerReport
+from metasym.groups.signed_permutations import SignedPermutation
+from metasym.inspection.reports import LayerReport
 from metasym.storage.json_files import write_json
 from metasym.tasks.planted import FAMILIES, planted, planted_basis
 from metasym.tasks.synthetic import rotation_basis
@@ -220,7 +221,7 @@ def judged(family: str, report: LayerReport) -> dict[str, Any]:
     return {"group": named, "order": group.order, "partial": [], "outcome": outcome}
 
 
-def is_real(family: str, g: GroupElement) -> bool:
+def is_real(family: str, g: SignedPermutation) -> bool:
     """Whether an element that was named fixes every weight of the family, up to one sign: independent of inspect."""
     basis = planted_basis(family)
     if family in ("rot90", "rot45"):
@@ -233,7 +234,7 @@ def is_real(family: str, g: GroupElement) -> bool:
     return bool(torch.allclose(moved, weights, atol=1e-9) or torch.allclose(moved, -weights, atol=1e-9))
 
 
-def _turns(family: str, g: GroupElement) -> bool:
+def _turns(family: str, g: SignedPermutation) -> bool:
     """Whether a rotation of the kernels and the permutation of channels are those of the family's own fields."""
     if not g.transform.startswith("rotation by "):
         return False

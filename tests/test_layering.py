@@ -17,8 +17,8 @@ AT_THE_ROOT = {"__init__", "__main__", "types", "nn", "testing"}
 
 MAY_IMPORT = {
     "types": "",
-    "native": "",
     "storage": "types",
+    "native": "storage",
     "groups": "types",
     "symmetry": "types groups",
     "nn": "types",

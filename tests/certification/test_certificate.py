@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from metasym.certification import SignedPermutation, certify
-from metasym.certification.elements import moved
 from metasym.evidence import TaskStatistics
 from tests.evidence.families import examples, generic, shifted
 
@@ -15,7 +14,7 @@ TURN = SignedPermutation(tuple((i + 1) % N for i in range(N)), tuple((i + 1) % N
 
 
 def defect(maps):
-    return float((maps - moved(maps, TURN)).norm() / maps.norm())
+    return float((maps - TURN.on_weights(maps)).norm() / maps.norm())
 
 
 @pytest.mark.parametrize("count", [N + 3, 2 * N, 3])
@@ -43,7 +42,7 @@ def test_the_upper_limit_holds_as_often_as_it_says():
     for seed in range(60):
         maps = shifted(30, 3, seed) + 0.1 * generic(30, 3, seed)
         g = SignedPermutation((1, 2, 0), (1, 2, 0))
-        true = float((maps - moved(maps, g)).norm() / maps.norm())
+        true = float((maps - g.on_weights(maps)).norm() / maps.norm())
         found = certify(TaskStatistics.of(*examples(maps, 8, 0.3, seed)), [g])
         failures += found.defect_upper < true
     assert failures <= 7

@@ -12,8 +12,9 @@ from metasym.discovery.continuous import plain_fit
 from metasym.discovery.equivariant_fit import averaged_matrix, equivariant
 from metasym.discovery.gaussian_processes import squares
 from metasym.discovery.inner_products import at
-from metasym.discovery.moves import generated, move
 from metasym.discovery.noise_profile import NOISES, best_noise
+from metasym.groups.signed_groups import SignedGroup
+from metasym.groups.signed_permutations import SignedPermutation
 
 
 def test_kernels_from_inner_products_are_those_of_scikit_learn() -> None:
@@ -59,14 +60,14 @@ def test_one_row_has_a_likelihood() -> None:
 
 def test_averaged_kernels_are_kept_by_every_move() -> None:
     x = np.random.default_rng(3).normal(size=(5, 3))
-    group = generated([move([1, 0, 2], [1, 1, -1], [1, 0], [1, -1])])
+    group = SignedGroup((SignedPermutation((1, 0), (1, 0, 2), (1, -1), (1, 1, -1)),), (2, 3))
     assert group is not None
     kernel = squares(3, 0.7, 2.0, 0.1)
     g = group.generators[0]
-    moved = averaged_matrix(group, kernel, np.concatenate([x, g.inner(x)])).reshape(10, 2, 10, 2)
+    moved = averaged_matrix(group, kernel, np.concatenate([x, g.on_inputs(x)])).reshape(10, 2, 10, 2)
     # K(g x, g x') = g' K(x, x') g'^T
     inner, outer = moved[:5, :, :5], moved[5:, :, 5:]
-    turn = g.outer(np.eye(2)).T
+    turn = g.on_outputs(np.eye(2)).T
     np.testing.assert_allclose(outer, np.einsum("ij,ajbk,lk->aibl", turn, inner, turn), atol=1e-12)
 
 
@@ -75,7 +76,7 @@ def test_what_is_rough_along_one_input_is_no_noise() -> None:
     draw = np.random.default_rng(31)
     x = draw.normal(size=(300, 2))
     y = np.cos(x[:, :1]) * np.sin(x[:, 1:]) + 0.015 * draw.normal(size=(300, 1))
-    flip = generated([move([0, 1], [-1, 1], [0])])
+    flip = SignedGroup((SignedPermutation((0,), (0, 1), (), (-1, 1)),), (1, 2))
     assert flip is not None
     for outputs, refuted in ((y, False), (y + 0.02 * np.sin(8 * x[:, :1]), True)):
         outputs = outputs / outputs.std()

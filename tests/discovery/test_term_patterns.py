@@ -8,9 +8,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from metasym.discovery.moves import Move, generated, move
+from metasym.discovery.finite import generated
 from metasym.discovery.sparse_polynomials import Term, degree_for, sparse_polynomial
 from metasym.discovery.term_patterns import kept_by
+from metasym.groups.signed_permutations import SignedPermutation
 
 Array = npt.NDArray[np.float64]
 
@@ -22,9 +23,9 @@ def evaluated(terms: list[Term], x: Array, m: int) -> Array:
     return found
 
 
-def every_move(n: int, m: int) -> list[Move]:
+def every_move(n: int, m: int) -> list[SignedPermutation]:
     return [
-        move(p, s, q, t)
+        SignedPermutation(q, p, t, s)
         for p in permutations(range(n))
         for s in product((1, -1), repeat=n)
         for q in permutations(range(m))
@@ -74,11 +75,13 @@ def test_all_moves_that_keep_a_polynomial_are_generated(terms: list[Term]) -> No
     x = np.random.default_rng(0).normal(size=(12, 3))
     y = evaluated(terms, x, 2)
     true = {
-        g.key for g in every_move(3, 2) if np.abs(evaluated(terms, g.inner(x), 2) - g.outer(y)).max() < 1e-9
+        g
+        for g in every_move(3, 2)
+        if np.abs(evaluated(terms, g.on_inputs(x), 2) - g.on_outputs(y)).max() < 1e-9
     }
     found = kept_by(terms, [0, 0, 0], 2)
     exact = [
-        g for some in found for g in some if g.key in true
+        g for some in found for g in some if g in true
     ]  # with weak terms left out others are suggested too
     group = generated(exact) if exact else None
     assert (1 if group is None else len(group.elements)) == len(true)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from metasym.groups.signed_permutations import SignedPermutation
 from metasym.inspection.finding import element_error, largest_error
-from metasym.inspection.reports import GroupElement
 
 
 def monomial(images: np.ndarray, signs: np.ndarray) -> np.ndarray:
@@ -25,7 +25,7 @@ def test_errors_are_those_of_the_matrices(seed: int) -> None:
         inputs = draw.permutation(n) if moves_inputs else np.arange(n)
         signs = draw.choice([1, -1], m, p=[0.8, 0.2]), draw.choice([1, -1], n, p=[0.8, 0.2])
         sides = (outputs, inputs, *signs)
-        elements.append(GroupElement(*(tuple(side.tolist()) for side in sides)))
+        elements.append(SignedPermutation(*(tuple(side.tolist()) for side in sides)))
         moved = np.kron(monomial(outputs, signs[0]), monomial(inputs, signs[1])) @ U
         errors.append(float(np.linalg.norm(moved - U) / np.linalg.norm(U)))
     assert [element_error(U, g) for g in elements] == pytest.approx(errors, abs=1e-12)

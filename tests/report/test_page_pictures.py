@@ -21,7 +21,6 @@ from metasym.report.gauge import readable
 from metasym.report.page import render
 from metasym.report.page.found import (
     class_colour,
-    cycle_notation,
     errors_figure,
     group_figures,
     pattern_figure,
@@ -168,13 +167,6 @@ def test_ticks_do_not_run_into_each_other():
                 assert left >= right, (low, factor, labels)
                 right = left + wide
                 assert right <= 400
-
-
-def test_cycles():
-    assert cycle_notation([1, 2, 0, 3, 5, 4], [1] * 6) == "(0 1 2)(4 5)"
-    assert cycle_notation([0, 1], [1, 1]) == "stay as they are"
-    assert cycle_notation([1, 0, 2], [1, -1, -1]) == "(0 −1)(−2)"
-    assert cycle_notation([*range(1, 200), 0], [1] * 200).endswith(" …")
 
 
 def own_choices(**changes: object) -> dict[str, object]:

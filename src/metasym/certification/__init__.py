@@ -1,6 +1,6 @@
 """Claims held against tasks that took no part in learning: refuted or not, and the largest defect left."""
 
 from metasym.certification.certificate import Certificate, certify
-from metasym.certification.elements import SignedPermutation
+from metasym.groups.signed_permutations import SignedPermutation
 
 __all__ = ["Certificate", "SignedPermutation", "certify"]

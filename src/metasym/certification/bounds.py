@@ -19,9 +19,10 @@ import torch
 from scipy.special import bdtrc, chdtri, stdtrit
 from torch import Tensor
 
-from metasym.certification.elements import Element, Orbits, moved
 from metasym.evidence.em import LEAST_NOISE
 from metasym.evidence.statistics import TaskStatistics
+from metasym.groups.signed_groups import WeightOrbits
+from metasym.groups.signed_permutations import SignedPermutation
 
 LEVEL = 0.95
 """Of upper limits."""
@@ -125,10 +126,10 @@ def noise_of(tasks: TaskStatistics, fallback: float, others: TaskStatistics | No
 
 def forbidden(
     tasks: TaskStatistics,
-    group: Orbits,
+    group: WeightOrbits,
     scale: Tensor,
     noise: Noise,
-    element: Element | None = None,
+    element: SignedPermutation | None = None,
     *,
     quick: bool = False,
 ) -> Forbidden:
@@ -154,7 +155,7 @@ def _unseen(count: int, visible: float) -> Forbidden:
 
 
 def _least_squares(
-    tasks: TaskStatistics, group: Orbits, scale: Tensor, noise: Noise, element: Element | None
+    tasks: TaskStatistics, group: WeightOrbits, scale: Tensor, noise: Noise, element: SignedPermutation | None
 ) -> Forbidden:
     """From every task's own weights: for layers whose matrices G would be too large, and for a quick look.
 
@@ -169,7 +170,7 @@ def _least_squares(
         flat = weights.flatten(1) / scale
         if element is None:
             return (flat - group.average(flat)).square().sum(1)
-        return (flat - moved(flat.reshape(-1, m, n), element).flatten(1)).square().sum(1)
+        return (flat - element.on_weights(flat.reshape(-1, m, n)).flatten(1)).square().sum(1)
 
     inverse = torch.linalg.pinv(tasks.factors, rtol=1e-10)  # [T, n, r]
     own = rest((inverse @ tasks.targets).mT)
@@ -187,14 +188,14 @@ def _least_squares(
 
 
 def _projected(
-    tasks: TaskStatistics, group: Orbits, scale: Tensor, noise: Noise, element: Element | None
+    tasks: TaskStatistics, group: WeightOrbits, scale: Tensor, noise: Noise, element: SignedPermutation | None
 ) -> Forbidden:
     """With c projected out of every task's equations, and the shrinkage that promises the lowest limit."""
     basis, complement = group.basis(), group.complement()
     if element is not None and complement.shape[1]:
         # Coordinates in which |e| is |w - g w|: on what the group forbids, 1 - g has an inverse.
         blocks = complement.T.reshape(-1, tasks.outputs, tasks.inputs)
-        turned = complement.T @ (blocks - moved(blocks, element)).flatten(1).T
+        turned = complement.T @ (blocks - element.on_weights(blocks)).flatten(1).T
         complement = complement @ torch.linalg.inv(turned)
     if complement.shape[1] == 0:
         return _unseen(len(tasks), 1.0)

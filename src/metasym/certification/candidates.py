@@ -17,12 +17,13 @@ from scipy.spatial.distance import squareform
 from torch import Tensor
 
 from metasym.certification.certificate import class_scale
-from metasym.certification.elements import Element, Orbits, SignedPermutation, moved, orbits
 from metasym.certification.single_elements import SURVIVES, contradictions
 from metasym.evidence.prior import Prior
 from metasym.evidence.statistics import TaskStatistics
+from metasym.groups.signed_groups import SignedGroup, weight_orbits
+from metasym.groups.signed_permutations import SignedPermutation
 from metasym.inspection.finding import find_group
-from metasym.inspection.pattern import Labels, canonical, distances_up_to_sign
+from metasym.inspection.pattern import canonical, distances_up_to_sign
 from metasym.inspection.reports import FoundGroup
 
 CUTS = 8
@@ -60,12 +61,12 @@ def subgroups(group: FoundGroup, prior: Prior, tasks: TaskStatistics) -> list[Fo
     elements with the smallest errors generate, cut at the widest gaps.
     """
     shape = (prior.mean.shape[0], prior.mean.shape[1])
-    scale = class_scale(prior.power.reshape(-1), orbits(group.generators, shape))
-    elements = _elements(group)
+    scale = class_scale(prior.power.reshape(-1), weight_orbits(group.generators, shape))
+    elements = SignedGroup(group.generators, shape, up_to_sign=True).first_elements(_DRAWN)[1:]
     found: dict[bytes, FoundGroup] = {}
     full = _key(group.generators, shape)
 
-    def add(chosen: Sequence[Element]) -> None:
+    def add(chosen: Sequence[SignedPermutation]) -> None:
         smaller = _largest(chosen, prior, shape) if chosen else None
         if smaller is not None and _key(smaller.generators, shape) != full:
             _add(found, smaller, shape)
@@ -75,7 +76,7 @@ def subgroups(group: FoundGroup, prior: Prior, tasks: TaskStatistics) -> list[Fo
         add([g for g, far in zip(elements, tested.tolist(), strict=True) if far < SURVIVES])
     points = torch.cat([prior.U, prior.mean.reshape(-1, 1)], 1).T.reshape(-1, *shape)
     units = scale.reshape(shape)
-    errors = np.array([float(((points - moved(points, g)) / units).square().sum()) for g in elements])
+    errors = np.array([float(((points - g.on_weights(points)) / units).square().sum()) for g in elements])
     order = np.argsort(errors, kind="stable")
     ranked = errors[order].clip(1e-12 * errors.max() + 1e-300)
     gaps = np.log(ranked[1:] / ranked[:-1])
@@ -84,27 +85,24 @@ def subgroups(group: FoundGroup, prior: Prior, tasks: TaskStatistics) -> list[Fo
     return sorted(found.values(), key=lambda g: -g.order)[:_SUBGROUPS]
 
 
-def _largest(generators: Sequence[Element], prior: Prior, shape: tuple[int, int]) -> FoundGroup | None:
+def _largest(
+    generators: Sequence[SignedPermutation], prior: Prior, shape: tuple[int, int]
+) -> FoundGroup | None:
     """The largest group with the orbits that elements generate."""
-    classes = _classes(orbits(generators, shape)).reshape(shape)
+    classes = weight_orbits(tuple(generators), shape).classes.reshape(shape)
     return find_group(classes, prior.U.numpy(), named=False)
 
 
 def named(group: FoundGroup, prior: Prior) -> FoundGroup:
     """The group with its name and its exact order."""
     shape = (prior.mean.shape[0], prior.mean.shape[1])
-    found = find_group(_classes(orbits(group.generators, shape)).reshape(shape), prior.U.numpy())
+    found = find_group(weight_orbits(group.generators, shape).classes.reshape(shape), prior.U.numpy())
     return group if found is None else found
 
 
-def _classes(found: Orbits) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-    labels = np.where(found.signs.numpy() == 0, 0, found.labels.numpy() + 1)
-    return np.asarray(labels * np.where(found.signs.numpy() < 0, -1, 1), dtype=np.int64)
-
-
-def _key(generators: Sequence[Element], shape: tuple[int, int]) -> bytes:
+def _key(generators: Sequence[SignedPermutation], shape: tuple[int, int]) -> bytes:
     """Groups with the same orbits leave the same weights as they are: no data tell them apart."""
-    return _classes(orbits(generators, shape)).tobytes()
+    return weight_orbits(tuple(generators), shape).classes.tobytes()
 
 
 def _add(found: dict[bytes, FoundGroup], group: FoundGroup | None, shape: tuple[int, int]) -> None:
@@ -136,43 +134,3 @@ def _patterns(
         labels = np.where(joined[1:] == joined[0], 0, joined[1:]).astype(np.int64)
         names, signs = canonical(points, labels)
         yield (names * signs).reshape(shape)
-
-
-def _elements(group: FoundGroup) -> list[SignedPermutation]:
-    """Elements of the group other than the identity: all of a small one, products of generators of a large one."""
-    m, n = len(group.generators[0].outputs), len(group.generators[0].inputs)
-    # Outputs and inputs as one row of points: where each goes, and with which sign, counted from 1.
-    made = np.array(
-        [
-            [*_signed(g.outputs, g.output_signs, 1), *_signed(g.inputs, g.input_signs, m + 1)]
-            for g in group.generators
-        ]
-    )
-    known: dict[bytes, Labels] = {}
-    frontier = made
-    while len(frontier) and len(known) < _DRAWN:
-        fresh = []
-        for row in frontier * np.sign(frontier[:, :1]):  # of g and -g the one that keeps the first sign
-            if row.tobytes() not in known:
-                known[row.tobytes()] = row
-                fresh.append(row)
-        if not fresh:
-            break
-        # First a generator, then what was found last.
-        after = np.stack(fresh)[: _DRAWN // len(made) + 1]
-        frontier = (after[:, np.abs(made) - 1] * np.sign(made)).reshape(-1, m + n)
-    identity = np.arange(1, m + n + 1)
-    return [
-        SignedPermutation(
-            tuple((np.abs(row[:m]) - 1).tolist()),
-            tuple((np.abs(row[m:]) - 1 - m).tolist()),
-            tuple(np.sign(row[:m]).tolist()),
-            tuple(np.sign(row[m:]).tolist()),
-        )
-        for row in known.values()
-        if not np.array_equal(row, identity)
-    ]
-
-
-def _signed(images: Sequence[int], signs: Sequence[int], first: int) -> list[int]:
-    return [(image + first) * sign for image, sign in zip(images, signs, strict=True)]

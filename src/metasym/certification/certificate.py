@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from metasym.certification.bounds import Limit, Noise, forbidden, noise_of
-from metasym.certification.elements import Element, Orbits, orbits
 from metasym.evidence.statistics import TaskStatistics
+from metasym.groups.signed_groups import WeightOrbits, weight_orbits
+from metasym.groups.signed_permutations import SignedPermutation
 
 TOLERANCE = 0.2
 """The default of ``--tolerance``: with a defect of a fifth, ``|W - mean over the group|^2`` is 2 % of ``|W|^2``. That
@@ -58,7 +59,7 @@ class Certificate:
 
 def certify(
     tasks: TaskStatistics,
-    generators: Sequence[Element],
+    generators: Sequence[SignedPermutation],
     *,
     power: Tensor | None = None,
     noise: float | Noise = 0.0,
@@ -76,7 +77,7 @@ def certify(
         power = _power(tasks)
     flat = power.reshape(-1).double().clamp_min(0)
     variance = noise if isinstance(noise, Noise) else noise_of(tasks, noise)
-    together = orbits(generators, shape)
+    together = weight_orbits(tuple(generators), shape)
     ones = torch.ones_like(flat)
     total = float(flat.sum())
     if total == 0 or len(tasks) == 0:
@@ -89,7 +90,7 @@ def certify(
     pairs = []
     if not quick and int((tasks.counts > tasks.inputs).sum()) >= 0.9 * len(tasks):
         pairs = [
-            _relative(forbidden(tasks, orbits([g], shape), ones, variance, g).limit(), total)
+            _relative(forbidden(tasks, weight_orbits((g,), shape), ones, variance, g).limit(), total)
             for g in generators
         ]
     elif (
@@ -104,7 +105,7 @@ def certify(
     )
 
 
-def class_scale(power: Tensor, group: Orbits) -> Tensor:
+def class_scale(power: Tensor, group: WeightOrbits) -> Tensor:
     """The root mean square of each weight's class ``[m n]``, of weights with the mean squares ``power [m n]``."""
     sums = torch.zeros(group.count, dtype=torch.float64).index_add_(0, group.labels, power)
     typical = float(power.mean())

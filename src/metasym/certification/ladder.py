@@ -9,7 +9,8 @@ from metasym.certification.candidates import candidates, named, subgroups
 from metasym.certification.certificate import TOLERANCE, Certificate, certify
 from metasym.evidence.prior import Prior
 from metasym.evidence.statistics import TaskStatistics
-from metasym.inspection.reports import FoundGroup, GroupElement
+from metasym.groups.signed_permutations import SignedPermutation
+from metasym.inspection.reports import FoundGroup
 
 NEARLY = 0.5
 """Larger groups are told if their defect is at most this: beyond it there is nothing near about them."""
@@ -98,7 +99,7 @@ class _Search:
 
     def __init__(self, waiting: list[FoundGroup], prior: Prior, tasks: TaskStatistics, beyond: int) -> None:
         self.waiting, self.prior, self.tasks, self.beyond = waiting, prior, tasks, beyond
-        self.seen: set[tuple[GroupElement, ...]] = set()
+        self.seen: set[tuple[SignedPermutation, ...]] = set()
 
     def next(self) -> FoundGroup | None:
         while self.waiting:

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from metasym.certification.bounds import forbidden, noise_of
-from metasym.certification.elements import Orbits
 from metasym.evidence.statistics import TaskStatistics
+from metasym.groups.signed_groups import WeightOrbits
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ def resolution(tasks: TaskStatistics, power: Tensor, noise: float) -> Resolution
     unseen = bool(values[0] <= 1e-9 * values[-1])
     few = int((tasks.counts > tasks.inputs).sum()) < 0.9 * len(tasks)
     size = tasks.inputs * tasks.outputs
-    everything = Orbits(torch.arange(size), torch.zeros(size, dtype=torch.int64))
+    everything = WeightOrbits(torch.arange(size), torch.zeros(size, dtype=torch.int64))
     total = float(power.sum())
     if unseen or total == 0 or len(tasks) == 0:
         return Resolution(math.inf, unseen, few)

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from metasym.certification.bounds import noise_of
-from metasym.certification.elements import Element
 from metasym.evidence.fitting import least_squares
 from metasym.evidence.statistics import TaskStatistics
+from metasym.groups.signed_permutations import SignedPermutation
 
 LARGEST = 1024
 """Weights of a layer whose matrices of second moments are held."""
@@ -27,7 +27,9 @@ SURVIVES = 3.0
 """Elements whose square stands out of noise by less than this many standard errors are not contradicted."""
 
 
-def contradictions(tasks: TaskStatistics, elements: Sequence[Element], scale: Tensor) -> Tensor | None:
+def contradictions(
+    tasks: TaskStatistics, elements: Sequence[SignedPermutation], scale: Tensor
+) -> Tensor | None:
     """How far ``|w - g w|^2`` stands out of noise for every element, in standard errors: ``[elements]``.
 
     ``scale [m n]`` are the units of the weights. None where the tasks' own weights are not known well enough.

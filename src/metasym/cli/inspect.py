@@ -14,7 +14,8 @@ from metasym.types import MetasymError
 
 if TYPE_CHECKING:
     from metasym.experiments.finished_runs import OpenedRun
-    from metasym.inspection import GroupElement, GroupErrors, LayerReport, SymmetryReport
+    from metasym.groups.signed_permutations import SignedPermutation
+    from metasym.inspection import GroupErrors, LayerReport, SymmetryReport
 
 PROJECTED = "projected.safetensors"
 _BAR = 40
@@ -302,7 +303,7 @@ def _ladder(layer: LayerReport) -> list[str]:
     return lines
 
 
-def _generator(g: GroupElement, layer: LayerReport) -> str:
+def _generator(g: SignedPermutation, layer: LayerReport) -> str:
     from metasym.inspection.words import element_words
 
     if layer.input_names or layer.output_names:

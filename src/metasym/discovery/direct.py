@@ -14,9 +14,10 @@ from scipy.special import stdtrit
 
 from metasym.certification.beta import NEGLIGIBLE
 from metasym.discovery.fields import Array
-from metasym.discovery.moves import MoveGroup, Moves
 from metasym.discovery.sites import Sites
 from metasym.discovery.sparse_polynomials import Term
+from metasym.groups.signed_groups import SignedGroup
+from metasym.groups.signed_permutations import Points
 
 _LEVEL = 0.995
 """How sure it is that the polynomial's mean squared error is not larger."""
@@ -28,7 +29,7 @@ class Direct:
     """A polynomial of the data's own inputs and outputs, and how far it is off."""
 
     sites: Sites
-    factors: Moves
+    factors: Points
     """``[terms, degree]``: inputs, ``n`` where a term has fewer factors."""
     values: Array
     """``[terms, m]``"""
@@ -44,19 +45,19 @@ class Direct:
         found = one[:, self.factors].prod(2) @ self.values
         return np.asarray(found + self.constant + scaled.offset / scaled.unit)
 
-    def broken(self, group: MoveGroup) -> float:
+    def broken(self, group: SignedGroup) -> float:
         """The part of the polynomial's variance that the group does not keep, on held-out examples."""
         x = self.sites.held_out
         plain = self(x)
-        average = np.mean([g.back(self(g.inner(x))) for g in group.elements], axis=0)
+        average = np.mean([g.inverse.on_outputs(self(g.on_inputs(x))) for g in group.elements], axis=0)
         spread = ((plain - plain.mean(0)) ** 2).sum(1).mean()
         return float(((plain - average) ** 2).sum(1).mean() / spread)
 
-    def refutes(self, group: MoveGroup) -> bool:
+    def refutes(self, group: SignedGroup) -> bool:
         """Whether some violation is certain: what the polynomial leaves cannot make up for it."""
         return self.broken(group) > 9 * self.left + _ROUNDING
 
-    def upper(self, group: MoveGroup) -> float:
+    def upper(self, group: SignedGroup) -> float:
         """The largest violation that is possible, as a part of the variance."""
         return max(NEGLIGIBLE, float((self.broken(group) ** 0.5 + 2 * self.left**0.5) ** 2))
 

@@ -18,8 +18,8 @@ from metasym.discovery.column_kernels import OnColumns
 from metasym.discovery.fields import Array
 from metasym.discovery.gaussian_processes import LEAST_NOISE, Hyper, Posterior, squares
 from metasym.discovery.inner_products import OfEachInput, at
-from metasym.discovery.moves import MoveGroup
 from metasym.discovery.noise_profile import best_noise
+from metasym.groups.signed_groups import SignedGroup
 
 MOST_ROWS = 2400
 """Rows of the system that a fit solves: examples, times outputs where these move."""
@@ -57,7 +57,7 @@ class Hidden:
 class Equivariant:
     """Functions that ``group`` keeps, with the kernel ``hyper`` before it is averaged."""
 
-    group: MoveGroup
+    group: SignedGroup
     hyper: Hyper
 
     def rows(self, x: Array, y: Array, most: int) -> tuple[Array, Array]:
@@ -92,7 +92,7 @@ class Equivariant:
         """``mean_g g'^-1 f(g x)``, ``[points, m]``."""
         total = np.zeros((len(x), fit.weights.shape[1]))
         for g in self.group.elements:
-            total += g.back(at(fit.kernel, g.inner(x), fit.inputs) @ fit.weights + fit.mean)
+            total += g.inverse.on_outputs(at(fit.kernel, g.on_inputs(x), fit.inputs) @ fit.weights + fit.mean)
         return np.asarray(total / len(self.group.elements))
 
     def hidden(self, x: Array, y: Array) -> Hidden:
@@ -148,17 +148,17 @@ class Equivariant:
         return y if self.group.keeps_outputs else y.reshape(-1, 1)
 
 
-def averaged_matrix(group: MoveGroup, kernel: Any, x: Array) -> Array:
+def averaged_matrix(group: SignedGroup, kernel: Any, x: Array) -> Array:
     """``mean_g k(x, g x') g'`` of the examples ``x``, made symmetric to rounding."""
-    count, m = len(x), len(group.elements[0].outputs)
+    count, m = len(x), group.shape[0]
     if group.keeps_outputs:
         total = np.zeros((count, count))
         for g in group.elements:
-            total += at(kernel, x, g.inner(x))
+            total += at(kernel, x, g.on_inputs(x))
     else:
         blocks = np.zeros((m, m, count, count))
         for g in group.elements:
-            values = at(kernel, x, g.inner(x))
+            values = at(kernel, x, g.on_inputs(x))
             for k in range(m):  # (g' y)[outputs[k]] = sign y[k]
                 blocks[g.outputs[k], k] += g.output_signs[k] * values
         total = blocks.transpose(2, 0, 3, 1).reshape(count * m, count * m)
@@ -166,7 +166,7 @@ def averaged_matrix(group: MoveGroup, kernel: Any, x: Array) -> Array:
     return np.asarray((total + total.T) / 2)
 
 
-def equivariant(group: MoveGroup, plain: Hyper, x: Array, y: Array) -> Equivariant:
+def equivariant(group: SignedGroup, plain: Hyper, x: Array, y: Array) -> Equivariant:
     """The kernel that suits functions which the group keeps: the plain one, sharper, or with polynomials of degree 3.
 
     A group takes so many functions away that those left may be richer than a plain fit can afford.

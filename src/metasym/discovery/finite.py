@@ -6,7 +6,8 @@ data, then they generate a group, and the group as a whole has to pass.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,8 +19,9 @@ from metasym.discovery.equivariant_fit import MOST_LIKELY, MOST_ROWS, Equivarian
 from metasym.discovery.fields import Array
 from metasym.discovery.finite_candidates import candidates
 from metasym.discovery.gaussian_processes import Hyper, Posterior, posterior
-from metasym.discovery.moves import LARGEST, Move, MoveGroup, generated
 from metasym.discovery.sites import Sites, on_sites
+from metasym.groups.signed_groups import SignedGroup
+from metasym.groups.signed_permutations import SignedPermutation
 
 ROWS = 300
 """Rows of the likelihoods that candidates are ranked by."""
@@ -36,6 +38,9 @@ UNSEEN = 3.0
 LABELS = 10 / 3
 """How many times larger a violation may be where outputs are labels: a hundredth of the variance by default."""
 
+LARGEST = 1000
+"""Elements of a group that is written out; larger ones are claimed in parts."""
+
 Note = Callable[[str], None]
 
 
@@ -43,7 +48,7 @@ Note = Callable[[str], None]
 class FiniteClaim:
     """A finite group that one function keeps."""
 
-    group: MoveGroup
+    group: SignedGroup
     """On all inputs and outputs of the data."""
     beta: Beta
     violation_upper: float
@@ -56,18 +61,10 @@ class FiniteClaim:
         return {
             "kind": "finite",
             "name": self.group.name,
-            "order": len(self.group.elements),
-            "inputs": sorted({int(i) for g in moves for i in g.moved}),
-            "outputs": sorted({int(k) for g in moves for k in g.moved_outputs}),
-            "generators": [
-                {
-                    "inputs": g.images.tolist(),
-                    "input_signs": g.signs.tolist(),
-                    "outputs": g.outputs.tolist(),
-                    "output_signs": g.output_signs.tolist(),
-                }
-                for g in moves
-            ],
+            "order": self.group.order,
+            "inputs": sorted({i for g in moves for i in g.moved_inputs}),
+            "outputs": sorted({k for g in moves for k in g.moved_outputs}),
+            "generators": [g.as_dict() for g in moves],
             "violation_upper": self.violation_upper,
             "beta": self.beta.value,
             "beta_ci": [self.beta.low, self.beta.high],
@@ -80,7 +77,7 @@ class _Search:
 
     sites: Sites
     plain: Hyper
-    natural: set[bytes]
+    natural: set[SignedPermutation]
     seed: int
     tolerance: float
     labels: bool
@@ -109,7 +106,7 @@ def finite_symmetries(
         direct(sites, tried.terms, tolerance),
     )
     claims = _together(search, tried.together, note)
-    if claims and not _leaves(claims, [g for g in tried.moves if g.key in tried.natural], sites):
+    if claims and not _leaves(claims, [g for g in tried.moves if g in tried.natural], sites):
         return claims, _kept(claims)
     kept = _likely(search, tried.moves)
     note(f"{len(kept)} of {len(tried.moves)} signed permutations make the data no less likely")
@@ -139,16 +136,22 @@ def finite_symmetries(
     return _claims(search, _independent(alone), note)
 
 
-def _together(search: _Search, groups: list[list[Move]], note: Note) -> list[FiniteClaim]:
+def generated(moves: Sequence[SignedPermutation]) -> SignedGroup | None:
+    """The group that the moves generate; None where it has more than ``LARGEST`` elements."""
+    found = SignedGroup(tuple(moves), moves[0].shape)
+    return found if found.has_at_most(LARGEST) else None
+
+
+def _together(search: _Search, groups: list[list[SignedPermutation]], note: Note) -> list[FiniteClaim]:
     """The largest of the groups that keep a polynomial's terms, where the data keep it as a whole."""
     _, x, y, _, _ = search.sites.placed(None)
     fit = posterior(search.plain, x, y)
-    sized: list[tuple[int, list[Move]]] = []
+    sized: list[tuple[int, list[SignedPermutation]]] = []
     for moves in groups:
         carried = [g for g in moves if _share(search, g, fit, x) > CARRIED]
         parts = [generated(some) for some in _parts(carried)]
         if parts and all(part is not None for part in parts):
-            sized.append((int(np.prod([len(part.elements) for part in parts if part is not None])), carried))
+            sized.append((math.prod(len(part.elements) for part in parts if part is not None), carried))
     for _, moves in sorted(sized, key=lambda one: -one[0]):
         claims, _ = _claims(search, moves, note, tries=1)
         if claims:
@@ -156,14 +159,14 @@ def _together(search: _Search, groups: list[list[Move]], note: Note) -> list[Fin
     return []
 
 
-def _leaves(claims: list[FiniteClaim], moves: list[Move], sites: Sites) -> bool:
+def _leaves(claims: list[FiniteClaim], moves: list[SignedPermutation], sites: Sites) -> bool:
     """Whether one of the moves is in no claimed group."""
-    known = {g.key for claim in claims for g in claim.group.elements}
+    known = {g for claim in claims for g in claim.group.elements}
     everywhere = [sites.on_all(g) for g in moves]
-    return any(g is not None and g.key not in known for g in everywhere)
+    return any(g is not None and g not in known for g in everywhere)
 
 
-def _likely(search: _Search, moves: list[Move]) -> list[Move]:
+def _likely(search: _Search, moves: list[SignedPermutation]) -> list[SignedPermutation]:
     """Those with which the training data are no less likely, and that move inputs that matter; likeliest first."""
     ranked = []
     for i, g in enumerate(moves):
@@ -180,37 +183,37 @@ def _likely(search: _Search, moves: list[Move]) -> list[Move]:
     return [g for g in likely if _share(search, g, whole, x) > CARRIED][:MOST_ALONE]
 
 
-def _share(search: _Search, g: Move, fit: Posterior, x: Array) -> float:
+def _share(search: _Search, g: SignedPermutation, fit: Posterior, x: Array) -> float:
     """The part of the variance that the least of the moved inputs carries; for a shape, that of all together.
 
     Inputs that hardly matter may be moved as one likes: that is no symmetry worth a name.
     """
     draw = np.random.default_rng([search.seed, 22])
     base = fit(x)
-    together = g.key in search.natural
+    together = g in search.natural
     found = []
-    for some in [g.moved] if together else [np.array([i]) for i in g.moved]:
+    for some in [g.moved_inputs] if together else [(i,) for i in g.moved_inputs]:
         other = x.copy()
-        other[:, some] = x[draw.permutation(len(x))][:, some]
+        other[:, list(some)] = x[draw.permutation(len(x))][:, list(some)]
         found.append(0.5 * float(((fit(other) - base) ** 2).sum(1).mean()))
     return min(1.0, float(np.min(found)) / float(((base - base.mean(0)) ** 2).sum(1).mean()))
 
 
-def _independent(moves: list[Move]) -> list[Move]:
+def _independent(moves: list[SignedPermutation]) -> list[SignedPermutation]:
     """The first ones, without those that earlier ones generate."""
-    chosen: list[Move] = []
-    known: set[bytes] = set()
+    chosen: list[SignedPermutation] = []
+    known: set[SignedPermutation] = set()
     for g in moves:
-        if g.key in known or len(chosen) == MOST_GENERATORS:
+        if g in known or len(chosen) == MOST_GENERATORS:
             continue
         chosen.append(g)
         group = generated(chosen)
         if group is not None:
-            known = {one.key for one in group.elements}
+            known = set(group.elements)
     return chosen
 
 
-def _parts(moves: list[Move]) -> list[list[Move]]:
+def _parts(moves: list[SignedPermutation]) -> list[list[SignedPermutation]]:
     """All moves together; where they generate too large a group, permutations and changes of sign apart."""
     if not moves or generated(moves) is not None:
         return [moves] if moves else []
@@ -219,7 +222,7 @@ def _parts(moves: list[Move]) -> list[list[Move]]:
 
 
 def _claims(
-    search: _Search, moves: list[Move], note: Note, tries: int = TRIES
+    search: _Search, moves: list[SignedPermutation], note: Note, tries: int = TRIES
 ) -> tuple[list[FiniteClaim], str]:
     """What holds of the moves, or of the likeliest of them."""
     found: list[FiniteClaim] = []
@@ -253,7 +256,7 @@ def _counts(most: int, tries: int) -> list[int]:
     return found
 
 
-def _beta(search: _Search, group: MoveGroup, rows: int = MOST_ROWS) -> tuple[Equivariant, Beta]:
+def _beta(search: _Search, group: SignedGroup, rows: int = MOST_ROWS) -> tuple[Equivariant, Beta]:
     """Functions that the group keeps, fitted to training data, and beta on held-out data."""
     _, x, y, x_new, y_new = search.sites.placed(group)
     model = equivariant(group, search.plain, x, y)
@@ -263,7 +266,7 @@ def _beta(search: _Search, group: MoveGroup, rows: int = MOST_ROWS) -> tuple[Equ
     return model, beta(y_new - model.averaged(symmetric, x_new), breaking, variance)
 
 
-def _judged(search: _Search, moves: list[Move], note: Note) -> tuple[FiniteClaim | None, str]:
+def _judged(search: _Search, moves: list[SignedPermutation], note: Note) -> tuple[FiniteClaim | None, str]:
     """The group that the moves generate, on held-out data."""
     group = generated(moves)
     if group is None:

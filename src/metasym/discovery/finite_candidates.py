@@ -7,10 +7,10 @@ from itertools import combinations, product
 import numpy as np
 import numpy.typing as npt
 
-from metasym.discovery.moves import Move, Moves, move
 from metasym.discovery.sites import Sites
 from metasym.discovery.sparse_polynomials import Term, sparse_polynomial
 from metasym.discovery.term_patterns import kept_by
+from metasym.groups.signed_permutations import Points, SignedPermutation
 
 MOST_SWAPPED = 24
 """Inputs up to which every swap is tried."""
@@ -28,32 +28,30 @@ class Candidates:
     def __init__(self, sites: Sites, labels: bool) -> None:
         self.sites = sites
         self.labels = labels
-        self.moves: list[Move] = []
-        self.natural: set[bytes] = set()
+        self.moves: list[SignedPermutation] = []
+        self.natural: set[SignedPermutation] = set()
         """Those that a shape suggests: they move inputs together whatever each of them carries."""
         self.unlike = 0
         """Moves of shapes that would exchange inputs whose means or spreads differ."""
-        self.together: list[list[Move]] = []
+        self.together: list[list[SignedPermutation]] = []
         """Generators of groups that keep the terms of polynomials: each is tried as a whole, too."""
         self.terms: list[Term] = []
         """Those of the polynomials, in the coordinates of ``sites.placed(None)``."""
-        self._seen: set[bytes] = set()
+        self._seen: set[SignedPermutation] = set()
 
-    def add(self, g: Move, *, natural: bool = False) -> None:
+    def add(self, g: SignedPermutation, *, natural: bool = False) -> None:
         """Unless it is known, moves no input, or does not keep the inputs' law."""
-        if g.key in self._seen or not len(g.moved):
+        if g in self._seen or not g.moved_inputs:
             return
-        if len(g.moved_outputs) and (
-            len(g.outputs) > MOST_OUTPUTS or (self.labels and (g.output_signs < 0).any())
-        ):
+        if g.moved_outputs and (len(g.outputs) > MOST_OUTPUTS or (self.labels and min(g.output_signs) < 0)):
             return
-        self._seen.add(g.key)
+        self._seen.add(g)
         if not self.sites.alike(g):
             self.unlike += natural
             return
         self.moves.append(g)
         if natural:
-            self.natural.add(g.key)
+            self.natural.add(g)
 
 
 def candidates(sites: Sites, x_shape: tuple[int, ...], y_shape: tuple[int, ...], labels: bool) -> Candidates:
@@ -65,42 +63,42 @@ def candidates(sites: Sites, x_shape: tuple[int, ...], y_shape: tuple[int, ...],
     kept = np.arange(m)
     for images in _of_shape(x_shape) if whole and len(x_shape) > 1 else []:
         if same:
-            found.add(move(images, None, images), natural=True)
-        found.add(move(images, None, kept), natural=True)
+            found.add(SignedPermutation.of(images, images), natural=True)
+        found.add(SignedPermutation.of(kept, images), natural=True)
     one, plus = np.arange(n), np.ones(n, dtype=np.int64)
     for images in (one[::-1], np.roll(one, 1)):
         if m == n and not labels:
-            found.add(move(images, None, images))
-        found.add(move(images, None, kept))
-    found.add(move(one, -plus, kept))
-    found.add(move(one, -plus, kept, -np.ones(m, dtype=np.int64)))
+            found.add(SignedPermutation.of(images, images))
+        found.add(SignedPermutation.of(kept, images))
+    found.add(SignedPermutation.of(kept, one, (), -plus))
+    found.add(SignedPermutation.of(kept, one, -np.ones(m, dtype=np.int64), -plus))
     if n <= MOST_FLIPPED:
         for i in range(n):
-            found.add(move(one, np.where(one == i, -1, 1), kept))
+            found.add(SignedPermutation.of(kept, one, (), np.where(one == i, -1, 1)))
     if n <= MOST_SWAPPED:
         for i in range(n):
             for j in range(i):
                 swapped = one.copy()
                 swapped[[i, j]] = j, i
-                found.add(move(swapped, None, kept))
-                found.add(move(swapped, np.where((one == i) | (one == j), -1, 1), kept))
+                found.add(SignedPermutation.of(kept, swapped))
+                found.add(SignedPermutation.of(kept, swapped, (), np.where((one == i) | (one == j), -1, 1)))
     if not labels and m > 1 and (n * m) ** 2 <= 4 * MOST_BOTH:
         for (i, j), (k, q) in product(combinations(range(n), 2), combinations(range(m), 2)):
             swapped, other = one.copy(), kept.copy()
             swapped[[i, j]], other[[k, q]] = (j, i), (q, k)
-            found.add(move(swapped, None, other))
+            found.add(SignedPermutation.of(other, swapped))
     if m <= MOST_OUTPUTS:
         _, x, y, _, _ = sites.placed(None)
         found.terms = sparse_polynomial(x, y)
         for some in kept_by(found.terms, sites.kinds.tolist(), m):
             for g in some:
                 found.add(g)
-            allowed = {g.key for g in found.moves}
-            found.together.append([g for g in some if g.key in allowed])
+            allowed = set(found.moves)
+            found.together.append([g for g in some if g in allowed])
     return found
 
 
-def _of_shape(shape: tuple[int, ...]) -> list[Moves]:
+def _of_shape(shape: tuple[int, ...]) -> list[Points]:
     """Flips, steps around, and the transpose of a grid."""
     grid: npt.NDArray[np.int64] = np.arange(int(np.prod(shape))).reshape(shape)
     found = []

@@ -15,6 +15,7 @@ from metasym.discovery.coordinates import Coordinates
 from metasym.discovery.gaussian_processes import Array, Posterior
 from metasym.discovery.prepared import Scaling
 from metasym.discovery.symmetric_fit import Features, definite, products
+from metasym.groups.signed_permutations import SignedPermutation
 
 State = dict[str, Any]
 """Nested plain types and tensors, as the sealed files of this project hold them."""
@@ -159,15 +160,16 @@ def module_of(state: State) -> nn.Module:
     return (Averaged(state) if "inner" in state else FittedFunction(state)).eval()
 
 
-def averaged_state(inner: State, elements: Sequence[tuple[Any, ...]]) -> State:
-    """What defines a function averaged over a group: elements have images and signs of inputs, then of outputs."""
-    rows: dict[str, list[Array]] = {"sources": [], "signs": [], "targets": [], "target_signs": []}
-    for inputs, signs, outputs, output_signs in elements:
-        source, sign = np.empty_like(inputs), np.empty_like(signs)
-        source[inputs], sign[inputs] = np.arange(len(inputs)), signs
-        for name, value in zip(rows, (source, sign, outputs, output_signs), strict=True):
-            rows[name].append(value)
-    return {"inner": inner, **{name: torch.tensor(np.array(value)) for name, value in rows.items()}}
+def averaged_state(inner: State, elements: Sequence[SignedPermutation]) -> State:
+    """What defines a function averaged over the elements of a group."""
+    back = [g.inverse for g in elements]
+    rows = {
+        "sources": [g.inputs for g in back],
+        "signs": [g.input_signs for g in back],
+        "targets": [g.outputs for g in elements],
+        "target_signs": [g.output_signs for g in elements],
+    }
+    return {"inner": inner, **{name: torch.tensor(value) for name, value in rows.items()}}
 
 
 def state_of(prepared: Scaling, features: Features | None, fit: Posterior, shape: tuple[int, ...]) -> State:

@@ -12,22 +12,18 @@ from itertools import combinations_with_replacement
 from math import comb
 
 import numpy as np
-import numpy.typing as npt
 
 from metasym.certification.beta import Beta, beta
 from metasym.discovery.fields import Array
+from metasym.groups.signed_permutations import SignedPermutation
 
 MOST_FEATURES = 200
 HIGHEST = 3
 FOLDS = 4
 
-Moves = npt.NDArray[np.int64]
-Element = tuple[Moves, Moves, Moves, Moves]
-"""Images and signs of inputs, then of outputs."""
-
 
 def shared_breaking(
-    x: Array, left: Array, elements: Sequence[Element], variance: float, draw: np.random.Generator
+    x: Array, left: Array, elements: Sequence[SignedPermutation], variance: float, draw: np.random.Generator
 ) -> Beta:
     """Beta of what tasks share: ``x [tasks, examples, n]``, and ``left``, what averaged functions leave of y.
 
@@ -43,10 +39,8 @@ def shared_breaking(
         points = x[part].reshape(-1, n)
         plain = features(points) @ weights
         average = np.zeros_like(plain)
-        for inputs, signs, outputs, output_signs in elements:
-            moved = np.empty_like(points)
-            moved[:, inputs] = points * signs
-            average += (features(moved) @ weights)[:, outputs] * output_signs / len(elements)
+        for g in elements:
+            average += g.inverse.on_outputs(features(g.on_inputs(points)) @ weights) / len(elements)
         breaking[part] = (plain - average).reshape(len(part), examples, m)
     return beta(left.reshape(tasks, -1), breaking.reshape(tasks, -1), variance * examples)
 

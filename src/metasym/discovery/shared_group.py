@@ -6,7 +6,7 @@ that a symmetry ties are tied in all maps. Those ties give the group; functions 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,13 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from metasym.certification.beta import Beta, beta
-from metasym.certification.elements import SignedPermutation
 from metasym.discovery.fields import Array
 from metasym.discovery.gaussian_processes import Hyper, choose, posterior, squares
-from metasym.discovery.shared_breaking import Element, shared_breaking
+from metasym.discovery.shared_breaking import shared_breaking
 from metasym.discovery.shared_ties import Shared, linear_maps, shared_violation
-from metasym.inspection.automorphisms import Automorphisms, automorphisms
-from metasym.inspection.identification import identify
+from metasym.groups.pattern_groups import pattern_group
+from metasym.groups.signed_groups import SignedGroup
+from metasym.groups.signed_permutations import SignedPermutation
 
 CERTIFIED = 0.35
 """The part of the tasks that takes no part in the search."""
@@ -62,15 +62,7 @@ class FamilyClaim:
             "name": self.name,
             "order": self.order,
             "inputs": sorted({i for g in self.generators for i, p in enumerate(g.inputs) if i != p}),
-            "generators": [
-                {
-                    "inputs": list(g.inputs),
-                    "input_signs": list(g.input_signs),
-                    "outputs": list(g.outputs),
-                    "output_signs": list(g.output_signs),
-                }
-                for g in self.generators
-            ],
+            "generators": [g.as_dict() for g in self.generators],
             "violation_upper": max(self.beta.violation_upper, self.shared.upper, self.common.violation_upper),
             "beta": self.beta.value,
             "beta_ci": [self.beta.low, self.beta.high],
@@ -124,11 +116,10 @@ def family_symmetry(
     classes, reason = tied_entries(x[find], y[find])
     if classes is None:
         return None, reason
-    group = automorphisms(classes)
-    if group.trivial:
+    group = pattern_group(classes)
+    if not group.generators:
         return None, "the ties between entries of the tasks' linear maps are kept by no permutation"
-    name, size = identify(group)
-    generators = _generators(group)
+    name, size, generators = group.name, group.order, group.generators
     note(f"ties between entries are kept by {name}, of order {size}; certifying")
     # All tasks: what was searched can only make this stricter, and a small gain by position shows in many alone.
     shared = shared_violation(x, y, generators, np.random.default_rng([seed, 14]))
@@ -216,56 +207,10 @@ def _cut(pairs: Array) -> float | None:
     return float(np.sqrt(ordered[best] * ordered[best + 1]))
 
 
-def _generators(group: Automorphisms) -> tuple[SignedPermutation, ...]:
-    found = []
-    for g in group.generators:
-        images, signs = list(g), [1] * (group.outputs + group.inputs)
-        if group.signed:
-            signs = [-1 if g[2 * p] & 1 else 1 for p in range(len(g) // 2)]
-            images = [g[2 * p] // 2 for p in range(len(g) // 2)]
-        m = group.outputs
-        found.append(
-            SignedPermutation(
-                tuple(images[:m]), tuple(i - m for i in images[m:]), tuple(signs[:m]), tuple(signs[m:])
-            )
-        )
-    return tuple(found)
-
-
-def group_elements(generators: tuple[SignedPermutation, ...], seed: int) -> list[Element]:
+def group_elements(generators: tuple[SignedPermutation, ...], seed: int) -> tuple[SignedPermutation, ...]:
     """All elements of the group, or random ones where it is large; the identity first."""
-    draw = np.random.default_rng([seed, 12])
-    first: list[Element] = [
-        (np.array(g.inputs), np.array(g.input_signs), np.array(g.outputs), np.array(g.output_signs))
-        for g in generators
-    ]
-    n, m = len(first[0][0]), len(first[0][2])
-    one: Element = (np.arange(n), np.ones(n, dtype=int), np.arange(m), np.ones(m, dtype=int))
-    found, seen, place = [one], {_key(one)}, 0
-    while place < len(found) and len(found) < MOST_ELEMENTS:
-        for g in first:
-            product = _times(found[place], g)
-            if _key(product) not in seen:
-                seen.add(_key(product))
-                found.append(product)
-        place += 1
-    if place == len(found):
-        return found
-    for _ in range(MOST_ELEMENTS):  # a random walk over a group that is too large to be written out
-        walked = found[int(draw.integers(len(found)))]
-        for _ in range(20):
-            walked = _times(walked, first[int(draw.integers(len(first)))])
-        found.append(walked)
-    return [one, *found[-MOST_ELEMENTS:]]
-
-
-def _key(g: Element) -> bytes:
-    return b"".join(np.asarray(part, dtype=np.int64).tobytes() for part in g)
-
-
-def _times(a: Element, b: Element) -> Element:
-    """First b, then a."""
-    return a[0][b[0]], a[1][b[0]] * b[1], a[2][b[2]], a[3][b[2]] * b[3]
+    group = SignedGroup(generators, generators[0].shape)
+    return group.some_elements(MOST_ELEMENTS, np.random.default_rng([seed, 12]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,7 +232,7 @@ class Judged:
 
 
 def judge_functions(
-    x: Array, y: Array, elements: list[Element], model: TaskModel, seed: int, folds: int = 4
+    x: Array, y: Array, elements: Sequence[SignedPermutation], model: TaskModel, seed: int, folds: int = 4
 ) -> Judged:
     """Beta over fresh tasks, and what averaging over the group does to the error."""
     tasks, examples, _ = x.shape
@@ -300,10 +245,8 @@ def judge_functions(
             fit = posterior(model.hyper, x[t, kept], y[t, kept])
             plain = fit(x[t, part])
             average = np.zeros_like(plain)
-            for inputs, signs, outputs, output_signs in elements:
-                moved = np.empty_like(x[t, part])
-                moved[:, inputs] = x[t, part] * signs
-                average += fit(moved)[:, outputs] * output_signs / len(elements)
+            for g in elements:
+                average += g.inverse.on_outputs(fit(g.on_inputs(x[t, part]))) / len(elements)
             left[t, part], breaking[t, part] = y[t, part] - average, plain - average
     variance = float(((y - y.mean(1, keepdims=True)) ** 2).sum(2).mean())
     found = beta(left.reshape(tasks, -1), breaking.reshape(tasks, -1), variance * examples)

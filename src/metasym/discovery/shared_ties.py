@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import chdtrc
 
-from metasym.certification.elements import SignedPermutation, orbits
 from metasym.discovery.fields import Array
+from metasym.groups.signed_groups import weight_orbits
+from metasym.groups.signed_permutations import SignedPermutation
 
 Labels = npt.NDArray[np.int64]
 CHANCE = 3e-4
@@ -55,7 +56,7 @@ def shared_violation(
         halves = (order, order)
     maps = [linear_maps(x[:, half], y[:, half])[0].reshape(tasks, m * n) for half in halves]
     size = np.sqrt((maps[0] ** 2).sum(1) + (maps[1] ** 2).sum(1))
-    tied = orbits(generators, (m, n))
+    tied = weight_orbits(generators, (m, n))
     labels, signs = tied.labels.numpy(), tied.signs.numpy().astype(float)
     first, second = ((one / size[:, None]) * signs for one in maps)
     count = np.bincount(labels)

@@ -9,8 +9,9 @@ import numpy as np
 from metasym.discovery.coordinates import Coordinates
 from metasym.discovery.fields import Array
 from metasym.discovery.gaussian_processes import Hyper, squares
-from metasym.discovery.moves import Move, MoveGroup, Moves, move
 from metasym.discovery.prepared import Prepared, Scaled
+from metasym.groups.signed_groups import SignedGroup
+from metasym.groups.signed_permutations import Points, SignedPermutation
 
 _FAR = 4.5
 """Standard errors between the means of inputs that are of one kind."""
@@ -30,7 +31,7 @@ class Sites:
     prepared: Prepared
     inputs: tuple[int, ...]
     """Which of the data's inputs."""
-    kinds: Moves
+    kinds: Points
     """Equal for inputs with the same mean and spread, up to chance: only those change places."""
     train: Array
     """``[examples, sites]``, as the data have them."""
@@ -40,19 +41,20 @@ class Sites:
     lift: Array
     """``[outputs, m]``: all outputs but the constant ones from these; entries are 1, -1 and 0."""
 
-    def alike(self, g: Move) -> bool:
+    def alike(self, g: SignedPermutation) -> bool:
         """Whether inputs have the same mean and spread, up to chance, as those that the move takes them to."""
         x = self.train
         means, powers = x.mean(0), x.var(0)
         doubt = np.sqrt(np.maximum(((x - means) ** 4).mean(0) - powers**2, 0) / len(x))
-        apart = np.abs(means[g.images] - g.signs * means)
-        near = apart <= _FAR * np.sqrt((powers[g.images] + powers) / len(x)) + 1e-9 * np.abs(means).max()
-        wider = np.abs(powers[g.images] - powers)
-        enough = _FAR * np.sqrt(doubt[g.images] ** 2 + doubt**2)
-        like = (wider <= enough) | (wider <= _WIDER * np.maximum(powers[g.images], powers))
+        there = np.array(g.inputs)
+        apart = np.abs(means[there] - np.array(g.input_signs) * means)
+        near = apart <= _FAR * np.sqrt((powers[there] + powers) / len(x)) + 1e-9 * np.abs(means).max()
+        wider = np.abs(powers[there] - powers)
+        enough = _FAR * np.sqrt(doubt[there] ** 2 + doubt**2)
+        like = (wider <= enough) | (wider <= _WIDER * np.maximum(powers[there], powers))
         return bool(near.all() and like.all())
 
-    def placed(self, group: MoveGroup | None) -> tuple[Scaled, Array, Array, Array, Array]:
+    def placed(self, group: SignedGroup | None) -> tuple[Scaled, Array, Array, Array, Array]:
         """Units that the group keeps, and training and held-out examples in them: x, y, x, y."""
         prepared = self.prepared
         centre, scale = self._middle()
@@ -60,9 +62,9 @@ class Sites:
         before = prepared.offset[kept]
         offset = before
         if group is not None:
-            centre, offset = group.settled(centre, offset)
-            spread = np.mean([_plain(g).inner(scale[None] ** 2)[0] for g in group.elements], axis=0)
-            scale = np.sqrt(spread)
+            centre, offset = group.average_inputs(centre), group.average_outputs(offset)
+            alike = group.point_orbits[1]
+            scale = np.sqrt((np.bincount(alike, scale**2) / np.bincount(alike))[alike])
         scaled = Scaled(Coordinates(centre, scale), self.inputs, offset, prepared.unit)
         shift = (before - offset) / prepared.unit
         return (
@@ -87,14 +89,14 @@ class Sites:
         place = {i: k for k, i in enumerate(self.inputs)}
         return [place[i] for i in self.prepared.inputs]
 
-    def on_all(self, g: Move) -> Move | None:
+    def on_all(self, g: SignedPermutation) -> SignedPermutation | None:
         """A move of the sites as one of all inputs and outputs of the data; inputs that are left out stay.
 
         Outputs that repeat others go with them; None where there are not as many at both ends.
         """
         places = np.array(self.inputs)
         images, signs = np.arange(self.prepared.total), np.ones(self.prepared.total, dtype=np.int64)
-        images[places], signs[places] = places[g.images], g.signs
+        images[places], signs[places] = places[list(g.inputs)], g.input_signs
         m = self.lift.shape[1]
         outputs, output_signs = np.arange(m), np.ones(m, dtype=np.int64)
         for k, (there, sign) in enumerate(zip(g.outputs, g.output_signs, strict=True)):
@@ -103,21 +105,17 @@ class Sites:
                 return None
             outputs[here] = other
             output_signs[here] = sign * self.lift[k, here] * self.lift[there, other]
-        return Move(images, signs, outputs, output_signs)
+        return SignedPermutation.of(outputs, images, output_signs, signs)
 
-    def restricted(self, g: Move) -> Move:
+    def restricted(self, g: SignedPermutation) -> SignedPermutation:
         """And back: a move of all inputs and outputs as one of the sites."""
         place = {i: k for k, i in enumerate(self.inputs)}
         rows = [int(np.flatnonzero(self.lift[:, g.outputs[k]])[0]) for k in self.outputs]
         signs = [
             g.output_signs[k] * self.lift[r, g.outputs[k]] for k, r in zip(self.outputs, rows, strict=True)
         ]
-        images = [place[int(g.images[i])] for i in self.inputs]
-        return move(images, g.signs[list(self.inputs)], rows, signs)
-
-
-def _plain(g: Move) -> Move:
-    return Move(g.images, np.abs(g.signs), g.outputs, g.output_signs)
+        images = [place[g.inputs[i]] for i in self.inputs]
+        return SignedPermutation.of(rows, images, signs, [g.input_signs[i] for i in self.inputs])
 
 
 def sites_of(prepared: Prepared, constant: dict[int, float]) -> Sites:
@@ -146,7 +144,7 @@ def _outputs(y: Array) -> tuple[tuple[int, ...], Array]:
     return tuple(kept), lift
 
 
-def _kinds(x: Array, used: list[int], scale: Array) -> Moves:
+def _kinds(x: Array, used: list[int], scale: Array) -> Points:
     means, spreads = x.mean(0), x.std(0)
     count = x.shape[1]
     scales = np.zeros(count)

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from metasym.discovery.moves import Move, move
 from metasym.discovery.sparse_polynomials import Term
 from metasym.groups.graph_automorphisms import graph_automorphisms
+from metasym.groups.signed_permutations import SignedPermutation
 
 _SAME = 0.03
 _ERRORS = 4.0
@@ -22,17 +22,17 @@ _MOST_TERMS = 4000
 Bits = npt.NDArray[np.uint8]
 
 
-def kept_by(terms: Sequence[Term], kinds: Sequence[int], m: int) -> list[list[Move]]:
+def kept_by(terms: Sequence[Term], kinds: Sequence[int], m: int) -> list[list[SignedPermutation]]:
     """Generators of groups on ``len(kinds)`` inputs and m outputs that keep the terms; kinds of inputs do not mix.
 
     Terms near the limit of what shows may be missing: they are looked at with the weak ones left out, too, so that
     there may be several groups.
     """
-    found: dict[frozenset[bytes], list[Move]] = {}
+    found: dict[frozenset[SignedPermutation], list[SignedPermutation]] = {}
     for some in _levels(terms):
         moves = _of_terms(some, kinds, m)
         if moves:
-            found.setdefault(frozenset(one.key for one in moves), moves)
+            found.setdefault(frozenset(moves), moves)
     return list(found.values())
 
 
@@ -63,27 +63,27 @@ def _classes(terms: Sequence[Term]) -> list[int]:
     return found
 
 
-def _of_terms(terms: Sequence[Term], kinds: Sequence[int], m: int) -> list[Move]:
+def _of_terms(terms: Sequence[Term], kinds: Sequence[int], m: int) -> list[SignedPermutation]:
     n = len(kinds)
     rows, signs = _equations(terms, n, m)
     found = []
     for images in _permutations(terms, kinds, m):
         inner, outer = images[:n], images[n:] - n
         if (signs[_targets(terms, inner, outer)] == signs).all():
-            found.append(move(inner, None, outer))
+            found.append(SignedPermutation.of(outer, inner))
             continue
         # Signs s of inputs and t of outputs with t_k prod s_i = sign of the term here times that where it goes.
         wanted = signs ^ signs[_targets(terms, inner, outer)]
         solution = _solved(rows, wanted)
         if solution is not None:
             plus = 1 - 2 * solution.astype(np.int64)
-            found.append(move(inner, plus[:n], outer, plus[n:]))
+            found.append(SignedPermutation.of(outer, inner, plus[n:], plus[:n]))
     used = {i for t in terms for i in t.inputs}
     for change in _null(rows):
         plus = 1 - 2 * change.astype(np.int64)
         if all(i in used for i in np.flatnonzero(plus[:n] < 0)):
-            found.append(move(np.arange(n), plus[:n], np.arange(m), plus[n:]))
-    return [one for one in found if len(one.moved)]
+            found.append(SignedPermutation.of(np.arange(m), np.arange(n), plus[n:], plus[:n]))
+    return [one for one in found if one.moved_inputs]
 
 
 def _equations(terms: Sequence[Term], n: int, m: int) -> tuple[Bits, Bits]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -149,6 +149,30 @@ def _close_matrices(generators: Sequence[Tensor], max_order: int) -> tuple[Tenso
     return closure(torch.eye(n, dtype=torch.float64), generators, find, torch.matmul, max_order)
 
 
+class TooLargeError(MetasymError):
+    """A group has more elements than were to be listed."""
+
+
+def products(
+    identity: Tensor,
+    generators: Sequence[Tensor],
+    find: Callable[[Tensor, int], int],
+    multiply: Callable[[Tensor, Tensor], Tensor],
+) -> Iterator[tuple[int, int, int, Tensor]]:
+    """Every product ``g a`` of an element with a generator, breadth first: the indices of g, a, ``g a``, and it."""
+    elements = [identity]
+    find(identity, 0)
+    g = 0
+    while g < len(elements):
+        for a, generator in enumerate(generators):
+            product = multiply(elements[g], generator)
+            index = find(product, len(elements))
+            if index == len(elements):
+                elements.append(product)
+            yield g, a, index, product
+        g += 1
+
+
 def closure(
     identity: Tensor,
     generators: Sequence[Tensor],
@@ -163,24 +187,18 @@ def closure(
     from one another by look-ups in the columns of the generators, without any further product.
     """
     elements = [identity]
-    find(identity, 0)
     parents: list[tuple[int, int]] = [(0, 0)]
     columns: list[list[int]] = [[] for _ in generators]
-    g = 0
-    while g < len(elements):
-        for a, generator in enumerate(generators):
-            product = multiply(elements[g], generator)
-            index = find(product, len(elements))
-            if index == len(elements):
-                if index == max_order:
-                    raise MetasymError(
-                        f"generators: expected a group of at most max_order={max_order} elements, "
-                        f"found more than {max_order}"
-                    )
-                elements.append(product)
-                parents.append((g, a))
-            columns[a].append(index)
-        g += 1
+    for g, a, index, product in products(identity, generators, find, multiply):
+        if index == len(elements):
+            if index == max_order:
+                raise TooLargeError(
+                    f"generators: expected a group of at most max_order={max_order} elements, "
+                    f"found more than {max_order}"
+                )
+            elements.append(product)
+            parents.append((g, a))
+        columns[a].append(index)
     right = torch.tensor(columns)
     table = torch.empty(len(elements), len(elements), dtype=torch.int64)
     table[:, 0] = torch.arange(len(elements))

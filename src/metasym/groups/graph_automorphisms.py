@@ -24,8 +24,6 @@ class GraphGroup(NamedTuple):
     mantissa: float
     exponent: int
     """The order is ``mantissa * 10^exponent``."""
-    orbits: list[int]
-    """For each vertex the least one that it is taken to."""
 
 
 def graph_automorphisms(
@@ -46,9 +44,9 @@ def by_nauty(
     import pynauty
 
     graph = pynauty.Graph(vertices, adjacency_dict=dict(adjacency), vertex_coloring=list(colours))
-    generators, mantissa, exponent, orbits, _ = pynauty.autgrp(graph)
+    generators, mantissa, exponent, _, _ = pynauty.autgrp(graph)
     moves = [[int(p) for p in g] for g in generators]
-    return GraphGroup(moves, float(mantissa), int(exponent), [int(o) for o in orbits])
+    return GraphGroup(moves, float(mantissa), int(exponent))
 
 
 def by_igraph(
@@ -65,19 +63,4 @@ def by_igraph(
     generators = [[int(p) for p in g] for g in graph.automorphism_group(color=colour)]
     order = int(graph.count_automorphisms(color=colour))
     exponent = 0 if order < _WHOLE else len(str(order)) - 1
-    return GraphGroup(generators, order / 10**exponent, exponent, _orbits(vertices, generators))
-
-
-def _orbits(vertices: int, generators: Sequence[Sequence[int]]) -> list[int]:
-    least = list(range(vertices))
-
-    def root(v: int) -> int:
-        while least[v] != v:
-            v = least[v]
-        return v
-
-    for g in generators:
-        for v, image in enumerate(g):
-            a, b = sorted((root(v), root(image)))
-            least[b] = a
-    return [root(v) for v in range(vertices)]
+    return GraphGroup(generators, order / 10**exponent, exponent)

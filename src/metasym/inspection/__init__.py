@@ -7,7 +7,6 @@ from metasym.inspection.layers import inspect
 from metasym.inspection.projection import Projected, project
 from metasym.inspection.reports import (
     FoundGroup,
-    GroupElement,
     GroupErrors,
     LadderRung,
     LayerReport,
@@ -20,7 +19,6 @@ from metasym.inspection.transfer import SavedSymmetry, load_symmetry, save_symme
 
 __all__ = [
     "FoundGroup",
-    "GroupElement",
     "GroupErrors",
     "LadderRung",
     "LayerReport",

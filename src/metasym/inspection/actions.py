@@ -13,11 +13,14 @@ from torch import Tensor
 
 from metasym.groups import Group, equivariant_basis, from_generators, image_rotations, image_rotations_flips
 from metasym.groups.bases import orbit_basis
-from metasym.inspection.reports import GroupElement
+from metasym.groups.generators import TooLargeError
+from metasym.groups.signed_permutations import SignedPermutation, cycle_notation
 from metasym.types import MetasymError
 
 MOST = 500
 """Groups of up to this many elements are examined element by element, larger ones by their generators."""
+_SHOWN = 40
+"""Characters of an element's cycles."""
 
 HELP = {
     "shifts": "circular shifts of all inputs and outputs (as many of each)",
@@ -160,10 +163,9 @@ def permutation_action(
     return _paired(name, pairs, len(outputs[0]))
 
 
-def found_action(name: str, generators: Sequence[GroupElement]) -> Action:
+def found_action(name: str, generators: Sequence[SignedPermutation]) -> Action:
     """The group that was found in a layer; a group of signed permutations includes -1."""
-    signed = any(min(g.output_signs + g.input_signs) < 0 for g in generators)
-    if not signed:
+    if not any(g.signed for g in generators):
         return permutation_action(name, [g.outputs for g in generators], [g.inputs for g in generators])
     pairs = [
         torch.block_diag(_signed(g.outputs, g.output_signs), _signed(g.inputs, g.input_signs))
@@ -183,13 +185,13 @@ def _paired(name: str, pairs: list[Tensor], outputs: int) -> Action:
     """An action from generators on outputs and inputs side by side: the same element acts on both."""
     try:
         both = from_generators(pairs, max_order=MOST, name=name)
-    except MetasymError as error:
-        if "found more than" not in str(error) or any(pair.ndim > 1 for pair in pairs):
+    except TooLargeError:
+        if any(pair.ndim > 1 for pair in pairs):
             raise
         return _generators_only(name, torch.stack(pairs), outputs)
     if both.permutations is not None:
         parts = (both.permutations[:, :outputs], both.permutations[:, outputs:] - outputs)
-        names = tuple(_cycles(p[:outputs]) for p in both.permutations.tolist())
+        names = tuple(cycle_notation(p[:outputs], most=_SHOWN) for p in both.permutations.tolist())
     else:
         parts = (both.matrices[:, :outputs, :outputs], both.matrices[:, outputs:, outputs:])
         names = tuple(f"element {i}" for i in range(both.order))
@@ -201,7 +203,7 @@ def _generators_only(name: str, pairs: Tensor, outputs: int) -> Action:
     """A group of permutations that is too large to list; its equivariant maps need its generators only."""
     out, inp = pairs[:, :outputs], pairs[:, outputs:] - outputs
     entries = out[:, :, None] * inp.shape[1] + inp[:, None, :]
-    names = tuple(_cycles(p) for p in out.tolist())
+    names = tuple(cycle_notation(p, most=_SHOWN) for p in out.tolist())
     return Action(name, names, out, inp, orbit_basis(entries.flatten(1)), complete=False)
 
 
@@ -212,22 +214,6 @@ def _joined(name: str, outputs: Group, inputs: Group, names: Sequence[str]) -> A
     assert parts[1] is not None
     basis = equivariant_basis(inputs, outputs)
     return Action(name, tuple(names), parts[0], parts[1], basis, complete=True)
-
-
-def _cycles(permutation: Sequence[int]) -> str:
-    """``(0 1 2)(3 4)``, shortened."""
-    seen: set[int] = set()
-    text = ""
-    for start in range(len(permutation)):
-        if start in seen:
-            continue
-        cycle = [start]
-        while permutation[cycle[-1]] != start:
-            cycle.append(permutation[cycle[-1]])
-        seen.update(cycle)
-        if len(cycle) > 1:
-            text += f"({' '.join(map(str, cycle))})"
-    return (text if len(text) <= 40 else f"{text[:37]}...") or "identity"
 
 
 def _from_file(path: str, outputs: int, inputs: int) -> Action:

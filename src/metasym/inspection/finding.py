@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from metasym.inspection.automorphisms import Automorphisms, automorphisms
-from metasym.inspection.identification import identify
+from metasym.groups.pattern_groups import pattern_group
+from metasym.groups.signed_groups import SignedGroup
+from metasym.groups.signed_permutations import SignedPermutation
 from metasym.inspection.pattern import Array, Labels
-from metasym.inspection.reports import FoundGroup, GroupElement
+from metasym.inspection.reports import FoundGroup
 
 
 def find_group(classes: Labels, U: Array, *, joint: bool = False, named: bool = True) -> FoundGroup | None:
@@ -25,35 +26,34 @@ def find_group(classes: Labels, U: Array, *, joint: bool = False, named: bool = 
     live_out, live_in = np.flatnonzero(classes.any(1)), np.flatnonzero(classes.any(0))
     if not len(live_out):
         return None
-    group = automorphisms(classes[np.ix_(live_out, live_in)])
-    if group.trivial:
+    group = pattern_group(classes[np.ix_(live_out, live_in)])
+    if not group.generators:
         return None
-    name, order = identify(group) if named else ("", round(group.mantissa * 10.0 ** min(group.exponent, 300)))
-    generators = tuple(_element(group, g, live_out, live_in, classes.shape) for g in group.generators)
-    flips = any(min(g.output_signs + g.input_signs) < 0 for g in generators)
+    generators = tuple(_on_all(g, live_out, live_in, classes.shape) for g in group.generators)
+    transitive = SignedGroup(generators, (classes.shape[0], classes.shape[1])).transitive
     return FoundGroup(
-        name=name,
-        order=order,
+        name=group.name if named else "",
+        order=group.order if named or group.known_order is None else group.known_order,
         generators=generators,
-        transitive_outputs=group.transitive("outputs") and len(live_out) == classes.shape[0],
-        transitive_inputs=group.transitive("inputs") and len(live_in) == classes.shape[1],
-        signed=flips,
+        transitive_outputs=transitive[0],
+        transitive_inputs=transitive[1],
+        signed=group.signed,
         error=largest_error(U, generators),
     )
 
 
-def largest_error(U: Array, elements: Sequence[GroupElement]) -> float:
+def largest_error(U: Array, elements: Sequence[SignedPermutation]) -> float:
     """The largest ``|U - g U| / |U|`` of several elements."""
     size = float(np.linalg.norm(U))
     return max(_gap(U, g) for g in elements) / size if size else 0.0  # a U of zeros has every symmetry
 
 
-def element_error(U: Array, g: GroupElement) -> float:
+def element_error(U: Array, g: SignedPermutation) -> float:
     """``|U - g U| / |U|``: how far the rows of U are from those that g takes them to."""
     return largest_error(U, [g])
 
 
-def _gap(U: Array, g: GroupElement) -> float:
+def _gap(U: Array, g: SignedPermutation) -> float:
     """``|U - g U|``: only what g moves is looked at, little for the exchange of two inputs, a part at a time."""
     outputs, inputs = np.array(g.outputs), np.array(g.inputs)
     output_signs, input_signs = np.array(g.output_signs), np.array(g.input_signs)
@@ -70,22 +70,12 @@ def _gap(U: Array, g: GroupElement) -> float:
     return float(total**0.5)
 
 
-def _element(
-    group: Automorphisms, g: tuple[int, ...], live_out: Labels, live_in: Labels, shape: tuple[int, ...]
-) -> GroupElement:
-    """A permutation of the points of the live part as an element acting on all outputs and inputs."""
-    images, signs = list(g), [1] * len(g)
-    if group.signed:
-        signs = [-1 if g[2 * p] & 1 else 1 for p in range(len(g) // 2)]
-        images = [g[2 * p] // 2 for p in range(len(g) // 2)]
+def _on_all(
+    g: SignedPermutation, live_out: Labels, live_in: Labels, shape: tuple[int, ...]
+) -> SignedPermutation:
+    """An element of the live part's group, acting on all outputs and inputs."""
     outputs, inputs = np.arange(shape[0]), np.arange(shape[1])
     output_signs, input_signs = np.ones(shape[0], dtype=int), np.ones(shape[1], dtype=int)
-    outputs[live_out] = live_out[images[: group.outputs]]
-    inputs[live_in] = live_in[np.array(images[group.outputs :]) - group.outputs]
-    output_signs[live_out], input_signs[live_in] = signs[: group.outputs], signs[group.outputs :]
-    return GroupElement(
-        tuple(outputs.tolist()),
-        tuple(inputs.tolist()),
-        tuple(output_signs.tolist()),
-        tuple(input_signs.tolist()),
-    )
+    outputs[live_out], inputs[live_in] = live_out[list(g.outputs)], live_in[list(g.inputs)]
+    output_signs[live_out], input_signs[live_in] = g.output_signs, g.input_signs
+    return SignedPermutation.of(outputs, inputs, output_signs, input_signs)

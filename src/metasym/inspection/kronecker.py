@@ -15,9 +15,10 @@ from collections.abc import Sequence
 import numpy as np
 from torch import Tensor
 
-from metasym.inspection.names import Named
+from metasym.groups.names import Named
+from metasym.groups.signed_permutations import SignedPermutation
 from metasym.inspection.pattern import LARGEST, Array, find_pattern
-from metasym.inspection.reports import FoundGroup, GroupElement, SharingPattern
+from metasym.inspection.reports import FoundGroup, SharingPattern
 
 _SIDES = ("outputs", "inputs")
 
@@ -28,7 +29,7 @@ def read_factors(factors: Sequence[Tensor], sizes: Sequence[int]) -> tuple[Found
     ``sizes`` says how many singular values of each factor matter, where a drop shows it; 0 where none does.
     """
     notes: list[str] = []
-    generators: list[GroupElement] = []
+    generators: list[SignedPermutation] = []
     named, order, error = Named(), 1, 0.0
     matrices = [factor.detach().cpu().double().numpy() for factor in factors[:2]]
     orbits = []
@@ -73,11 +74,11 @@ def _seen(pattern: SharingPattern, rows: int, side: str) -> str:
     return f"{rows} {side} in {pattern.count} classes{zero} ({evidence})"
 
 
-def _swap(side: int, a: int, b: int, sign: int, sizes: Sequence[int]) -> GroupElement:
+def _swap(side: int, a: int, b: int, sign: int, sizes: Sequence[int]) -> SignedPermutation:
     images, signs = [list(range(size)) for size in sizes], [[1] * size for size in sizes]
     images[side][a], images[side][b] = b, a
     signs[side][a] = signs[side][b] = sign
-    return GroupElement(tuple(images[0]), tuple(images[1]), tuple(signs[0]), tuple(signs[1]))
+    return SignedPermutation(tuple(images[0]), tuple(images[1]), tuple(signs[0]), tuple(signs[1]))
 
 
 def _swap_error(U: Array, a: int, b: int, sign: int) -> float:

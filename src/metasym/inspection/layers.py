@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from metasym.groups.bases import orbit_labels
+from metasym.groups.signed_groups import weight_orbits
 from metasym.inspection.actions import Asked, act, found_action, parse_group
 from metasym.inspection.equivariance import asked_rotations, errors_of, kernel_action, kernel_errors
 from metasym.inspection.finding import find_group
@@ -160,12 +160,8 @@ def _matrix(blank: LayerReport, U: Tensor, used: int | None, *, joint: bool) -> 
 
 def _entry_orbits(group: FoundGroup, shape: tuple[int, int]) -> Labels:
     """``[m, n]``: entries that the group takes to each other have equal numbers."""
-    moved = [
-        torch.tensor(g.outputs)[:, None] * shape[1] + torch.tensor(g.inputs)[None, :]
-        for g in group.generators
-    ]
-    orbits: Labels = orbit_labels(torch.stack(moved).flatten(1)).numpy().reshape(shape)
-    return orbits
+    labels: Labels = weight_orbits(group.generators, shape).labels.numpy().reshape(shape)
+    return labels
 
 
 def _convolution(

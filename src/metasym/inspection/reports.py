@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from metasym.groups.signed_permutations import SignedPermutation
 from metasym.storage.described import described
 from metasym.types import MetasymError
 
@@ -47,19 +48,6 @@ class SharingPattern:
     """The same residual inside the dominant eigenspace of U U^T, where the singular values show one."""
 
 
-@dataclass(frozen=True)
-class GroupElement:
-    """One symmetry: output i goes to ``outputs[i]`` with ``output_signs[i]``, input j likewise."""
-
-    outputs: tuple[int, ...]
-    inputs: tuple[int, ...]
-    output_signs: tuple[int, ...]
-    """+1 or -1 for each output."""
-    input_signs: tuple[int, ...]
-    transform: str = ""
-    """What it does to the pixels, for a convolution: ``"rotation by 45 degrees"``."""
-
-
 UNDECIDED = "cannot be decided"
 """How a verdict begins where nothing could have been read."""
 PLAIN = 0.02
@@ -74,7 +62,7 @@ class FoundGroup:
     """Up to isomorphism: ``Z_12``, ``D_10`` (of order 20), ``S_3 x Z_2``; else such as ``a group of order 48``."""
     order: int
     """The number of elements, exact; for signed permutations modulo -1 on both sides."""
-    generators: tuple[GroupElement, ...]
+    generators: tuple[SignedPermutation, ...]
     transitive_outputs: bool
     transitive_inputs: bool
     signed: bool
@@ -122,7 +110,7 @@ class LadderRung:
     """Whether the tasks rule the symmetry out."""
     certified: bool
     """Whether it is the group that is named: not refuted, both defects at most the tolerance."""
-    generators: tuple[GroupElement, ...] = ()
+    generators: tuple[SignedPermutation, ...] = ()
 
 
 @dataclass(frozen=True)

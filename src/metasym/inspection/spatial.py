@@ -19,8 +19,10 @@ from scipy.optimize import linear_sum_assignment
 
 from metasym.groups.harmonics import kernel_transform
 from metasym.groups.images import image_rotations_flips
+from metasym.groups.signed_groups import SignedGroup
+from metasym.groups.signed_permutations import SignedPermutation
 from metasym.inspection.pattern import caution
-from metasym.inspection.reports import FoundGroup, GroupElement, SpatialTransform
+from metasym.inspection.reports import FoundGroup, SpatialTransform
 
 ERROR = 0.4
 """A transform is accepted up to this error (less where U has few directions); 0 is exact, 1.4 unrelated ..."""
@@ -214,27 +216,14 @@ def spatial_group(found: Sequence[SpatialTransform], kernel: Sequence[int]) -> F
     else:
         name = f"D_{n}" if count else f"Z_{n}"
         name = "S_3" if name == "D_3" else name
-    elements = tuple(
-        GroupElement(g.outputs, g.inputs, (1,) * len(g.outputs), (1,) * len(g.inputs), g.name)
-        for g in generators
-    )
+    elements = tuple(SignedPermutation(g.outputs, g.inputs, transform=g.name) for g in generators)
+    transitive = SignedGroup(elements, elements[0].shape).transitive
     return FoundGroup(
         name=name,
         order=order,
         generators=elements,
-        transitive_outputs=_one_orbit([g.outputs for g in elements]),
-        transitive_inputs=_one_orbit([g.inputs for g in elements]),
+        transitive_outputs=transitive[0],
+        transitive_inputs=transitive[1],
         signed=False,
         error=max(g.error for g in generators),
     )
-
-
-def _one_orbit(generators: Sequence[Channels]) -> bool:
-    reached, frontier = {0}, [0]
-    while frontier:
-        point = frontier.pop()
-        for g in generators:
-            if g[point] not in reached:
-                reached.add(g[point])
-                frontier.append(g[point])
-    return len(reached) == len(generators[0])

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from metasym.inspection.reports import FoundGroup, GroupElement, LayerReport
+from metasym.groups.signed_permutations import SignedPermutation, cycles
+from metasym.inspection.reports import FoundGroup, LayerReport
 
 _LONGEST = 12
 """Up to this many cycles are listed; more are only counted."""
@@ -43,7 +44,7 @@ def _around(layer: LayerReport) -> str:
     if not size or group.name not in (f"Z_{size}", f"D_{size}"):
         return ""
     for g in group.generators:
-        sides = [_cycle(images) for images in (g.inputs, g.outputs)]
+        sides = [next(cycles(images)) for images in (g.inputs, g.outputs)]
         if any(len(cycle) < len(images) for cycle, images in zip(sides, (g.inputs, g.outputs), strict=True)):
             continue
         if all(len({(b - a) % len(cycle) for a, b in pairwise(cycle)}) == 1 for cycle in sides):
@@ -54,14 +55,6 @@ def _around(layer: LayerReport) -> str:
             shown.append(", ".join(called) + (", ..." if len(cycle) > _AROUND else ""))
         return f"Around the ring, the inputs are {shown[0]} and the outputs {shown[1]}."
     return ""
-
-
-def _cycle(images: Sequence[int]) -> list[int]:
-    """Where a permutation takes 0, and that, and so on."""
-    found = [0]
-    while images[found[-1]] != 0:
-        found.append(images[found[-1]])
-    return found
 
 
 def _ring(group: FoundGroup) -> int:
@@ -83,7 +76,7 @@ def group_words(group: FoundGroup) -> str:
     return f"{ways}, the group {name}" if not name.startswith("a group") else ways
 
 
-def element_words(g: GroupElement, inputs: Sequence[str] = (), outputs: Sequence[str] = ()) -> str:
+def element_words(g: SignedPermutation, inputs: Sequence[str] = (), outputs: Sequence[str] = ()) -> str:
     """``swaps leg 1 and leg 3; takes a to b to c to a``, for the outputs and for the inputs."""
     ends = [
         ("outputs", _side(g.outputs, g.output_signs, outputs)),
@@ -95,19 +88,12 @@ def element_words(g: GroupElement, inputs: Sequence[str] = (), outputs: Sequence
 
 def _side(images: Sequence[int], signs: Sequence[int], names: Sequence[str]) -> str:
     called = [names[i] if names else str(i) for i in range(len(images))]
-    seen: set[int] = set()
     parts = []
-    for start in range(len(images)):
-        cycle = [start]
-        while images[cycle[-1]] != start:
-            cycle.append(images[cycle[-1]])
-        if start in seen or len(cycle) == 1:
-            continue
-        seen.update(cycle)
+    for cycle in cycles(images):
         if len(cycle) == 2:
             parts.append(f"swaps {called[cycle[0]]} and {called[cycle[1]]}")
-        else:
-            parts.append("takes " + " to ".join(called[i] for i in [*cycle, start]))
+        elif len(cycle) > 2:
+            parts.append("takes " + " to ".join(called[i] for i in [*cycle, cycle[0]]))
     if len(parts) > _LONGEST:
         parts = [*parts[:_LONGEST], f"and {len(parts) - _LONGEST} more such"]
     flipped = [called[i] for i, sign in enumerate(signs) if sign < 0]

@@ -20,10 +20,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from metasym.groups.signed_groups import SignedGroup
+from metasym.groups.signed_permutations import SignedPermutation
 from metasym.structured.pricing import PASS, PRODUCT, READ, SMALL, Candidate, Work, gather_work
 from metasym.structured.relabelling import Relabelling
 from metasym.structured.sharing import Index, Sharing
-from metasym.structured.shifts import Pair
 
 _ORDER = 64
 """Elements of a group that is tried."""
@@ -175,7 +176,7 @@ def _spread(basis: Matrix, orbits: Index, size: int) -> Matrix:
     return found.reshape(size, basis.shape[2], -1)
 
 
-def find_adapted(sharing: Sharing, symmetries: Sequence[Pair]) -> list[Candidate]:
+def find_adapted(sharing: Sharing, symmetries: Sequence[SignedPermutation]) -> list[Candidate]:
     """The form in a symmetry-adapted basis of a small group of permutations that keeps the pattern."""
     m, n = sharing.shape
     elements = _elements(symmetries, m) if len(symmetries) and not sharing.signed else None
@@ -218,24 +219,12 @@ def find_adapted(sharing: Sharing, symmetries: Sequence[Pair]) -> list[Candidate
     return [Candidate("symmetry-adapted basis", words, work, build)]
 
 
-def _elements(symmetries: Sequence[Pair], m: int) -> Index | None:
+def _elements(symmetries: Sequence[SignedPermutation], m: int) -> Index | None:
     """All elements ``[order, m + n]`` of the group that permutations of both sides generate, identity first."""
-    generators = [np.concatenate([np.asarray(o), np.asarray(i) + m]) for o, i in symmetries]
-    identity = np.arange(len(generators[0]))
-    seen = {identity.tobytes(): identity}
-    frontier = [identity]
-    while frontier:
-        grown = []
-        for g in frontier:
-            for h in generators:
-                product = h[g]
-                if product.tobytes() not in seen:
-                    seen[product.tobytes()] = product
-                    grown.append(product)
-                    if len(seen) > _ORDER:
-                        return None
-        frontier = grown
-    return np.stack(list(seen.values()))
+    group = SignedGroup(tuple(symmetries), symmetries[0].shape)
+    if not group.has_at_most(_ORDER):
+        return None
+    return np.array([[*g.outputs, *(j + m for j in g.inputs)] for g in group.elements])
 
 
 def _side(elements: Index) -> Side:

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from metasym.groups.signed_permutations import SignedPermutation
 from metasym.structured.compiled_layer import StructuredLayer
 from metasym.structured.convolutions import Kernel, SlidingLayer
 from metasym.structured.pricing import (
@@ -27,7 +28,7 @@ from metasym.structured.pricing import (
 )
 from metasym.structured.relabelling import Relabelling
 from metasym.structured.sharing import Classes, Expansion, Index, Sharing
-from metasym.structured.shifts import Pair, Torus, differences, find_torus
+from metasym.structured.shifts import Torus, differences, find_torus
 
 _DIRECT = 128
 """Taps of a kernel that may be applied one by one."""
@@ -120,7 +121,7 @@ class CircularConvolution(StructuredLayer):
         return f"{kind}torus {' x '.join(map(str, self.dims))}, {super().extra_repr()}"
 
 
-def find_circular(sharing: Sharing, symmetries: Sequence[Pair] = ()) -> list[Candidate]:
+def find_circular(sharing: Sharing, symmetries: Sequence[SignedPermutation] = ()) -> list[Candidate]:
     """Circular convolutions with this pattern."""
     torus = find_torus(sharing, symmetries)
     if torus is None:

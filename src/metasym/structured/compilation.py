@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from metasym.groups.signed_permutations import SignedPermutation
 from metasym.inspection.layers import inspect
 from metasym.inspection.reports import NEARLY, LayerReport, SymmetryReport
 from metasym.structured.adapted_basis import find_adapted
@@ -23,7 +24,6 @@ from metasym.structured.layer_plan import EXACT, LayerPlan
 from metasym.structured.pricing import MARGIN, Candidate, dense_work
 from metasym.structured.replaceable import hindrances, linear_layers, replaced, share_parameters, weight_id
 from metasym.structured.sharing import Sharing
-from metasym.structured.shifts import Pair
 from metasym.structured.sliding import find_sliding
 from metasym.structured.sums import find_sums
 from metasym.symmetry.reparam import JointWeight, bake, symmetric_lists, symmetries
@@ -141,7 +141,7 @@ def structure_plan(
         raise MetasymError(f"expected an nn.Module to compile, found {type(module).__name__}")
     if not isinstance(batch, int) or isinstance(batch, bool) or batch < 1:
         raise MetasymError(f"expected batch to be a whole number >= 1, found {batch!r}")
-    known: dict[str, tuple[Sharing, list[Pair]]] = {}
+    known: dict[str, tuple[Sharing, list[SignedPermutation]]] = {}
     errors: dict[str, float] = {}
     reasons: dict[str, str] = {}
     linears, stays = linear_layers(module), hindrances(module)
@@ -202,7 +202,9 @@ _structure = structure
 
 
 def _spread(
-    known: dict[str, tuple[Sharing, list[Pair]]], errors: dict[str, float], linears: Mapping[str, nn.Linear]
+    known: dict[str, tuple[Sharing, list[SignedPermutation]]],
+    errors: dict[str, float],
+    linears: Mapping[str, nn.Linear],
 ) -> None:
     """What is known of a layer holds for every other one with the same weight."""
     first: dict[int, str] = {}
@@ -221,7 +223,7 @@ def _spread(
 def plan_layer(
     name: str,
     sharing: Sharing,
-    pairs: Sequence[Pair],
+    pairs: Sequence[SignedPermutation],
     *,
     batch: int,
     element_size: int,
@@ -257,9 +259,9 @@ def plan_layer(
     return LayerPlan(name, shape, sharing, ranked[0], tuple(ranked[1:]), "estimate", batch, element_size)
 
 
-def ways(sharing: Sharing, pairs: Sequence[Pair] = ()) -> list[Candidate]:
+def ways(sharing: Sharing, pairs: Sequence[SignedPermutation] = ()) -> list[Candidate]:
     """Every way that is known to compute a layer with this pattern; looked for once and remembered with it."""
-    key = tuple(side.tobytes() for pair in pairs for side in pair)
+    key = tuple(pairs)
     if not sharing.count:  # nothing but zeros
         return []
     if key not in sharing.ways:
@@ -290,7 +292,7 @@ def plan_of_report(layer: LayerReport, *, batch: int = 32, element_size: int = 4
     )
 
 
-def _plain_ways(sharing: Sharing, pairs: Sequence[Pair]) -> list[Candidate]:
+def _plain_ways(sharing: Sharing, pairs: Sequence[SignedPermutation]) -> list[Candidate]:
     """Ways that know no signs."""
     circular = find_circular(sharing, pairs)
     sliding = [] if circular else find_sliding(sharing)
@@ -311,7 +313,7 @@ def _shapes(layers: Mapping[str, tuple[int, ...]]) -> str:
     return ", ".join(f"{name!r} {shape}" for name, shape in layers.items())
 
 
-def _reported(module: nn.Module, layer: LayerReport) -> tuple[Sharing, list[Pair], float] | str:
+def _reported(module: nn.Module, layer: LayerReport) -> tuple[Sharing, list[SignedPermutation], float] | str:
     """The pattern that a report found in a layer and how far U is from it; or why there is none."""
     linear = module.get_submodule(layer.name)
     if not isinstance(linear, nn.Linear):

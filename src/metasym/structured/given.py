@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from metasym.groups import Group
+from metasym.groups.signed_groups import weight_orbits
+from metasym.groups.signed_permutations import SignedPermutation
 from metasym.inspection.reports import FoundGroup, SharingPattern
 from metasym.structured.sharing import Classes, Sharing
-from metasym.structured.shifts import Pair
 from metasym.types import MetasymError
 
 Given = Any
@@ -26,7 +25,7 @@ def called(name: str) -> str:
     return f"layer {name!r}" if name else "the layer"
 
 
-def structure(given: Given, shape: tuple[int, int], name: str) -> tuple[Sharing, list[Pair]]:
+def structure(given: Given, shape: tuple[int, int], name: str) -> tuple[Sharing, list[SignedPermutation]]:
     """The pattern on a weight of that shape, and permutations of outputs and inputs that keep it."""
     if isinstance(given, Group):
         given = (given, given)
@@ -48,7 +47,7 @@ def structure(given: Given, shape: tuple[int, int], name: str) -> tuple[Sharing,
 
 def _of_groups(
     outputs: Group, inputs: Group, shape: tuple[int, int], name: str
-) -> tuple[Sharing, list[Pair]]:
+) -> tuple[Sharing, list[SignedPermutation]]:
     """The orbits of a group on the entries of a weight; entries that some element negates are zero."""
     if not outputs.same_group(inputs):
         raise MetasymError(
@@ -60,11 +59,9 @@ def _of_groups(
             f"{outputs.degree} and {inputs.degree}"
         )
     sides = [_monomial(group, name) for group in (outputs, inputs)]
-    pairs = [(o[0], i[0]) for o, i in zip(*sides, strict=True)]
-    signs = [(o[1], i[1]) for o, i in zip(*sides, strict=True)]
-    classes = signed_orbits(pairs, signs, shape)
-    plain = all((s > 0).all() for both in signs for s in both)
-    return Sharing.of(classes), pairs if plain else []
+    found = [SignedPermutation.of(o[0], i[0], o[1], i[1]) for o, i in zip(*sides, strict=True)]
+    classes = weight_orbits(tuple(found), shape).classes.reshape(shape)
+    return Sharing.of(classes), [] if any(g.signed for g in found) else found
 
 
 def _monomial(group: Group, name: str) -> list[tuple[Classes, Classes]]:
@@ -84,35 +81,11 @@ def _monomial(group: Group, name: str) -> list[tuple[Classes, Classes]]:
     return list(zip(images, signs, strict=True))
 
 
-def signed_orbits(
-    pairs: Sequence[Pair], signs: Sequence[tuple[Classes, Classes]], shape: tuple[int, int]
-) -> Classes:
-    """``[m, n]``: entries that are taken to each other, up to sign; 0 where one is taken to its own opposite."""
-    m, n = shape
-    size = m * n
-    ends, starts = [], []
-    every = np.arange(size)
-    for (out, inp), (s_out, s_in) in zip(pairs, signs, strict=True):
-        target = (out[:, None] * n + inp[None, :]).ravel()
-        negative = ((s_out[:, None] * s_in[None, :]) < 0).ravel()
-        starts += [every, every + size]
-        ends += [target + size * negative, target + size * ~negative]
-    edges = coo_array(
-        (np.ones(2 * size * len(pairs), dtype=np.int8), (np.concatenate(starts), np.concatenate(ends))),
-        shape=(2 * size, 2 * size),
-    )
-    labels = connected_components(edges, directed=False)[1]
-    plus, minus = labels[:size], labels[size:]
-    # An orbit and its negative are one class; the smaller label is the positive one.
-    found = np.where(plus == minus, 0, np.where(plus < minus, plus + 1, -(minus + 1)))
-    return found.reshape(shape).astype(np.int64)
-
-
-def generators_of(group: FoundGroup | None) -> list[Pair]:
+def generators_of(group: FoundGroup | None) -> list[SignedPermutation]:
     """The permutations among the generators that an inspection found."""
     if group is None or group.signed:
         return []
-    return [(np.array(g.outputs), np.array(g.inputs)) for g in group.generators]
+    return list(group.generators)
 
 
 def by_layer(given: Any, names: Sequence[str]) -> Mapping[str, Given]:

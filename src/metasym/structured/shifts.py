@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from metasym.groups.signed_groups import SignedGroup
+from metasym.groups.signed_permutations import SignedPermutation, cycles
 from metasym.structured.sharing import Index, Sharing
 
-Pair = tuple[Index, Index]
-"""A symmetry: output i goes to ``pair[0][i]``, input j to ``pair[1][j]``."""
 _CYCLES = 64
 """Classes with two entries a row that are tried as cycles."""
 _WORDS = 64
@@ -63,7 +63,7 @@ def differences(dims: Sequence[int]) -> Index:
     return found
 
 
-def find_torus(sharing: Sharing, symmetries: Sequence[Pair] = ()) -> Torus | None:
+def find_torus(sharing: Sharing, symmetries: Sequence[SignedPermutation] = ()) -> Torus | None:
     """Coordinates in which the pattern (its signs aside) depends on differences alone; None where none are found."""
     m, n = sharing.shape
     if m != n or n < 2:
@@ -164,44 +164,41 @@ def _cycle(neighbours: Index) -> Index | None:
     return np.array(found) if len(found) == n else None
 
 
-def _from_group(symmetries: Sequence[Pair], n: int) -> Iterator[Torus]:
+def _from_group(symmetries: Sequence[SignedPermutation], n: int) -> Iterator[Torus]:
     """From the elements of a group: those without fixed points, all of whose cycles are equally long."""
     if not symmetries:
         return
-    words = [(np.asarray(o), np.asarray(i)) for o, i in symmetries]
-    words += [_after(a, b) for a, b in itertools.product(words[:12], repeat=2)]
+    words = list(symmetries)
+    words += [a @ b for a, b in itertools.product(words[:12], repeat=2)]
     draw = np.random.Generator(np.random.PCG64(0))
     for _ in range(_WORDS):
         word = words[int(draw.integers(len(words)))]
         for _ in range(int(draw.integers(1, 8))):
-            word = _after(word, words[int(draw.integers(len(words)))])
+            word = word @ words[int(draw.integers(len(words)))]
         words.append(word)
-    moves: dict[bytes, tuple[int, Pair]] = {}
-    for pair in words:
-        lengths = {_semiregular(side) for side in pair}
+    moves: dict[tuple[int, ...], tuple[int, SignedPermutation]] = {}
+    for word in words:
+        lengths = {_semiregular(side) for side in (word.outputs, word.inputs)}
         length = next(iter(lengths))
         if len(lengths) == 1 and length > 1:
-            moves.setdefault(pair[1].tobytes(), (length, pair))
-    ranked = [pair for _, pair in sorted(moves.values(), key=lambda item: -item[0])]
+            moves.setdefault(word.inputs, (length, word))
+    ranked = [word for _, word in sorted(moves.values(), key=lambda item: -item[0])]
     for start in ranked[:8]:
         chosen = [start]
         while True:
-            points = [_reached([pair[side] for pair in chosen]) for side in (0, 1)]
-            if points[0] is None or points[1] is None:
-                break
-            if len(points[1]) == n and len(points[0]) == n:
-                found = _torus(np.stack([pair[1] for pair in chosen]), n)
+            outputs, inputs = SignedGroup(tuple(chosen), chosen[0].shape).point_orbits
+            if not (outputs.any() or inputs.any()):  # one orbit each
+                found = _torus(np.array([g.inputs for g in chosen]), n)
                 if found is not None:
                     yield _both_sides(chosen, found)
                 break
-            reached = set(points[1].tolist())
-            more = [p for p in ranked if int(p[1][0]) not in reached and all(_commute(p, c) for c in chosen)]
+            more = [g for g in ranked if inputs[g.inputs[0]] and all(g @ c == c @ g for c in chosen)]
             if not more:
                 break
             chosen.append(more[0])
 
 
-def _both_sides(chosen: Sequence[Pair], found: tuple[tuple[int, ...], Index]) -> Torus:
+def _both_sides(chosen: Sequence[SignedPermutation], found: tuple[tuple[int, ...], Index]) -> Torus:
     """The outputs' coordinates: what takes input 0 to a point takes output 0 to its output."""
     dims, points = found
     n = len(points)
@@ -209,44 +206,18 @@ def _both_sides(chosen: Sequence[Pair], found: tuple[tuple[int, ...], Index]) ->
     outputs[0], frontier = 0, [0]
     while frontier:
         here = frontier.pop()
-        for out, inp in chosen:
-            there = int(inp[here])
+        for g in chosen:
+            there = g.inputs[here]
             if outputs[there] < 0:
-                outputs[there] = out[outputs[here]]
+                outputs[there] = g.outputs[outputs[here]]
                 frontier.append(there)
     return Torus(dims, outputs[points], points)
 
 
-def _after(a: Pair, b: Pair) -> Pair:
-    return a[0][b[0]], a[1][b[1]]
-
-
-def _commute(a: Pair, b: Pair) -> bool:
-    return all(np.array_equal(x[y], y[x]) for x, y in zip(a, b, strict=True))
-
-
-def _semiregular(permutation: Index) -> int:
+def _semiregular(permutation: Sequence[int]) -> int:
     """The length of the permutation's cycles; 0 where they differ."""
-    n, start = len(permutation), np.arange(len(permutation))
-    length, here = 1, permutation
-    while not (here == start).any():
-        here, length = permutation[here], length + 1
-        if length > n:
-            return 0
-    return length if (here == start).all() else 0
-
-
-def _reached(permutations: Sequence[Index]) -> Index | None:
-    """The points that commuting permutations take point 0 to."""
-    seen, frontier = {0}, [0]
-    while frontier:
-        here = frontier.pop()
-        for p in permutations:
-            there = int(p[here])
-            if there not in seen:
-                seen.add(there)
-                frontier.append(there)
-    return np.array(sorted(seen))
+    lengths = {len(cycle) for cycle in cycles(permutation)}
+    return lengths.pop() if len(lengths) == 1 else 0
 
 
 def _torus(shifts: Index, n: int) -> tuple[tuple[int, ...], Index] | None:

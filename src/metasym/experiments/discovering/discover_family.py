@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,13 +10,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from metasym.certification.elements import SignedPermutation
 from metasym.discovery.coordinates import Coordinates
 from metasym.discovery.fields import Array
 from metasym.discovery.fitted_module import State, averaged_state, module_of, state_of
 from metasym.discovery.gaussian_processes import Hyper, posterior, squares
 from metasym.discovery.prepared import Scaled
-from metasym.discovery.shared_breaking import Element
 from metasym.discovery.shared_group import (
     Judged,
     TaskModel,
@@ -27,6 +26,7 @@ from metasym.discovery.shared_group import (
 )
 from metasym.experiments.discovering.discover import Discovered, Scores
 from metasym.experiments.discovering.discover_options import DiscoverOptions, Memory, Note
+from metasym.groups.signed_permutations import SignedPermutation
 from metasym.types import MetasymError
 
 LEAST_TASKS = 12
@@ -61,7 +61,10 @@ class FamilyModel:
         outputs = targets.shape[1]
         scaling = Scaled(place, tuple(range(n)), np.zeros(outputs), unit)
         inner = state_of(scaling, None, fit, (outputs,))
-        elements = [tuple(part.numpy() for part in row) for row in self.state["elements"]]
+        elements = [
+            SignedPermutation.of(outputs, inputs, output_signs, input_signs)
+            for inputs, input_signs, outputs, output_signs in self.state["elements"]
+        ]
         return module_of(averaged_state(inner, elements) if elements else inner)
 
 
@@ -81,10 +84,10 @@ def discover_family_in(
     found = memory("family", look)
     note(f"family: {found['reason']}")
     claim = found["claim"]
-    elements: list[Element] = [] if claim is None else group_elements(_generators(claim), options.seed)
+    elements = () if claim is None else group_elements(_generators(claim), options.seed)
     fresh = split_tasks_of(len(x), options.seed)[1]
-    one = (np.arange(x.shape[2]), np.ones(x.shape[2], int), np.arange(y.shape[2]), np.ones(y.shape[2], int))
-    judged = judge_functions(x[fresh], y[fresh], elements or [one], model, options.seed)
+    one = SignedPermutation.identity(y.shape[2], x.shape[2])
+    judged = judge_functions(x[fresh], y[fresh], elements or (one,), model, options.seed)
     notes = ["continuous symmetries are looked for in single functions, not yet in families"]
     return Discovered(
         symmetries=[] if claim is None else [claim],
@@ -108,15 +111,10 @@ def _scores(errors: Array, judged: Judged) -> Scores:
 
 
 def _generators(claim: dict[str, Any]) -> tuple[SignedPermutation, ...]:
-    return tuple(
-        SignedPermutation(
-            tuple(g["outputs"]), tuple(g["inputs"]), tuple(g["output_signs"]), tuple(g["input_signs"])
-        )
-        for g in claim["generators"]
-    )
+    return tuple(SignedPermutation.of(**g) for g in claim["generators"])
 
 
-def _state(model: TaskModel, elements: list[Element]) -> State:
+def _state(model: TaskModel, elements: Sequence[SignedPermutation]) -> State:
     smooth, quadratic = model.hyper.kernel.k1.kernel, model.hyper.kernel.k2.kernel
     return {
         "family": True,
@@ -130,5 +128,5 @@ def _state(model: TaskModel, elements: list[Element]) -> State:
         "centre": torch.tensor(model.centre),
         "scale": model.scale,
         "unit": model.unit,
-        "elements": [[torch.tensor(np.asarray(part)) for part in element] for element in elements],
+        "elements": [[torch.tensor(part) for part in g.as_dict().values()] for g in elements],
     }

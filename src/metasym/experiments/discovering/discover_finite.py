@@ -9,13 +9,13 @@ import numpy as np
 
 from metasym.discovery.equivariant_fit import Equivariant, equivariant
 from metasym.discovery.fields import Array
-from metasym.discovery.finite import finite_symmetries
+from metasym.discovery.finite import finite_symmetries, generated
 from metasym.discovery.fitted_module import State, averaged_state, state_of
 from metasym.discovery.gaussian_processes import Hyper, Posterior
-from metasym.discovery.moves import Move, Moves, generated, move
 from metasym.discovery.prepared import Prepared, Scaled, each_once
 from metasym.discovery.sites import Sites, on_sites, sites_of
 from metasym.experiments.discovering.discover_options import DiscoverOptions, Memory, Note
+from metasym.groups.signed_permutations import Points, SignedPermutation
 from metasym.tasks.dataset import DataSet
 from metasym.types import MetasymError
 
@@ -27,7 +27,7 @@ class FiniteModel:
     sites: Sites
     model: Equivariant
 
-    def predictions(self, rows: Moves, *, held_out: bool, points: Moves | None = None) -> Array:
+    def predictions(self, rows: Points, *, held_out: bool, points: Points | None = None) -> Array:
         """``[points, m]`` in prepared units, fitted to the training examples ``rows``: of held-out or of others."""
         scaled, x, y, x_new, _ = self.sites.placed(self.model.group)
         fit = self.model.fit(x[rows], y[rows])
@@ -46,9 +46,7 @@ class FiniteModel:
         whole = Posterior(fit.kernel, fit.inputs, fit.weights @ lift, fit.mean @ lift)
         inner = state_of(Scaled(scaled.place, self.sites.inputs, offset, scaled.unit), None, whole, shape)
         moves = [self.sites.on_all(g) for g in self.model.group.elements]
-        return averaged_state(
-            inner, [(g.images, g.signs, g.outputs, g.output_signs) for g in moves if g is not None]
-        )
+        return averaged_state(inner, [g for g in moves if g is not None])
 
 
 def finite_in(
@@ -77,7 +75,7 @@ def finite_in(
         return [], None, [{"kind": "finite", "what": "signed permutations", "reason": found["reason"]}]
     claims = [found["claim"], *found.get("more", [])]
     largest = max(claims, key=lambda claim: int(claim["order"]))
-    return claims, _model(sites, [_move(g) for g in largest["generators"]], plain), []
+    return claims, _model(sites, [SignedPermutation.of(**g) for g in largest["generators"]], plain), []
 
 
 def _constant(data: DataSet, prepared: Prepared) -> dict[int, float]:
@@ -88,13 +86,9 @@ def _constant(data: DataSet, prepared: Prepared) -> dict[int, float]:
     return {i: float(np.median(data.x[:, i])) for i in left_out if constant[i] or i in once}
 
 
-def _model(sites: Sites, moves: list[Move], plain: Hyper) -> FiniteModel:
+def _model(sites: Sites, moves: list[SignedPermutation], plain: Hyper) -> FiniteModel:
     group = generated([sites.restricted(g) for g in moves])
     if group is None:
         raise MetasymError("expected generators of a small group, found those of a large one")
     _, x, y, _, _ = sites.placed(group)
     return FiniteModel(sites, equivariant(group, on_sites(plain, len(sites.inputs)), x, y))
-
-
-def _move(g: dict[str, Any]) -> Move:
-    return move(g["inputs"], g["input_signs"], g["outputs"], g["output_signs"])

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from metasym.certification.candidates import candidates
-from metasym.certification.elements import Orbits, orbits
 from metasym.certification.ladder import Ladder, climb
 from metasym.certification.resolution import resolution
 from metasym.certification.telling import Circumstances, claim, percent, with_ladder
@@ -21,6 +20,7 @@ from metasym.evidence.completion import completed
 from metasym.evidence.fitting import robust_prior
 from metasym.evidence.outliers import unlike
 from metasym.experiments.own_tasks.options import Choices, Options
+from metasym.groups.signed_groups import WeightOrbits, weight_orbits
 from metasym.inspection import SymmetryReport, inspect
 from metasym.learners.evidence_msr import EvidenceMSR
 from metasym.tasks.stored import StoredTasks
@@ -105,7 +105,7 @@ def learn_by_evidence(
     plain = completed(prior, everything, validation)
     best, without = plain, None
     if ladder.certified is not None:
-        group = orbits(ladder.certified.group.generators, (m, n))
+        group = weight_orbits(ladder.certified.group.generators, (m, n))
         best, without = completed(symmetrised(prior, group), group.basis(), validation), plain
     learner = _learner(best, choices.bias)
     (layer,) = inspect(learner.model)
@@ -140,7 +140,7 @@ def statistics(tasks: StoredTasks, offset: bool) -> TaskStatistics:
     )
 
 
-def symmetrised(prior: Prior, group: Orbits) -> Prior:
+def symmetrised(prior: Prior, group: WeightOrbits) -> Prior:
     """The prior averaged over a group: what it forbids is gone."""
     U: Tensor = group.average(prior.U.T).T
     mean = group.average(prior.mean.reshape(1, -1)).reshape(prior.mean.shape)

@@ -10,7 +10,8 @@ import numpy as np
 from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
-from metasym.inspection.reports import FoundGroup, GroupElement, GroupErrors, SharingPattern
+from metasym.groups.signed_permutations import SignedPermutation, cycle_notation
+from metasym.inspection.reports import FoundGroup, GroupErrors, SharingPattern
 from metasym.report.page.matrix_pictures import LARGEST, image, matrix_image
 from metasym.report.page.svg import drawing
 from metasym.report.page.text import MINUS, number, plural, shape
@@ -21,6 +22,8 @@ MOST_LETTERED = 20
 MOST_ON_A_RING = 24
 MOST_GENERATORS = 6
 MOST_ELEMENTS = 16
+_LONGEST = 180
+"""Characters of a permutation in cycles."""
 UNRELATED = 2**0.5
 """The error of an element that has nothing to do with the layer."""
 _SMALLEST_ERROR = 1e-8
@@ -127,7 +130,7 @@ def group_figures(group: FoundGroup, outputs: Sequence[str] = (), inputs: Sequen
     caption = "Rearranging inputs and outputs by a generator, again and again, gives the whole group."
     if many > len(shown):
         caption += f" The first {len(shown)} of {many} generators."
-    if any(_flips(element) for element in shown):
+    if any(element.signed for element in shown):
         caption += " Dashed: with a change of sign."
     return [
         Figure(
@@ -139,7 +142,7 @@ def group_figures(group: FoundGroup, outputs: Sequence[str] = (), inputs: Sequen
     ]
 
 
-def _generator_tile(element: GroupElement, outputs: Sequence[str], inputs: Sequence[str]) -> Markup:
+def _generator_tile(element: SignedPermutation, outputs: Sequence[str], inputs: Sequence[str]) -> Markup:
     same = element.outputs == element.inputs and element.output_signs == element.input_signs
     alike = same and (tuple(outputs) == tuple(inputs) or not (outputs or inputs))
     sides = [("outputs and inputs" if alike else "outputs", element.outputs, element.output_signs, outputs)]
@@ -149,43 +152,15 @@ def _generator_tile(element: GroupElement, outputs: Sequence[str], inputs: Seque
     drawn = Markup("").join(permutation_picture(where, to, signs) for where, to, signs, _ in pictures)
     what = f"{element.transform}: " if element.transform else ""
     words = "; ".join(
-        f"{where} {cycle_notation(to, signs, names=names)}" for where, to, signs, names in sides
+        f"{where} {cycle_notation(to, signs, names, most=_LONGEST)}" for where, to, signs, names in sides
     )
     return Markup("<li>{}<span>{}{}</span></li>").format(drawn, what, words)
-
-
-def _flips(element: GroupElement) -> bool:
-    return min((*element.output_signs, *element.input_signs), default=1) < 0
-
-
-def cycle_notation(
-    to: Sequence[int], signs: Sequence[int], most: int = 180, names: Sequence[str] = ()
-) -> str:
-    """``(0 1 2)(3 5)``, as far as it is readable, with names where there are any; a minus marks a change of sign."""
-    called = names if len(names) == len(to) else [str(i) for i in range(len(to))]
-    between = " → " if names else " "
-    seen: set[int] = set()
-    cycles = []
-    for start in range(len(to)):
-        if start in seen:
-            continue
-        cycle, at = [], start
-        while at not in seen:
-            seen.add(at)
-            cycle.append(f"{MINUS if signs[at] < 0 else ''}{called[at]}")
-            at = to[at]
-        if len(cycle) > 1 or signs[start] < 0:
-            cycles.append(f"({between.join(cycle)})")
-    text = "".join(cycles)
-    if not text:
-        return "stay as they are"
-    return text if len(text) <= most else text[:most].rpartition(" ")[0] + " …"
 
 
 def permutation_picture(where: str, to: Sequence[int], signs: Sequence[int]) -> Markup:
     """Points on a ring with an arrow from each to where it goes; a matrix where there are many points."""
     n = len(to)
-    about = f"Permutation of {n} {where}: {cycle_notation(to, signs)}."
+    about = f"Permutation of {n} {where}: {cycle_notation(to, signs, most=_LONGEST)}."
     if n > MOST_ON_A_RING:
         if n * n > LARGEST:
             return Markup("<p>{}</p>").format(f"{n:,} points: too many to draw.")

@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from metasym.certification.telling import percent
+from metasym.groups.signed_permutations import cycle_notation
 from metasym.inspection import LayerReport, SymmetryReport, inspect
 from metasym.inspection.layers import inspect_layer
 from metasym.inspection.reports import LadderRung
 from metasym.report.gauge import effective_filter_size, readable
 from metasym.report.page.compiled_facts import compiled_facts
-from metasym.report.page.found import cycle_notation, errors_figure, group_figures, pattern_figure
+from metasym.report.page.found import errors_figure, group_figures, pattern_figure
 from metasym.report.page.learned_layers import Layer
 from metasym.report.page.matrix_pictures import LARGEST, colour_bar, matrix_image
 from metasym.report.page.svg import Series, line_chart

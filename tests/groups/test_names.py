@@ -14,7 +14,7 @@ from sympy.combinatorics.named_groups import (
 )
 
 import metasym as ms
-from metasym.inspection.names import invariant_factors, name_of
+from metasym.groups.names import invariant_factors, name_of
 
 G = ms.groups
 

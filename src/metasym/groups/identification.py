@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Sequence
 
@@ -9,28 +10,32 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from metasym.groups.generators import closure
-from metasym.inspection.automorphisms import Automorphisms, Permutation
-from metasym.inspection.names import Named, name_of
-from metasym.types import MetasymError
+from metasym.groups.generators import TooLargeError, closure
+from metasym.groups.names import Named, name_of
+from metasym.groups.orbits import orbit_labels
 
+Permutation = tuple[int, ...]
 SMALL = 2000
 """Groups up to this order are written out element by element."""
-_EXACT = 1e10
-"""nauty's orders are exact below this."""
 
 
-def identify(group: Automorphisms) -> tuple[str, int]:
-    """The name, or ``"a group of order N"``, and the exact order of ``group``."""
-    approximate = group.mantissa * 10.0**group.exponent if group.exponent < 300 else math.inf
-    if approximate <= SMALL:
-        order = round(approximate)
-        named = name_of(_table(group.generators, group.signed))
-        return (str(named), order) if named is not None else (f"a group of order {order}", order)
-    if group.signed:
-        order = round(approximate) if approximate < _EXACT else _sympy_order(group.generators) // 2
+def identify(
+    generators: Sequence[Permutation], *, up_to_sign: bool = False, order: int | None = None
+) -> tuple[str, int]:
+    """The name, or ``"a group of order N"``, and the exact order of the group of these permutations.
+
+    ``up_to_sign``: they permute doubled points, and an element and its negative count as one. ``order`` is the order
+    where it is known.
+    """
+    if order is None or order <= SMALL:
+        with contextlib.suppress(TooLargeError):
+            table = _table(generators, up_to_sign)
+            named = name_of(table)
+            return str(named) if named is not None else f"a group of order {len(table)}", len(table)
+    if up_to_sign:
+        order = _sympy_order(generators) // 2 if order is None else order
         return f"a group of order {order}", order
-    parts = [_factor(generators) for generators in _apart(group.generators)]
+    parts = [_factor(generators) for generators in _apart(generators)]
     order = math.prod(size for _, size in parts)
     names = [named for named, _ in parts]
     if any(named is None for named in names):
@@ -76,12 +81,11 @@ def _apart(generators: Sequence[Permutation]) -> list[list[Permutation]]:
 
 def _factor(generators: list[Permutation]) -> tuple[Named | None, int]:
     """Name (where it has one) and order of a direct factor."""
-    try:
+    with contextlib.suppress(TooLargeError):
         table = _table(generators, signed=False)
         return name_of(table), len(table)
-    except MetasymError:  # more than SMALL elements
-        pass
-    orbits = _orbits(generators)
+    labels = orbit_labels(generators, len(generators[0]))
+    orbits = [np.flatnonzero(labels == k).tolist() for k in range(int(labels.max()) + 1)]
     largest = max(orbits, key=len)
     n = len(largest)
     if all(len(orbit) in (1, n) for orbit in orbits) and _paired_transpositions(generators, orbits, n):
@@ -116,24 +120,6 @@ def _paired_transpositions(generators: list[Permutation], orbits: list[list[int]
         return False
     shared = [[len(set(a[o]) & set(b[o])) for a in edges for b in edges] for o in range(len(long))]
     return all(row == shared[0] for row in shared)
-
-
-def _orbits(generators: Sequence[Permutation]) -> list[list[int]]:
-    parent = list(range(len(generators[0])))
-
-    def root(i: int) -> int:
-        while parent[i] != i:
-            parent[i] = parent[parent[i]]
-            i = parent[i]
-        return i
-
-    for g in generators:
-        for i, p in enumerate(g):
-            parent[root(i)] = root(p)
-    found: dict[int, list[int]] = {}
-    for i in range(len(parent)):
-        found.setdefault(root(i), []).append(i)
-    return list(found.values())
 
 
 def _restricted(g: Permutation, orbit: list[int]) -> Permutation:
