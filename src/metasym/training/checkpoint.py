@@ -69,6 +69,8 @@ class TrainingFile(LearnerFile):
     best: BestFile | None
     average: NotRequired[dict[str, Any] | None]
     """The average of the outer parameters, by their names in the learner; older files have none."""
+    unfinished: NotRequired[dict[str, Any] | None]
+    """The Record of a step whose validation was interrupted, and is made again on resuming."""
     random: list[RandomFile]
     computed_by: NotRequired[dict[str, str]]
     """Which engine and kernels took the steps; older files do not say."""
