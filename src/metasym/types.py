@@ -115,7 +115,8 @@ class Tasks(Protocol):
     """A family of tasks. Anything with these two methods is one; write ``episode`` for one task.
 
     A family that can make many episodes faster than one by one may also have
-    ``episodes(ids, seeds) -> Episode``, which ``metasym.tasks.sample`` then prefers.
+    ``episodes(ids, seeds) -> Episode``, which ``metasym.tasks.sample`` then prefers. A family whose tasks are drawn
+    without end may have ``scored``, the number of tasks that stand for all in a score (None: all are scored).
     """
 
     def __len__(self) -> int:

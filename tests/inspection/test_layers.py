@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 import metasym as ms
+from metasym.inspection import pattern, spectrum
+from metasym.inspection.layers import inspect_layer
 from metasym.inspection.spectrum import effective_size
 from metasym.symmetry.field_symmetry import FieldSymmetry
+from tests.inspection.planted import seen
 
 G = ms.groups
 
@@ -139,3 +143,59 @@ def test_angles_are_left_out_where_U_is_everything() -> None:
 def test_only_modules_are_inspected() -> None:
     with pytest.raises(ms.MetasymError, match="expected an nn.Module to inspect, found int"):
         ms.inspect(3)  # type: ignore[arg-type]
+
+
+def kronecker(*factors: torch.Tensor) -> ms.KroneckerSymmetry:
+    made = ms.KroneckerSymmetry([len(f) for f in factors], [f.shape[1] for f in factors]).double()
+    for stored, factor in zip(made.factors, factors, strict=True):
+        stored.data.copy_(factor)
+    return made
+
+
+@pytest.mark.parametrize("spare", [0.0, 0.02, 1.0])
+def test_a_kronecker_product_is_read_from_its_factors_as_it_is_whole(spare: float) -> None:
+    """Products and directions come from the factors; the whole matrix is the oracle."""
+    draw = torch.Generator().manual_seed(0)
+    tied = [torch.randn(3, 12, generator=draw).double().repeat_interleave(4, 0) for _ in range(2)]
+    made = kronecker(*(f + spare * torch.randn(12, 12, generator=draw) for f in tied))
+    parts, whole = inspect_layer("layer", made), seen(made.matrix().detach(), (12, 12))
+    assert parts.pattern is not None
+    assert whole.pattern is not None
+    assert parts.pattern.clear == whole.pattern.clear == (spare < 1)
+    assert parts.pattern.classes == whole.pattern.classes
+    for name in ("within", "between", "residual", "dominant_residual"):
+        assert getattr(parts.pattern, name) == pytest.approx(getattr(whole.pattern, name), abs=1e-6)
+    assert (parts.group is None) == (whole.group is None)
+    if parts.group is not None and whole.group is not None:
+        assert parts.group.order == whole.group.order
+
+
+def test_the_number_of_directions_needs_no_decomposition() -> None:
+    draw = np.random.default_rng(0)
+    for shape in ((40, 7), (7, 40)):
+        points = draw.standard_normal(shape) * 0.5 ** np.arange(shape[1])
+        powers = np.linalg.svd(points, compute_uv=False) ** 2
+        directions = powers.sum() ** 2 / (powers**2).sum()
+        assert directions < 4
+        assert pattern.caution(points) == pytest.approx((directions / 4) ** 1.5)
+    assert pattern.caution(np.zeros((3, 2))) == 0
+
+
+def test_noise_is_recognised_before_anything_of_cubic_cost(monkeypatch) -> None:
+    """Its gaps are no gaps: how wide a class may be is asked of a cut that is clear otherwise."""
+    asked = []
+    monkeypatch.setattr(pattern, "caution", lambda points: asked.append(len(points)) or 1.0)
+    draw = torch.Generator().manual_seed(0)
+    made = kronecker(*(torch.randn(16, 16, generator=draw).double() for _ in range(2)))
+    assert "no symmetry found" in inspect_layer("layer", made).verdict
+    assert asked == []
+
+
+def test_few_directions_of_a_wide_matrix_are_found_alone(monkeypatch) -> None:
+    draw = torch.Generator().manual_seed(0)
+    U = torch.randn(90, 80, generator=draw, dtype=torch.float64)
+    U = U @ torch.diag(0.1 ** torch.arange(80).clamp(max=4).double())
+    expected = spectrum.dominant(U, 4)
+    monkeypatch.setattr(spectrum, "_WIDE", 50)
+    found = spectrum.dominant(U, 4)
+    assert torch.allclose(found @ found.T, expected @ expected.T, atol=1e-10)

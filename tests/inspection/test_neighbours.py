@@ -85,8 +85,9 @@ def test_entries_that_only_lie_near_one_another_are_not_one_class() -> None:
     """Weights about 1, all different, in one direction: near a place is not at it."""
     draw = np.random.default_rng(0)
     U = np.stack([1 + 0.05 * draw.standard_normal(6400), np.zeros(6400)], axis=1)
-    for cut in (reading.near_cut(U), reading.best_cut(U[:900])):
-        assert cut is None or cut.within > cut.widest or cut.margin < reading.MARGIN
+    for points, read in ((U, reading.near_cut), (U[:900], reading.best_cut)):
+        cut = read(points)
+        assert cut is None or cut.margin < reading.MARGIN or cut.within > reading.widest(points, cut.labels)
 
 
 def test_a_valid_convolution_of_90_points_is_read() -> None:

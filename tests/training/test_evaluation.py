@@ -9,7 +9,10 @@ import pytest
 import torch
 from scipy import stats
 
-from metasym.training.evaluation import evaluate, summarise
+from metasym.tasks import AugmentQuery, FewShotTasks, from_arrays
+from metasym.training.evaluation import _say_once, evaluate, number_to_score, summarise
+from metasym.training.loop import train
+from metasym.training.randomness import validation_seed
 from metasym.types import MetasymError
 from tests.training.toy_learner import Lines, bits, learner
 
@@ -92,3 +95,55 @@ def test_evaluation_is_without_dropout_and_restores_every_mode():
     assert evaluate(made, Lines(4)).per_task == evaluate(made, Lines(4)).per_task
     assert torch.equal(torch.random.get_rng_state(), state)
     assert [m.training for m in made.model] == [False, True, True]
+
+
+class Endless(Lines):
+    """Tasks without end: far more than are scored."""
+
+    scored = 7
+
+
+def test_of_tasks_without_end_as_many_are_scored_as_they_say_and_it_is_said_once(caplog):
+    made, tasks = learner(), Endless(1000)
+    _say_once.cache_clear()
+    found = evaluate(made, tasks)
+    assert found.per_task == evaluate(made, tasks, ids=range(7)).per_task
+    assert evaluate(made, tasks) == found
+    assert len(evaluate(made, tasks, ids=range(9)).per_task) == 9
+    assert len(caplog.records) == 1
+    assert len(evaluate(made, Endless(5)).per_task) == 5
+    endless = AugmentQuery(tasks, lambda x: x)
+    assert evaluate(made, endless).per_task == found.per_task
+    tasks.scored = 0
+    with pytest.raises(MetasymError, match="scored"):
+        evaluate(made, tasks)
+
+
+def test_few_shot_tasks_without_a_number_have_no_end():
+    classes = from_arrays(np.zeros((12, 1, 4, 4), np.uint8), np.repeat(np.arange(3), 4))
+    options = {"ways": 2, "shots": 1, "queries": 2}
+    assert number_to_score(FewShotTasks(classes, **options)) == 600
+    assert number_to_score(FewShotTasks(classes, tasks=2000, **options)) == 2000
+
+
+def test_validation_of_tasks_without_end_scores_the_same_ones():
+    records = list(
+        train(
+            learner(), Lines(), outer_steps=1, validation=Endless(1000), validate_every=1, progress="silent"
+        )
+    )
+    made = learner()
+    list(train(made, Lines(), outer_steps=1, progress="silent"))
+    expected = evaluate(made, Endless(1000), ids=range(7), seed=validation_seed(0))
+    assert records[0].validation == expected.mean
+
+
+def test_what_takes_long_says_how_far_it_is(monkeypatch, capsys):
+    clock = iter(range(0, 1000, 6))  # six seconds between any two looks at it
+    monkeypatch.setattr("metasym.training.progress.time.monotonic", lambda: next(clock))
+    evaluate(learner(), Lines(10), tasks_per_chunk=4, progress="silent")
+    assert capsys.readouterr().err == ""
+    evaluate(learner(), Lines(10), tasks_per_chunk=4)
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split()[1] for line in lines] == ["4/10", "8/10"]
+    assert lines[0].split()[3:] == ["0:00:09", "left"]

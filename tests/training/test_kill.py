@@ -177,6 +177,70 @@ def test_a_second_interrupt_stops_at_once():
     assert seen[-1] == 5
 
 
+def test_a_second_sigterm_stops_at_once():
+    def impatient():
+        for record in train(learner(), Lines(), **OPTIONS):
+            seen.append(record.step)
+            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    seen: list[int] = []
+    with pytest.raises(SystemExit) as caught:
+        impatient()
+    assert caught.value.code == 143
+    assert seen == [1]
+
+
+class Alarming(Lines):
+    """Tasks for validation; making the episode of task 40 for the time ``at`` sends a signal."""
+
+    at, number, asked = 0, signal.SIGTERM, 0
+
+    def episode(self, index, generator):
+        self.asked += 1
+        if index == 40 and self.at > 0:
+            self.at -= 1
+            if self.at == 0:
+                os.kill(os.getpid(), self.number)
+        return super().episode(index, generator)
+
+
+@pytest.mark.parametrize(("number", "error"), STOPS)
+@pytest.mark.parametrize("at", [1, 2, 4])
+def test_a_signal_within_a_validation_stops_after_its_chunk_and_resuming_validates_again(
+    tmp_path, at, number, error
+):
+    """Validations at steps 3, 6, 9, 12 of 100 tasks in chunks of 32; the signal comes in the second chunk."""
+
+    def scheduled(optimizer):
+        return torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.5, patience=0, threshold=0.2)
+
+    options = {**OPTIONS, "validate_every": 3, "scheduler": scheduled, "average": 0.9}
+    whole = learner()
+    expected = [reproducible(r) for r in train(whole, Lines(), validation=Lines(100), **options)]
+    tasks, found = Alarming(100), []
+    tasks.at, tasks.number = at, number
+
+    def interrupted():
+        found.extend(
+            reproducible(r) for r in train(learner(), Lines(), validation=tasks, out=tmp_path, **options)
+        )
+
+    with pytest.raises(error):
+        interrupted()
+    assert tasks.asked == 100 * (at - 1) + 64
+    assert unpack((tmp_path / CURRENT).read_bytes(), "x")["step"] == 3 * at
+    assert records_of(tmp_path) == expected[: 3 * at - 1]
+    resumed = learner(seed=9)
+    rest = [
+        reproducible(r)
+        for r in train(resumed, Lines(), validation=Lines(100), out=tmp_path, resume=True, **options)
+    ]
+    assert rest == expected[3 * at - 1 :]
+    assert records_of(tmp_path) == expected
+    assert bits(resumed) == bits(whole)
+
+
 def test_tests_of_signals_work_in_a_background_job_too(tmp_path):
     """A shell starts background jobs with SIGINT ignored, and a run leaves it ignored: tests set their handlers."""
 

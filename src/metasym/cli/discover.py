@@ -18,7 +18,8 @@ or a family of tasks: an .npz with x [tasks, examples, ...] and y [tasks, exampl
 What is looked for: in one data set continuous g with f(g x) = f(x): rotations, so(p, q) and other linear groups,
 translations, scalings, and their sums; rotations with f(g x) = g' f(x); and, there and in every task of a family,
 finite groups of signed permutations of inputs and outputs with f(g x) = g' f(x). A part of the examples (of the
-tasks) takes no part: what is claimed is certified on it.
+tasks) takes no part: what is claimed is certified on it. Of more than 10,000 examples a random sample (--seed) is
+looked at: a table may be of any size.
 """
 
 
@@ -83,7 +84,7 @@ def _discover(options: argparse.Namespace) -> None:
     wishes = {name: getattr(options, name) for name in ("seed", "test", "tolerance", "continuous", "finite")}
     chosen = DiscoverOptions(**{name: value for name, value in wishes.items() if value is not None})
     reading = {name: getattr(options, name) for name in ("inputs", "outputs", "labels", "tasks")}
-    data = read_dataset(options.file, **reading)
+    data = read_dataset(options.file, **reading, seed=options.seed)
     found = discover_file(
         data,
         options.file,

@@ -103,7 +103,7 @@ def _open_experiment(path: Path) -> OpenedRun:
     return OpenedRun(
         experiment.name,
         learner,
-        lambda: test_score(experiment, problem, learner),
+        lambda: test_score(experiment, problem, learner, "auto"),
         tuple(problem.input_shape),
         lambda: problem.plain_test if isinstance(problem, ImageProblem) else problem.test,
         test_seed(experiment),

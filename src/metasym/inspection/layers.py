@@ -130,16 +130,19 @@ def inspect_layer(
     if len(shape) > 2:
         report = _convolution(blank, U, dominant_size, before)
     else:
-        report = _matrix(blank, U, dominant_size, joint=joint)
+        factors = symmetry.factors if isinstance(symmetry, KroneckerSymmetry) else []
+        report = _matrix(blank, U, dominant_size, factors, joint=joint)
     errors = _errors_found(report, U) if asked is None else _errors_asked(report, U, asked, before)
     return with_verdict(dataclasses.replace(report, errors=errors))
 
 
-def _matrix(blank: LayerReport, U: Tensor, used: int | None, *, joint: bool) -> LayerReport:
+def _matrix(
+    blank: LayerReport, U: Tensor, used: int | None, factors: Sequence[Tensor], *, joint: bool
+) -> LayerReport:
     """A fully connected layer: pattern, group, translations."""
     m, n = blank.weight_shape
     points = U.numpy()
-    pattern = find_pattern(points, (m, n), used)
+    pattern = find_pattern(points, (m, n), used, [f.detach().cpu().double().numpy() for f in factors])
     if not pattern.clear:
         return dataclasses.replace(blank, pattern=pattern)
     classes = np.array(pattern.classes)

@@ -8,8 +8,9 @@ between two classes is largest relative to the largest distance inside one.
 
 from __future__ import annotations
 
-import dataclasses
+import functools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,7 @@ from scipy.spatial.distance import squareform
 
 from metasym.inspection.neighbours import cut_tree, spanning_tree, width
 from metasym.inspection.reports import SharingPattern
+from metasym.inspection.spectrum import principal_directions
 
 PAIRS = 6000
 """Up to this many entries of a weight all pairs of rows are compared; beyond it neighbours (``neighbours.py``)."""
@@ -64,8 +66,6 @@ class Cut:
     ties: int
     within: float
     between: float
-    widest: float = math.inf
-    """The most that ``within`` may be."""
 
     @property
     def margin(self) -> float:
@@ -86,26 +86,28 @@ class Cut:
         return self.evidence >= EVIDENCE, self.margin
 
 
-def find_pattern(U: Array, shape: tuple[int, int], used: int | None = None) -> SharingPattern:
+def find_pattern(
+    U: Array, shape: tuple[int, int], used: int | None = None, factors: Sequence[Array] = ()
+) -> SharingPattern:
     """The pattern of a weight ``[m, n]`` with the symmetry matrix ``U [m n, k]``, of any number of rows.
 
     ``used`` is the size of the dominant eigenspace of U U^T, where a drop of the singular values tells it from
     the rest. The points are then also examined inside it, free of what is left of U's random start. A pattern
-    with fewer classes than that space has dimensions cannot span it, and is not accepted.
+    with fewer classes than that space has dimensions cannot span it, and is not accepted. ``factors`` are the
+    Kronecker factors of U, where it has some: their products and directions are those of U, for next to nothing.
     """
     ones: Labels = np.ones(len(U), dtype=np.int64)
     if not (np.abs(U) > _NOTHING).any():
         return _described(U, 0 * ones, ones, shape, None)
     views: list[tuple[Points, int]] = [(U, 0)]
     if used is not None and used < U.shape[1]:
-        # The eigenvectors of the small U^T U turn U to its principal directions: no decomposition of all rows.
-        turned = U @ np.linalg.eigh(U.T @ U)[1][:, ::-1]
-        views.append((turned[:, :used], used))
+        views.append((_turned(U, used, factors), used))
     best: Cut | None = None
     points = views[0][0]
     for view, fewest in views:
         exact: Points = view if len(U) <= _EXACT else view.astype(np.float32)
-        cut = best_cut(exact) if len(U) <= PAIRS else near_cut(exact)
+        products = _products(factors, exact.dtype) if view is U and factors else None
+        cut = best_cut(exact, products) if len(U) <= PAIRS else near_cut(exact)
         if cut is None or len(np.unique(cut.labels[cut.labels != 0])) < fewest:
             continue
         if best is None or cut.rank > best.rank:
@@ -116,24 +118,48 @@ def find_pattern(U: Array, shape: tuple[int, int], used: int | None = None) -> S
     return _described(U, labels, signs, shape, best, points)
 
 
-def best_cut(points: Points) -> Cut | None:
-    """The cut with the widest gap; None where no two points can be joined."""
-    squares = np.sum(points.astype(np.float64) ** 2, axis=1)
+def _turned(U: Array, size: int, factors: Sequence[Array]) -> Array:
+    """U in its ``size`` strongest principal directions, ``[rows, size]``."""
+    if not factors:
+        return np.asarray(U @ principal_directions(U, size))
+    parts = [np.linalg.svd(factor, full_matrices=False)[:2] for factor in factors]
+    values = functools.reduce(np.multiply.outer, [value for _, value in parts])
+    places = np.unravel_index(np.argsort(-values, axis=None, kind="stable")[:size], values.shape)
+    turned = np.ones((1, size))
+    for (left, value), place in zip(parts, places, strict=True):
+        own = left[:, place] * value[place]
+        turned = (turned[:, None, :] * own[None, :, :]).reshape(-1, size)
+    return turned
+
+
+def _products(factors: Sequence[Array], dtype: npt.DTypeLike) -> Points:
+    """``U U^T`` of the Kronecker product of ``factors``: the Kronecker product of theirs."""
+    return functools.reduce(np.kron, [(factor @ factor.T).astype(dtype) for factor in factors])
+
+
+def best_cut(points: Points, products: Points | None = None) -> Cut | None:
+    """The cut with the widest gap; None where no two points can be joined.
+
+    ``products``, where given, is ``points @ points.T``.
+    """
+    squares = np.square(points, dtype=np.float64).sum(axis=1)
     scale = float(np.sqrt((squares**2).sum() / squares.sum()))  # the typical length of rows that are not zero
-    distances = distances_up_to_sign(points)
+    distances = distances_up_to_sign(points, products)
     distances /= scale
     floor = 1e-6 if distances.dtype == np.float64 else FLOOR
     tree = linkage(squareform(distances, checks=False), "single")
     heights = np.maximum(tree[:, 2], floor)
     # A class is at least as wide as its last join, so that a cut's margin is at most this ratio.
     ratios = heights[1:] / heights[:-1]
+    lasts = [int(i) for i in np.argsort(-ratios, kind="stable")[:_CUTS] if ratios[i] > 1]
+    bounds = [_bound(tree, distances, heights, last, floor) for last in lasts]
     best: Cut | None = None
-    for last in [int(i) for i in np.argsort(-ratios, kind="stable")[:_CUTS] if ratios[i] > 1]:
-        bound = Cut(_NONE, last + 1, 1.0, float(ratios[last]))
+    for bound in sorted(bounds, key=lambda one: one.rank, reverse=True):
         if best is not None and bound.rank <= best.rank:
-            continue
-        cut = _cut(tree, distances, heights, last, floor)
-        cut = dataclasses.replace(cut, widest=_widest(points, cut.labels))
+            break  # as all that follow
+        within = _within(distances, bound.labels, bound.within)
+        labels = np.where(bound.labels[1:] == bound.labels[0], 0, bound.labels[1:]).astype(np.int64)
+        cut = Cut(labels, bound.ties, within, bound.between)
         if best is None or cut.rank > best.rank:
             best = cut
     return best
@@ -141,7 +167,7 @@ def best_cut(points: Points) -> Cut | None:
 
 def near_cut(points: Points) -> Cut | None:
     """The same for many points, where only neighbours are compared."""
-    squares = np.sum(points.astype(np.float64) ** 2, axis=1)
+    squares = np.square(points, dtype=np.float64).sum(axis=1)
     scale = float(np.sqrt((squares**2).sum() / squares.sum()))
     scaled = (points / scale).astype(np.float32)
     tree = spanning_tree(scaled)
@@ -154,13 +180,13 @@ def near_cut(points: Points) -> Cut | None:
             continue
         labels = cut_tree(len(points), tree, last + 1)
         within = max(FLOOR, width(scaled, labels))
-        cut = Cut(labels, last + 1, within, float(heights[last + 1]), _widest(points, labels))
+        cut = Cut(labels, last + 1, within, float(heights[last + 1]))
         if best is None or cut.rank > best.rank:
             best = cut
     return best
 
 
-def _widest(points: Points, labels: Labels) -> float:
+def widest(points: Points, labels: Labels) -> float:
     """How wide a class may be: on a line, or in a plane, different points come near each other by chance.
 
     Every class counts once: that many entries of S_n share a place does not make the places fewer. What scatters
@@ -178,19 +204,24 @@ def _widest(points: Points, labels: Labels) -> float:
 def caution(points: Points) -> float:
     """Below 1 for rows ``[rows, k]`` that spread over fewer than four directions.
 
-    The number of directions is ``(sum s^2)^2 / sum s^4`` of the singular values: those used about equally.
+    The number of directions is ``(sum s^2)^2 / sum s^4`` of the singular values: those used about equally. Both
+    sums are norms, of the rows and of their products: no decomposition is needed.
     """
-    powers = np.linalg.eigvalsh((points.T @ points).astype(np.float64)).clip(0)
-    if not powers.any():
+    products = points.T @ points if points.shape[1] <= len(points) else points @ points.T
+    power = float(np.trace(products, dtype=np.float64))
+    if not power > 0:
         return 0.0
-    directions = float(powers.sum() ** 2 / (powers**2).sum())
+    directions = power**2 / float(np.square(products, dtype=np.float64).sum())
     return min(1.0, float((directions / 4) ** 1.5))
 
 
-def distances_up_to_sign(points: Points) -> Points:
+def distances_up_to_sign(points: Points, products: Points | None = None) -> Points:
     """Distances up to sign between all rows and the origin, which is point 0: ``[rows + 1, rows + 1]``."""
-    rows = np.concatenate([np.zeros_like(points[:1]), points])
-    products: Points = rows @ rows.T
+    if products is None:
+        rows = np.concatenate([np.zeros_like(points[:1]), points])
+        products = rows @ rows.T
+    else:
+        products = np.pad(products, ((1, 0), (1, 0)))
     squares = np.diag(products).copy()
     np.abs(products, out=products)
     products *= -2
@@ -202,16 +233,36 @@ def distances_up_to_sign(points: Points) -> Points:
     return products
 
 
-def _cut(tree: Array, distances: Points, heights: Array, last: int, floor: float) -> Cut:
-    """The classes after join number ``last``."""
-    between = float(heights[last + 1])
+def _bound(tree: Array, distances: Points, heights: Array, last: int, floor: float) -> Cut:
+    """The classes after join number ``last``, the origin's point 0 included, with a lower bound of their width.
+
+    It is that of every class's first member, and of the one farthest from it: nearly always the width itself. Only
+    cuts that this leaves in the race have all their pairs compared, of which one class of noise has millions.
+    """
     found = fcluster(tree, (tree[last, 2] + tree[last + 1, 2]) / 2, "distance")
-    within = floor
-    for label in np.flatnonzero(np.bincount(found) > 1):
-        members = np.flatnonzero(found == label)
-        within = max(within, float(distances[np.ix_(members, members)].max()))
-    labels = np.where(found[1:] == found[0], 0, found[1:]).astype(np.int64)
-    return Cut(labels, last + 1, within, between)
+    within = max(floor, float(_reach(distances, found)[1].max()))
+    return Cut(found.astype(np.int64), last + 1, within, float(heights[last + 1]))
+
+
+def _reach(distances: Points, found: Labels) -> tuple[Array, Array]:
+    """``[points]``: how far each is from the first member of its class, and from the one farthest from that."""
+    rows = np.arange(len(found))
+    _, first, place = np.unique(found, return_index=True, return_inverse=True)
+    from_first = distances[first[place], rows]
+    order = np.lexsort((from_first, place))  # the last of every class is its farthest
+    farthest = order[np.cumsum(np.bincount(place)) - 1]
+    return from_first, distances[farthest[place], rows]
+
+
+def _within(distances: Points, found: Labels, known: float) -> float:
+    """The largest distance inside a class, of which ``known`` is a lower bound."""
+    radius = _reach(distances, found)[0]
+    order = np.argsort(found, kind="stable")
+    for members in np.split(order, np.flatnonzero(np.diff(found[order])) + 1):
+        # Distances up to sign obey the triangle inequality: no two members are farther apart than twice the radius.
+        if 2 * float(radius[members].max()) * (1 + FLOOR) > known:
+            known = max(known, float(distances[np.ix_(members, members)].max()))
+    return known
 
 
 def canonical(points: Points, labels: Labels) -> tuple[Labels, Labels]:
@@ -229,13 +280,22 @@ def canonical(points: Points, labels: Labels) -> tuple[Labels, Labels]:
 
 def averaged(U: Array, labels: Labels, signs: Labels) -> Array:
     """U with every row replaced by the mean of its class, up to its sign; rows of class 0 become zero."""
-    count = int(labels.max()) + 1
-    weights = np.bincount(labels, minlength=count).astype(np.float64)
-    sums = np.zeros((count, U.shape[1]))
-    np.add.at(sums, labels, U * signs[:, None])
-    sums[0] = 0
-    means: Array = (sums / np.maximum(weights, 1)[:, None])[labels] * signs[:, None]
+    means: Array = U.astype(np.float64)
+    rows = _shared(labels)
+    if len(rows):
+        own = labels[rows]
+        kinds, place, sizes = np.unique(own, return_inverse=True, return_counts=True)
+        order = np.argsort(own, kind="stable")
+        starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+        sums = np.add.reduceat((means[rows] * signs[rows, None])[order], starts, axis=0)
+        sums[kinds == 0] = 0
+        means[rows] = (sums / sizes[:, None])[place] * signs[rows, None]
     return means
+
+
+def _shared(labels: Labels) -> Labels:
+    """The rows that are not alone in a class of their own: those that averaging changes."""
+    return np.flatnonzero((np.bincount(labels)[labels] > 1) | (labels == 0))
 
 
 def _described(
@@ -249,15 +309,16 @@ def _described(
     """The pattern of a cut; ``points`` are those that were cut: U, or U in its dominant directions."""
     sizes = np.bincount(labels, minlength=1)
     residual = _residual(U, labels, signs)
-    inside = residual if points is None else _residual(points.astype(np.float64), labels, signs)
+    inside = residual if points is None else _residual(points, labels, signs)
     clear = (
         cut is not None
+        and points is not None
         and cut.margin >= MARGIN
         and cut.evidence >= EVIDENCE
-        and cut.within <= cut.widest
         and inside <= RESIDUAL
         and (residual <= UNEXPLAINED or inside <= NEARLY_WHOLE)
         and len(sizes) > 1
+        and cut.within <= widest(points, cut.labels)  # last: of all these it costs most
     )
     signed = (labels * signs).reshape(shape)
     return SharingPattern(
@@ -275,9 +336,13 @@ def _described(
     )
 
 
-def _residual(U: Array, labels: Labels, signs: Labels) -> float:
-    norm = float(np.linalg.norm(U))
-    return float(np.linalg.norm(U - averaged(U, labels, signs))) / norm if norm else 0.0
+def _residual(U: Points, labels: Labels, signs: Labels) -> float:
+    norm = math.sqrt(float(np.square(U, dtype=np.float64).sum()))
+    rows = _shared(labels)  # all others are their own mean
+    if not norm or not len(rows):
+        return 0.0
+    changed = U[rows].astype(np.float64)
+    return float(np.linalg.norm(changed - averaged(changed, labels[rows], signs[rows]))) / norm
 
 
 def unconnected(pattern: SharingPattern) -> int:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
 import torch
+from scipy.sparse.linalg import LinearOperator, eigsh
 from torch import Tensor
 
 from metasym.symmetry.field_symmetry import FieldSymmetry
@@ -16,6 +20,8 @@ TAIL = 2.5
 """How many times larger a drop to one of the last two values must be."""
 _TALL = 6000
 """With more rows than this the values come from U^T U, with errors up to a hundred-millionth of the largest."""
+_WIDE = 1000
+"""Of more columns than this all directions take long: where few are wanted, these alone are computed."""
 WEAK = 0.1
 """Drops among values below this part of the largest are noise."""
 
@@ -69,6 +75,25 @@ def effective_size(values: Tensor) -> tuple[int, bool]:
 
 def dominant(U: Tensor, size: int) -> Tensor:
     """U turned to its principal directions, the ``size`` strongest kept: ``[rows, size]``, float64."""
-    left, values, _ = torch.linalg.svd(U.detach().cpu().double(), full_matrices=False)
+    rows = U.detach().cpu().double()
+    if _few(rows.shape, size):
+        return torch.from_numpy(rows.numpy() @ principal_directions(rows.numpy(), size))
+    left, values, _ = torch.linalg.svd(rows, full_matrices=False)
     kept: Tensor = left[:, :size] * values[:size]
     return kept
+
+
+def principal_directions(U: npt.NDArray[np.float64], size: int) -> npt.NDArray[np.float64]:
+    """The ``size`` strongest principal directions of the rows of ``U``, strongest first: ``[k, size]``."""
+    k = U.shape[1]
+    if not _few(U.shape, size):
+        # The eigenvectors of the small U^T U: no decomposition of all rows.
+        return np.asarray(np.linalg.eigh(U.T @ U)[1][:, ::-1][:, :size])
+    squared = LinearOperator((k, k), matvec=lambda v: U.T @ (U @ v), dtype=np.float64)
+    start = np.random.default_rng(0).standard_normal(k)
+    return np.asarray(eigsh(squared, size, v0=start)[1][:, ::-1])  # to the last digit: its tolerance is 0
+
+
+def _few(shape: Sequence[int], size: int) -> bool:
+    """Whether ``size`` directions of a U of this shape are found sooner alone than with all others."""
+    return min(shape) > _WIDE and 0 < size < min(shape) // 8

@@ -66,6 +66,12 @@ class AugmentQuery:
     def __len__(self) -> int:
         return len(self.tasks)
 
+    @property
+    def scored(self) -> int | None:
+        """How many tasks stand for all in a score, where the wrapped tasks have no end."""
+        found: int | None = getattr(self.tasks, "scored", None)
+        return found
+
     def episode(self, index: int, generator: torch.Generator) -> Episode:
         """The episode of task ``index``; ``generator`` draws it, then its augmentation."""
         found = check_episode(self.tasks.episode(index, generator), f"task {index}", leading=())

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import zlib
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,18 @@ import numpy as np
 import numpy.typing as npt
 
 from metasym.tasks.npz import DAMAGED
+from metasym.tasks.row_sample import RowSample, Sampled, sampled_rows
 from metasym.tasks.table_files import SUFFIXES, read_columns
 from metasym.types import MetasymError
 
 Array = npt.NDArray[np.float64]
 LEAST_EXAMPLES = 20
+MOST_EXAMPLES = 10_000
+"""Of more examples a random sample is kept: models are fitted to 1,500, and what is held out is compared with all."""
+MOST_IN_TASKS = 1_000_000
+"""Examples of all tasks of a family; of more a random sample of its tasks is kept."""
+_BLOCK = 2**20
+"""Numbers that are checked in one go."""
 _LARGEST = 1e150
 """Squares of more are infinite."""
 
@@ -34,6 +42,8 @@ class DataSet:
     y_shape: tuple[int, ...]
     input_names: tuple[str, ...] = ()
     output_names: tuple[str, ...] = ()
+    sampled: Sampled | None = None
+    """What these examples are a sample of; None: they are all."""
 
     def describe(self) -> dict[str, Any]:
         """Plain types, for ``config.json``: enough to recognise the same data."""
@@ -43,15 +53,23 @@ class DataSet:
             "classes": self.classes,
             "input_names": list(self.input_names),
             "output_names": list(self.output_names),
+            **({} if self.sampled is None else {"sampled": self.sampled.as_dict()}),
         }
 
 
 def dataset(
-    x: Any, y: Any, *, where: str = "discover", labels: bool | None = None, names: tuple[str, ...] = ()
+    x: Any,
+    y: Any,
+    *,
+    where: str = "discover",
+    labels: bool | None = None,
+    names: tuple[str, ...] = (),
+    seed: int = 0,
 ) -> DataSet:
     """Checked examples: ``x [examples, ...]`` of finite numbers, ``y [examples, ...]`` of numbers or of labels.
 
-    Whole numbers ``y [examples]`` are labels unless ``labels`` says otherwise.
+    Whole numbers ``y [examples]`` are labels unless ``labels`` says otherwise. All numbers are checked; of more than
+    ``MOST_EXAMPLES`` examples a random sample by ``seed`` is kept.
     """
     inputs, targets = _numbers(x, "x", where), _numbers(y, "y", where)
     shapes = f"x {list(inputs.shape)} and y {list(targets.shape)}"
@@ -65,6 +83,11 @@ def dataset(
         raise MetasymError(
             f"{where}: expected at least {LEAST_EXAMPLES} examples to fit and to test on, found {len(inputs)}"
         )
+    total = len(inputs)
+    rows = sampled_rows(total, MOST_EXAMPLES, seed)
+    if rows is not None:
+        inputs, targets = inputs[rows], targets[rows]
+    sampled = None if rows is None else Sampled(len(rows), total, seed)
     whole = targets.ndim == 1 and targets.dtype.kind in "iub"
     is_labels = whole if labels is None else labels
     shape = tuple(int(size) for size in targets.shape[1:])
@@ -72,14 +95,14 @@ def dataset(
     if is_labels:
         if targets.ndim != 1:
             raise MetasymError(f"{where}: expected labels y [examples], found {list(targets.shape)}")
-        values, rows = np.unique(targets, return_inverse=True)
+        values, places = np.unique(targets, return_inverse=True)
         classes = len(values)
         if not 2 <= classes <= max(2, len(targets) // 4):
             raise MetasymError(
                 f"{where}: expected labels of 2 to {max(2, len(targets) // 4)} classes, found {classes}; numbers to "
                 "predict are floats, or --no-labels"
             )
-        encoded = np.eye(classes)[rows]
+        encoded = np.eye(classes)[places]
     else:
         encoded = targets.reshape(len(targets), -1).astype(np.float64)
         if not (encoded.std(0) > 0).any():
@@ -87,7 +110,9 @@ def dataset(
     flat = inputs.reshape(len(inputs), -1).astype(np.float64)
     if not (flat.std(0) > 0).any():
         raise MetasymError(f"{where}: expected x that varies, found constants")
-    return DataSet(flat, encoded, classes, tuple(int(s) for s in inputs.shape[1:]), shape, names)
+    return DataSet(
+        flat, encoded, classes, tuple(int(s) for s in inputs.shape[1:]), shape, names, sampled=sampled
+    )
 
 
 def read_dataset(
@@ -97,16 +122,20 @@ def read_dataset(
     outputs: str | None = None,
     labels: bool | None = None,
     tasks: bool | None = None,
+    seed: int = 0,
 ) -> DataSet | Family:
     """One data set in a file: ``x`` and ``y`` of an ``.npz``, or columns of a ``.csv``, ``.tsv`` or ``.parquet``.
 
-    Arrays of an ``.npz`` that begin with ``[tasks, examples]`` are a family, unless ``tasks`` says otherwise.
+    Arrays of an ``.npz`` that begin with ``[tasks, examples]`` are a family, unless ``tasks`` says otherwise. Of a
+    large file a random sample by ``seed`` is kept; a table is read a part at a time.
     """
     file = Path(path)
     if file.suffix.lower() in SUFFIXES:
-        x, y, names, outs = read_columns(file, inputs, outputs, labels=bool(labels))
+        sample = RowSample(MOST_EXAMPLES, seed)
+        x, y, names, outs = read_columns(file, inputs, outputs, labels=bool(labels), sample=sample)
         found = dataset(x, y, where=str(file), labels=labels, names=names)
-        return DataSet(found.x, found.y, found.classes, found.x_shape, found.y_shape, names, outs)
+        sampled = None if sample.seen == len(x) else Sampled(len(x), sample.seen, seed)
+        return replace(found, output_names=outs, sampled=sampled)
     for flag, value in (("--inputs", inputs), ("--outputs", outputs)):
         if value is not None:
             raise MetasymError(
@@ -114,8 +143,8 @@ def read_dataset(
             )
     arrays = read_arrays(file)
     if is_family(arrays["x"], arrays["y"]) if tasks is None else tasks:
-        return family(arrays["x"], arrays["y"], where=str(file))
-    return dataset(arrays["x"], arrays["y"], where=str(file), labels=labels)
+        return family(arrays["x"], arrays["y"], where=str(file), seed=seed)
+    return dataset(arrays["x"], arrays["y"], where=str(file), labels=labels, seed=seed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +153,8 @@ class Family:
 
     x: Array
     y: Array
+    sampled: Sampled | None = None
+    """What these tasks are a sample of; None: they are all."""
 
     def describe(self) -> dict[str, Any]:
         """Plain types, for ``config.json``."""
@@ -131,6 +162,7 @@ class Family:
             "family": True,
             "x": {"shape": list(self.x.shape), "crc32": zlib.crc32(self.x.tobytes())},
             "y": {"shape": list(self.y.shape), "crc32": zlib.crc32(self.y.tobytes())},
+            **({} if self.sampled is None else {"sampled": self.sampled.as_dict()}),
         }
 
 
@@ -139,19 +171,25 @@ def is_family(x: npt.NDArray[Any], y: npt.NDArray[Any]) -> bool:
     return x.ndim >= 3 and y.ndim >= 3 and x.shape[:2] == y.shape[:2]
 
 
-def family(x: Any, y: Any, *, where: str = "discover") -> Family:
-    """Checked tasks of a family: inputs and outputs of an example are flattened."""
+def family(x: Any, y: Any, *, where: str = "discover", seed: int = 0) -> Family:
+    """Checked tasks of a family: inputs and outputs of an example are flattened; of very many a random sample."""
     inputs, targets = _numbers(x, "x", where), _numbers(y, "y", where)
     if not is_family(inputs, targets) or 0 in inputs.shape or 0 in targets.shape:
         raise MetasymError(
             f"{where}: expected a family x [tasks, examples, ...] and y [tasks, examples, ...], found "
             f"x {list(inputs.shape)} and y {list(targets.shape)}"
         )
+    tasks, examples = inputs.shape[:2]
+    rows = sampled_rows(tasks, max(1, MOST_IN_TASKS // examples), seed)
+    if rows is not None:
+        inputs, targets = inputs[rows], targets[rows]
     if not targets.std() > 0 or not inputs.std() > 0:
         raise MetasymError(f"{where}: expected x and y that vary, found constants")
     front = inputs.shape[:2]
     return Family(
-        inputs.reshape(*front, -1).astype(np.float64), targets.reshape(*front, -1).astype(np.float64)
+        inputs.reshape(*front, -1).astype(np.float64),
+        targets.reshape(*front, -1).astype(np.float64),
+        None if rows is None else Sampled(len(rows), tasks, seed, "tasks"),
     )
 
 
@@ -182,12 +220,27 @@ def _numbers(value: Any, name: str, where: str) -> npt.NDArray[Any]:
         raise MetasymError(f"{where}: expected {name} to be an array of numbers, found {error}") from None
     if found.dtype.kind not in "fiub":
         raise MetasymError(f"{where}: expected {name} to be an array of real numbers, found {found.dtype}")
-    if found.dtype.kind == "f" and not bool(np.isfinite(found).all()):
-        bad = np.argwhere(~np.isfinite(found))
+    if found.dtype.kind != "f" or not found.ndim:
+        return found
+    bad, row, largest = 0, -1, 0.0
+    for first, part in _parts(found):
+        wrong = ~np.isfinite(part)
+        if wrong.any():
+            row = first + int(np.argwhere(wrong)[0][0]) if row < 0 else row
+            bad += int(wrong.sum())
+        elif part.size:
+            largest = max(largest, float(np.abs(part).max()))
+    if bad:
         raise MetasymError(
-            f"{where}: expected finite numbers, found {len(bad)} NaN or infinite in {name}, the first in row "
-            f"{int(bad[0][0])}"
+            f"{where}: expected finite numbers, found {bad} NaN or infinite in {name}, the first in row {row}"
         )
-    if found.dtype.kind == "f" and found.size and float(np.abs(found).max()) > _LARGEST:
+    if largest > _LARGEST:
         raise MetasymError(f"{where}: expected numbers whose squares are finite, found larger ones in {name}")
     return found
+
+
+def _parts(values: npt.NDArray[Any]) -> Iterator[tuple[int, npt.NDArray[Any]]]:
+    """Some rows at a time, with the number of their first: what is made of them stays small."""
+    step = max(1, _BLOCK * len(values) // max(1, values.size))
+    for first in range(0, len(values), step):
+        yield first, values[first : first + step]

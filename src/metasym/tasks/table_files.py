@@ -6,7 +6,7 @@ import csv
 import difflib
 import fnmatch
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from metasym.tasks.grouping import checked_file, group_rows
+from metasym.tasks.row_sample import RowSample
 from metasym.tasks.task_file import Array, Columns, Reading, TaskFile
 from metasym.types import MetasymError
 
 SUFFIXES = (".csv", ".tsv", ".parquet")
 _ROWS = 20_000
-"""Rows of a CSV file that are made into numbers in one go."""
+"""Rows of a file that are made into numbers in one go."""
 _SHOWN = 20
 
 Text = npt.NDArray[np.str_]
@@ -64,11 +65,12 @@ def read_table(path: Path, reading: Reading, memory: int) -> TaskFile:
 
 
 def read_columns(
-    path: Path, inputs: str | None, outputs: str | None, *, labels: bool
+    path: Path, inputs: str | None, outputs: str | None, *, labels: bool, sample: RowSample
 ) -> tuple[Array, Array, tuple[str, ...], tuple[str, ...]]:
     """A table as one data set: ``x [rows, inputs]``, ``y [rows, outputs]`` or labels ``[rows]``, and their names.
 
-    Without ``inputs``, all columns that are not outputs are inputs.
+    Without ``inputs``, all columns that are not outputs are inputs. All rows are read and checked, a part at a time;
+    those that ``sample`` keeps are returned.
     """
     table = _opened(path)
     if outputs is None:
@@ -88,7 +90,7 @@ def read_columns(
             )
     if labels and len(targets) != 1:
         raise MetasymError(f"{path}: expected one column of --outputs with --labels, found {len(targets)}")
-    text, numbers = table.read(targets if labels else [], [*features, *([] if labels else targets)])
+    text, numbers = table.read(targets if labels else [], [*features, *([] if labels else targets)], sample)
     x, y, classes = _stacked(text, numbers, features, targets, labels=labels)
     return x, y, tuple(features), classes or tuple(targets)
 
@@ -207,10 +209,12 @@ class _Csv:
         except csv.Error as error:
             raise MetasymError(f"{want}, found {error}") from None
 
-    def read(self, text: list[str], numbers: list[str]) -> tuple[dict[str, Text], dict[str, Array]]:
-        """The columns ``text`` as they are written and the columns ``numbers`` as float64."""
+    def read(
+        self, text: list[str], numbers: list[str], sample: RowSample | None = None
+    ) -> tuple[dict[str, Text], dict[str, Array]]:
+        """The columns ``text`` as they are written and the columns ``numbers`` as float64, of rows in ``sample``."""
         places = {name: self.names.index(name) for name in (*text, *numbers)}
-        blocks: dict[str, list[Any]] = {name: [] for name in places}
+        kept = RowSample() if sample is None else sample
         rows = enumerate(self._rows(), start=1)
         next(rows)
         while chunk := list(itertools.islice(rows, _ROWS)):
@@ -226,14 +230,15 @@ class _Csv:
                     f"{lengths[odd]} in row {numbered[odd]} (the header is row 1)"
                 )
             columns = list(zip(*lines, strict=True))
-            for name, place in places.items():
-                if name in text:
-                    blocks[name].append(self._text(name, columns[place], numbered))
-                else:
-                    blocks[name].append(self._numbers(name, columns[place], numbered))
-        if not next(iter(blocks.values())):
+            kept.add(
+                {
+                    name: (self._text if name in text else self._numbers)(name, columns[place], numbered)
+                    for name, place in places.items()
+                }
+            )
+        if not kept.seen:
             raise MetasymError(f"{self.path}: expected rows below the header, found none")
-        joined = {name: np.concatenate(block) for name, block in blocks.items()}
+        joined = kept.columns()
         return {name: joined[name] for name in text}, {name: joined[name] for name in numbers}
 
     def _text(self, name: str, cells: Sequence[str], rows: Sequence[int]) -> Text:
@@ -286,37 +291,49 @@ class _Parquet:
             ) from None
         self.names: list[str] = list(self.file.schema_arrow.names)
 
-    def read(self, text: list[str], numbers: list[str]) -> tuple[dict[str, Text], dict[str, Array]]:
-        """The columns ``text`` as text and the columns ``numbers`` as float64."""
+    def read(
+        self, text: list[str], numbers: list[str], sample: RowSample | None = None
+    ) -> tuple[dict[str, Text], dict[str, Array]]:
+        """The columns ``text`` as text and the columns ``numbers`` as float64, of rows in ``sample``."""
+        kept = RowSample() if sample is None else sample
+        for batch in self._batches([*text, *numbers]):
+            for name in (*text, *numbers):
+                if batch.column(name).null_count:
+                    first = int(np.argmax(batch.column(name).is_null().to_numpy(zero_copy_only=False)))
+                    raise self._wrong("a value", name, kept.seen + first, "an empty cell")
+            words = {name: np.array([str(v) for v in batch.column(name).to_pylist()]) for name in text}
+            values = {name: self._numbers(name, batch.column(name), kept.seen) for name in numbers}
+            kept.add({**words, **values})
+        if not kept.seen:
+            raise MetasymError(f"{self.path}: expected rows, found none")
+        joined = kept.columns()
+        return {name: joined[name] for name in text}, {name: joined[name] for name in numbers}
+
+    def _batches(self, columns: list[str]) -> Iterator[Any]:
+        """The rows of the file, a part at a time."""
         from pyarrow import ArrowException
 
         try:
-            table = self.file.read(columns=[*text, *numbers])
+            for batch in self.file.iter_batches(_ROWS, columns=columns):
+                if batch.num_rows:
+                    yield batch
         except (OSError, ArrowException) as error:
             raise MetasymError(
                 f"{self.path}: expected a whole Parquet file, found {str(error).splitlines()[0]}"
             ) from None
-        if table.num_rows == 0:
-            raise MetasymError(f"{self.path}: expected rows, found none")
-        for name in (*text, *numbers):
-            if table.column(name).null_count:
-                first = int(np.argmax(table.column(name).is_null().to_numpy(zero_copy_only=False)))
-                raise self._wrong("a value", name, first, "an empty cell")
-        words = {name: np.array([str(v) for v in table.column(name).to_pylist()]) for name in text}
-        return words, {name: self._numbers(name, table.column(name)) for name in numbers}
 
-    def _numbers(self, name: str, column: Any) -> Array:
+    def _numbers(self, name: str, column: Any, before: int) -> Array:
         from pyarrow import types
 
         kind = column.type
         if not any(
             check(kind) for check in (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
         ):
-            raise self._wrong("a number", name, 0, f"{str(column[0].as_py())[:40]!r} of type {kind}")
-        values = np.asarray(column.to_numpy(), dtype=np.float64)
+            raise self._wrong("a number", name, before, f"{str(column[0].as_py())[:40]!r} of type {kind}")
+        values = np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
         if not np.isfinite(values).all():
             first = int(np.argmin(np.isfinite(values)))
-            raise self._wrong("a finite number", name, first, str(values[first]))
+            raise self._wrong("a finite number", name, before + first, str(values[first]))
         return values
 
     def _wrong(self, want: str, column: str, row: int, found: str) -> MetasymError:

@@ -72,6 +72,8 @@ class TrainingFile(LearnerFile):
     """The average of the outer parameters, by their names in the learner; older files have none."""
     recovered: NotRequired[list[Count]]
     """The steps at which the caller went back to an earlier state, because a loss was not finite."""
+    unfinished: NotRequired[dict[str, Any] | None]
+    """The Record of a step whose validation was interrupted, and is made again on resuming."""
     random: list[RandomFile]
     computed_by: NotRequired[dict[str, str]]
     """Which engine and kernels took the steps; older files do not say."""

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import functools
+import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
 import torch
 from scipy.special import stdtrit
-from torch import nn
+from torch import Tensor, nn
 
 from metasym.adaptation.functional import evaluating
 from metasym.learners.base import Learner, Metric, accuracy
 from metasym.learners.own_learner import checked_scores
 from metasym.tasks.sampling import check_seed, explained, sample
 from metasym.training.distributed import connect
+from metasym.training.progress import Counter, ProgressChoice
 from metasym.types import MetasymError, Score, Tasks
 
 MetricChoice = Literal["loss", "accuracy"] | Metric
+_LOG = logging.getLogger(__name__)
 
 
 def evaluate(
@@ -30,17 +34,21 @@ def evaluate(
     seed: int = 0,
     tasks_per_chunk: int = 32,
     ids: Sequence[int] | None = None,
+    progress: ProgressChoice = "auto",
 ) -> Score:
     """Adapt to the support set of every task (or of those in ``ids``) and score on its query set.
+
+    Of a family without end, such as ``FewShotTasks``, the first ``tasks.scored`` are scored, and a line says so once.
 
     ``metric``: ``"loss"`` (the learner's own), ``"accuracy"``, or ``metric(prediction, target) -> scalar``
     for one task. ``inner_steps`` defaults to the learner's number for test time. An equal ``seed`` gives
     equal episodes. The learner is in evaluation mode (no dropout) during the call. Memory is that of
-    ``tasks_per_chunk`` tasks. Under ``torchrun`` every rank has to call this: whole chunks are split over
+    ``tasks_per_chunk`` tasks. What takes longer than two seconds says on standard error how far it is, unless
+    ``progress`` is ``"silent"``. Under ``torchrun`` every rank has to call this: whole chunks are split over
     the ranks, and all ranks return the same Score as one process does.
     """
     check_seed(seed)
-    chosen = torch.as_tensor(range(len(tasks)) if ids is None else list(ids))
+    chosen = torch.arange(number_to_score(tasks)) if ids is None else torch.as_tensor(list(ids))
     if len(chosen) == 0:
         raise MetasymError("expected at least one task to evaluate on, found none")
     if chosen.is_floating_point() or chosen.ndim != 1:
@@ -51,12 +59,52 @@ def evaluate(
         raise MetasymError(f"expected ids from 0 to {len(tasks) - 1}, found {int(wrong[0])}")
     if tasks_per_chunk < 1:
         raise MetasymError(f"expected tasks_per_chunk >= 1, found {tasks_per_chunk}")
+    found = score_tasks(
+        learner,
+        tasks,
+        chosen,
+        inner_steps=inner_steps,
+        metric=metric,
+        seed=seed,
+        tasks_per_chunk=tasks_per_chunk,
+        progress=progress,
+    )
+    assert found is not None  # nothing interrupts it
+    return found
+
+
+def never() -> bool:
+    """What interrupts nothing."""
+    return False
+
+
+def score_tasks(
+    learner: Learner,
+    tasks: Tasks,
+    chosen: Tensor,
+    *,
+    metric: MetricChoice,
+    seed: int,
+    inner_steps: int | None = None,
+    tasks_per_chunk: int = 32,
+    interrupted: Callable[[], bool] = never,
+    progress: ProgressChoice = "silent",
+) -> Score | None:
+    """The scores of the tasks ``chosen``; None where ``interrupted()``, which is asked between chunks, says so.
+
+    All ranks ask equally often, after as many chunks as there are ranks: they may agree in it.
+    """
     function, name = resolve_metric(learner, metric)
     device = device_of(learner)
     ranks = connect(device)
     scores = torch.zeros(len(chosen), dtype=torch.float64)
+    counter = Counter(progress if ranks.main else "silent", "scored", len(chosen), "tasks")
     with evaluating(learner):
         for number, start in enumerate(range(0, len(chosen), tasks_per_chunk)):
+            if start and number % ranks.size == 0:
+                if interrupted():
+                    return None
+                counter.show(start)
             if number % ranks.size == ranks.rank:
                 part = slice(start, start + tasks_per_chunk)
                 episodes = sample(tasks, chosen[part], seed).to(device)
@@ -66,6 +114,23 @@ def evaluate(
     if ranks.size > 1:
         scores = ranks.sum([scores.to(device)])[0].cpu()
     return summarise(scores.numpy(), name)
+
+
+def number_to_score(tasks: Tasks) -> int:
+    """How many tasks are scored where nobody says: all, or of a family without end its ``scored``, said once."""
+    wanted = getattr(tasks, "scored", None)
+    if wanted is None:
+        return len(tasks)
+    if isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 1:
+        raise MetasymError(f"expected tasks.scored to be a whole number >= 1, found {wanted!r}")
+    if wanted < len(tasks):
+        _say_once(f"metasym: {type(tasks).__name__} has tasks without end: the first {wanted:,} are scored")
+    return min(wanted, len(tasks))
+
+
+@functools.cache
+def _say_once(text: str) -> None:
+    _LOG.warning(text)
 
 
 def summarise(values: np.ndarray[Any, np.dtype[np.float64]], metric: str = "loss") -> Score:

@@ -7,7 +7,7 @@ import math
 import os
 import time
 from collections.abc import Generator
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch.optim import Optimizer
@@ -20,17 +20,11 @@ from metasym.tasks.sampling import check_seed
 from metasym.training.averaging import Average
 from metasym.training.checkpoint import Checkpoints, training_state
 from metasym.training.distributed import LostRankError, connect, pick_device, ranks_of_run
-from metasym.training.evaluation import device_of, resolve_metric
+from metasym.training.evaluation import device_of, number_to_score, resolve_metric
 from metasym.training.guard import NonFiniteError
 from metasym.training.metrics import NAME, MetricsFile, cut_back
-from metasym.training.outer_step import (
-    HeldOut,
-    OptimizerFactory,
-    OuterLoop,
-    SchedulerFactory,
-    make_optimizer,
-    make_scheduler,
-)
+from metasym.training.optimizers import OptimizerFactory, SchedulerFactory, make_optimizer, make_scheduler
+from metasym.training.outer_step import HeldOut, OuterLoop
 from metasym.training.progress import ProgressChoice, displays
 from metasym.training.records import Training
 from metasym.training.settings import (
@@ -82,8 +76,9 @@ def train(
     scores it, and it is in the learner when the last Record is yielded.
 
     **Validation.** The tasks ``validation`` are scored every ``validate_every`` steps, always with the same
-    episodes; when the last Record is yielded, the learner has the parameters with the lowest loss. For another
-    metric or goal, fewer tasks, or the latest parameters, give a :class:`Validation`.
+    episodes (of families without end, such as ``FewShotTasks``, the first 600); when the last Record is yielded, the
+    learner has the parameters with the lowest loss. For another metric or goal, fewer tasks, or the latest
+    parameters, give a :class:`Validation`.
 
     **Files.** With a folder ``out``: ``config.json`` (the learner's and the run's settings, unless the folder has
     one), ``metrics.jsonl`` (a Record a line) and ``checkpoint.safetensors``, written at the start, every
@@ -96,9 +91,11 @@ def train(
     ends. Closing the generator early leaves the learner at the last yielded step and the last regular checkpoint.
 
     **Stopping.** SIGINT (Ctrl-C) and SIGTERM finish the step, write the checkpoint and yield the Record;
-    the next ``next()`` raises ``KeyboardInterrupt``, or ``SystemExit(143)``, also after the last step. A
-    second Ctrl-C interrupts at once. ``max_seconds`` after the first Record was asked for the training ends by
-    itself: with the step that was begun, a validation and a checkpoint, as if it had been the last one.
+    the next ``next()`` raises ``KeyboardInterrupt``, or ``SystemExit(143)``, also after the last step. In a
+    validation of several chunks they write the checkpoint and raise at once; resuming makes that validation again,
+    and then yields the step's Record. A second signal ends without a checkpoint. ``max_seconds`` after the first
+    Record was asked for the training ends by itself: with the step that was begun, a validation and a checkpoint,
+    as if it had been the last one.
 
     **Guard.** A NaN or infinite loss or gradient raises :class:`NonFiniteError` with the parameters as
     before the step; ``on_nonfinite="skip"`` leaves such tasks out and counts them in the Record.
@@ -139,7 +136,7 @@ def train(
     if wanted is not None:
         name = resolve_metric(learner, wanted.metric)[1]
         goal = wanted.goal or ("max" if name == "accuracy" else "min")
-        count = min(wanted.count or len(wanted.tasks), len(wanted.tasks))
+        count = min(wanted.count, len(wanted.tasks)) if wanted.count else number_to_score(wanted.tasks)
         held_out = HeldOut(wanted.tasks, wanted.every, wanted.metric, name, goal, count)
     chosen = make_optimizer(learner, optimizer, outer_lr)
     averaged = None if average is None else Average(learner.outer_parameters(), average)
@@ -185,7 +182,7 @@ def _run(
         lines = checkpoints.folder / NAME
         if not resume and lines.exists() and lines.stat().st_size > 0:
             raise MetasymError(f"{lines}: expected a folder without a run, found records of one")
-        cut_back(lines, training_state(data, str(checkpoints.current))["step"] if data else 0)
+        cut_back(lines, _recorded(training_state(data, str(checkpoints.current))) if data else 0)
         if data is None:
             checkpoints.write_settings(loop.settings)
         return data
@@ -201,6 +198,9 @@ def _run(
                 metrics.sync()
             checkpoints.write(state)
         last_saved = loop.step
+
+    def interrupted() -> bool:
+        return bool(loop.agree(requests.received))
 
     with contextlib.ExitStack() as stack:
         requests = stack.enter_context(StopRequests())
@@ -225,12 +225,16 @@ def _run(
                     stack.callback(display.close)
                     shown.append(display)
             checkpoint()
+            quiet: ProgressChoice = progress if ranks.main else "silent"
             began, first = time.perf_counter(), loop.step
-            if loop.step >= outer_steps:
+            if loop.step >= outer_steps and loop.unfinished is None:
                 loop.take_best()
-            while loop.step < outer_steps:
-                record = loop.advance(began, first, until)
+            while loop.step < outer_steps or loop.unfinished is not None:
+                record = loop.advance(began, first, until, interrupted=interrupted, progress=quiet)
                 signal = loop.agree(requests.received)
+                if record is None:
+                    checkpoint()
+                    raise stop(signal)
                 last = loop.out_of_time or loop.step == outer_steps
                 if metrics is not None:
                     metrics.write(record)
@@ -253,3 +257,8 @@ def _run(
             if checkpoints is not None and last_saved is not None:
                 error.args = (f"{error}; last good checkpoint: {checkpoints.current} (step {last_saved})",)
             raise
+
+
+def _recorded(state: dict[str, Any]) -> int:
+    """The last step of a checkpoint that has its Record; an unfinished one has none yet."""
+    return int(state["step"]) - (state.get("unfinished") is not None)

@@ -3,36 +3,33 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
+import dataclasses
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from metasym.learners.base import Learner
-from metasym.learners.own_learner import checked_parameters
 from metasym.tasks.sampling import explained
 from metasym.training.averaging import Average
 from metasym.training.checkpoint import check_equal, check_learner, plain
 from metasym.training.distributed import Ranks
 from metasym.training.episodes import Supply
-from metasym.training.evaluation import MetricChoice, evaluate
+from metasym.training.evaluation import MetricChoice, never, score_tasks
 from metasym.training.fitting_state import check_alike, check_optimizer, fitting
 from metasym.training.guard import NonFiniteError, guarded_gradient
+from metasym.training.progress import ProgressChoice
 from metasym.training.randomness import random_state, restore_random_state, validation_seed
 from metasym.training.signals import SIGNALS
-from metasym.types import Episode, MetasymError, Params, Record, Tasks
+from metasym.types import Episode, Params, Record, Tasks
 
-OptimizerFactory = Callable[[Iterable[nn.Parameter]], Optimizer]
-SchedulerFactory = Callable[[Optimizer], LRScheduler]
-Kind = TypeVar("Kind")
 _LOG = logging.getLogger(__name__)
 
 _PROGRESS = frozenset(
@@ -65,56 +62,6 @@ class Best(NamedTuple):
     state: dict[str, Any]
 
 
-def make_optimizer(
-    learner: Learner, choice: Optimizer | OptimizerFactory | None, outer_lr: float
-) -> Optimizer:
-    """The optimizer of the learner's outer parameters: Adam, ``choice`` itself, or what it makes of them."""
-    parameters: list[Any] = list(checked_parameters(learner, learner.outer_parameters()).values())
-    if not parameters:
-        raise MetasymError("expected a learner with outer parameters, found none")
-    if choice is None:
-        if not outer_lr > 0:
-            raise MetasymError(f"expected outer_lr > 0, found {outer_lr}")
-        fused = all(p.is_contiguous() and p.is_floating_point() for p in parameters)
-        return torch.optim.Adam(parameters, lr=outer_lr, fused=fused or None)
-    optimizer = _instance(choice, Optimizer, "optimizer", parameters)
-    outer = {id(p) for p in parameters}
-    strangers = sum(id(p) not in outer for group in optimizer.param_groups for p in group["params"])
-    if strangers:
-        raise MetasymError(
-            "expected an optimizer of the learner's outer_parameters() alone, found one with "
-            f"{strangers} tensors that are not among them"
-        )
-    closure = inspect.signature(optimizer.step).parameters.get("closure")
-    if closure is not None and closure.default is inspect.Parameter.empty:
-        raise MetasymError(
-            f"expected an optimizer that steps on one gradient, found {type(optimizer).__name__}, "
-            "which evaluates the loss again and again"
-        )
-    return optimizer
-
-
-def make_scheduler(choice: LRScheduler | SchedulerFactory | None, optimizer: Optimizer) -> LRScheduler | None:
-    """The scheduler of ``optimizer``: ``choice`` itself, or what it makes of the optimizer."""
-    if choice is None:
-        return None
-    scheduler = _instance(choice, LRScheduler, "scheduler", optimizer)
-    if getattr(scheduler, "optimizer", None) is not optimizer:
-        raise MetasymError(
-            "expected a scheduler of the optimizer of this run, found one of another: "
-            "give both as instances, or the scheduler as a function of the optimizer"
-        )
-    return scheduler
-
-
-def _instance(choice: Any, kind: type[Kind], name: str, argument: Any) -> Kind:
-    """``choice`` where it is of this kind, or else ``choice(argument)``, which has to be."""
-    made = choice if isinstance(choice, kind) else choice(argument) if callable(choice) else choice
-    if not isinstance(made, kind):
-        raise MetasymError(f"expected {name} to be, or to make, a torch {kind.__name__}, found {made!r:.80}")
-    return made
-
-
 @dataclass
 class OuterLoop:
     """The state of a run and the step that advances it; knows nothing of files."""
@@ -140,6 +87,8 @@ class OuterLoop:
     """Whether the last step ended later than it should have."""
     recovered: list[int] = field(default_factory=list)
     """The steps at which the caller went back to an earlier state, because a loss was not finite."""
+    unfinished: Record | None = None
+    """The Record of a step whose validation was interrupted: that validation is next, from its start."""
     computed_by: dict[str, str] = field(default_factory=dict)
     """Which engine and kernels took the steps so far: what their last bits depend on."""
     _asked: bool = False
@@ -155,11 +104,43 @@ class OuterLoop:
         self._settings = self._describe_run()
         self._supply = Supply(self.tasks, seed=self.seed, wanted=self.tasks_per_step, ranks=self.ranks)
 
-    def advance(self, began: float, first: int, until: float = math.inf) -> Record:
-        """Do one outer step; the rate in its Record counts from step ``first``, time ``began``.
+    def advance(
+        self,
+        began: float,
+        first: int,
+        until: float = math.inf,
+        *,
+        interrupted: Callable[[], bool] = never,
+        progress: ProgressChoice = "silent",
+    ) -> Record | None:
+        """Do one outer step, or end an unfinished one; its Record's rate counts from step ``first``, time ``began``.
 
-        One that ends after the time ``until`` is the last, on every rank, and is validated.
+        One that ends after the time ``until`` is the last, on every rank, and is validated. None, and the step stays
+        unfinished, where ``interrupted()`` says so between two chunks of its validation.
         """
+        if self.unfinished is None:
+            self._take_step(until)
+        record = self.unfinished
+        assert record is not None
+        begun, before = time.perf_counter(), random_state(self.device)
+        score = None
+        if self._validation_due:
+            score = self._validate(interrupted, progress)
+            if score is None:
+                restore_random_state(before, self.device)
+                return None
+        validated = time.perf_counter()
+        self._schedule(record.outer_loss, score)
+        self.unfinished = None
+        return dataclasses.replace(
+            record,
+            steps_per_second=(self.step - first) / (validated - began),
+            validation=score,
+            validation_seconds=None if score is None else validated - begun,
+        )
+
+    def _take_step(self, until: float) -> None:
+        """One step of the optimizer, whose Record is left in ``unfinished``."""
         step = self.step + 1
         ids, found = self._supply.at(step)
         episodes = found.to(self.device)
@@ -171,21 +152,16 @@ class OuterLoop:
         if self.average is not None:
             self.average.update(step)
         self.out_of_time = self._late(until)
-        stepped = time.perf_counter()
-        score = self._validate()
-        validated = time.perf_counter()
-        self._schedule(result.outer_loss, score)
-        return Record(
+        self.unfinished = Record(
             step=step,
             outer_loss=result.outer_loss,
             inner_loss_before=result.inner_loss_before,
             inner_loss_after=result.inner_loss_after,
             gradient_norm=result.norm,
             step_sizes=self.learner.step_sizes(),
-            steps_per_second=(step - first) / (validated - began),
+            steps_per_second=0.0,
             skipped_tasks=result.skipped,
-            validation=score,
-            validation_seconds=None if score is None else validated - stepped,
+            validation=None,
         )
 
     def agree(self, received: int) -> int:
@@ -222,6 +198,7 @@ class OuterLoop:
             "best": None if self.best is None else self.best._asdict(),
             "average": None if self.average is None else self.average.values,
             "recovered": self.recovered,
+            "unfinished": None if self.unfinished is None else self.unfinished.as_dict(),
             "random": self.ranks.gather(random_state(self.device)),
             "computed_by": self.computed_by,
         }
@@ -264,6 +241,8 @@ class OuterLoop:
         self.best = None if best is None else Best(best["value"], best["step"], best["state"])
         self.step = state["step"]
         self.recovered = state.get("recovered", [])
+        unfinished = state.get("unfinished")
+        self.unfinished = None if unfinished is None else Record(**unfinished)
         self.computed_by = state.get("computed_by", {})
         if self.ranks.rank < len(state["random"]):
             with fitting(name, "random"):
@@ -347,19 +326,29 @@ class OuterLoop:
         for parameter in self._parameters.values():
             parameter.grad = None
 
-    def _validate(self) -> float | None:
+    @property
+    def _validation_due(self) -> bool:
         held_out = self.validation
-        if held_out is None or (self.step % held_out.every != 0 and not self.out_of_time):
-            return None
+        return held_out is not None and (self.step % held_out.every == 0 or self.out_of_time)
+
+    def _validate(self, interrupted: Callable[[], bool], progress: ProgressChoice) -> float | None:
+        """The score of the held-out tasks; None where it was interrupted."""
+        held_out = self.validation
+        assert held_out is not None
         with contextlib.nullcontext() if self.average is None else self.average.inside():
             with self._precision():
-                score = evaluate(
+                found = score_tasks(
                     self.learner,
                     held_out.tasks,
+                    torch.arange(held_out.count),
                     metric=held_out.metric,
                     seed=validation_seed(self.seed),
-                    ids=range(held_out.count),
-                ).mean
+                    interrupted=interrupted,
+                    progress=progress,
+                )
+            if found is None:
+                return None
+            score = found.mean
             if not self.keep_best or math.isnan(score):
                 return score
             if self.best is None or held_out.better(score, self.best.value):

@@ -15,6 +15,8 @@ from metasym.types import MetasymError, Record
 
 ProgressChoice = Literal["auto", "plain", "silent"]
 _LINE_SECONDS = 5.0
+_PATIENCE_SECONDS = 2.0
+"""What is done within this time needs no progress."""
 _DRAW_SECONDS = 0.1
 
 
@@ -98,6 +100,28 @@ class _Bar:
 
     def close(self) -> None:
         self._bar.stop()
+
+
+class Counter:
+    """Lines that say how many of ``total`` are done, for what takes longer than two seconds.
+
+    Lines and no bar: on a terminal they stand above the bar of a training that scores meanwhile.
+    """
+
+    def __init__(self, choice: ProgressChoice, doing: str, total: int, unit: str) -> None:
+        self._said, self._total, self._unit = choice != "silent", total, unit
+        self._doing, self._began = doing, time.monotonic()
+        self._next = self._began + _PATIENCE_SECONDS
+
+    def show(self, done: int) -> None:
+        """Take notice that ``done`` are done."""
+        now = time.monotonic()
+        if not self._said or now < self._next or not 0 < done < self._total:
+            return
+        self._next = now + _LINE_SECONDS
+        left = timedelta(seconds=round((now - self._began) / done * (self._total - done)))
+        sys.stderr.write(f"{self._doing} {done}/{self._total} {self._unit}  {left} left\n")
+        sys.stderr.flush()
 
 
 class _TensorBoard:

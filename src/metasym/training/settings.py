@@ -19,7 +19,7 @@ class Validation:
     every: outer steps between two scores.
     metric: ``"loss"``, ``"accuracy"`` or ``metric(prediction, target) -> scalar``.
     goal: whether a smaller or a larger score is better; None: larger for ``"accuracy"``, else smaller.
-    count: how many of the tasks are scored, the first ones; None: all.
+    count: how many of the tasks are scored, the first ones; None: all, or of a family without end its ``scored``.
     keep_best: whether the learner ends with the parameters that scored best, or with the latest.
     """
 

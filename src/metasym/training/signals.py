@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM as requests to stop at the end of a step."""
+"""SIGINT and SIGTERM as requests to stop at the end of a step, or between two chunks of a validation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class StopRequests:
-    """While entered, the first SIGINT or SIGTERM is noted in ``received``; a second SIGINT interrupts.
+    """While entered, the first SIGINT or SIGTERM is noted in ``received``; a second one of either ends at once.
 
     Only the main thread may handle signals: elsewhere nothing is noted. A signal that the process ignores
     (as shells arrange for background jobs) stays ignored.
@@ -38,9 +38,9 @@ class StopRequests:
         self._before = {}
 
     def _note(self, number: int, _frame: FrameType | None) -> None:
-        if number == signal.SIGINT and self.received == signal.SIGINT:
-            raise KeyboardInterrupt
-        self.received = self.received or number
+        if self.received:
+            raise stop(number)
+        self.received = number
 
 
 def stop(number: int) -> BaseException:

@@ -87,7 +87,7 @@ def discover_in(
 ) -> Discovered:
     """Look for symmetries in one data set; ``memory(stage, compute)`` may give what a stage found before."""
     prepared = prepare(data, options.seed, options.test)
-    notes = list(prepared.notes)
+    notes = [*([] if data.sampled is None else [str(data.sampled)]), *prepared.notes]
     generator = np.random.default_rng([options.seed, 2])
     note(f"fitting a model that knows no symmetry to {len(prepared.train[0])} examples")
     plain = plain_fit(*prepared.train, generator)

@@ -27,6 +27,7 @@ from metasym.discovery.shared_group import (
 from metasym.experiments.discovering.discover import Discovered, Scores
 from metasym.experiments.discovering.discover_options import DiscoverOptions, Memory, Note
 from metasym.groups.signed_permutations import SignedPermutation
+from metasym.tasks.dataset import Family
 from metasym.types import MetasymError
 
 LEAST_TASKS = 12
@@ -69,9 +70,10 @@ class FamilyModel:
 
 
 def discover_family_in(
-    x: Array, y: Array, options: DiscoverOptions, *, note: Note = lambda _: None, memory: Memory
+    data: Family, options: DiscoverOptions, *, note: Note = lambda _: None, memory: Memory
 ) -> Discovered:
-    """Finite symmetries that all tasks of ``x [tasks, examples, n]`` and ``y [tasks, examples, m]`` have."""
+    """Finite symmetries that all tasks of a family have."""
+    x, y = data.x, data.y
     if len(x) < LEAST_TASKS:
         raise MetasymError(f"expected at least {LEAST_TASKS} tasks of a family, found {len(x)}")
     note(f"fitting functions to {len(x)} tasks of {x.shape[1]} examples")
@@ -88,7 +90,8 @@ def discover_family_in(
     fresh = split_tasks_of(len(x), options.seed)[1]
     one = SignedPermutation.identity(y.shape[2], x.shape[2])
     judged = judge_functions(x[fresh], y[fresh], elements or (one,), model, options.seed)
-    notes = ["continuous symmetries are looked for in single functions, not yet in families"]
+    notes = [] if data.sampled is None else [str(data.sampled)]
+    notes += ["continuous symmetries are looked for in single functions, not yet in families"]
     return Discovered(
         symmetries=[] if claim is None else [claim],
         refused=[]

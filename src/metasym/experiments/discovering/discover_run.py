@@ -84,7 +84,7 @@ def discover_file(
             memory = _memory(stages, note)
             with _as_searched(stages):
                 if isinstance(data, Family):
-                    found = discover_family_in(data.x, data.y, options, note=note, memory=memory)
+                    found = discover_family_in(data, options, note=note, memory=memory)
                 else:
                     found = discover_in(data, options, note=note, memory=memory)
         write_atomically(folder / MODEL, pack(found.state), what="a model")

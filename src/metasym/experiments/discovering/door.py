@@ -31,7 +31,8 @@ def discover(
 
     Whole numbers ``y [examples]`` are labels. A part ``test`` of the examples takes no part in the search: symmetries
     are certified on it, and it is what the errors are of. A symmetry is named where the data allow no violation of
-    more than ``tolerance`` of the variance that the moved inputs carry. ``note`` is told what is being done.
+    more than ``tolerance`` of the variance that the moved inputs carry. ``note`` is told what is being done. Of more
+    than 10,000 examples a random sample by ``seed`` is looked at, and the result's notes say so.
 
     Arrays ``x [tasks, examples, ...]`` and ``y [tasks, examples, ...]`` are tasks of a family (``tasks`` says so
     where the shapes leave it open): finite symmetries that all of them have.
@@ -39,6 +40,5 @@ def discover(
     options = DiscoverOptions(seed, test, tolerance, continuous, finite)
     together = is_family(np.asarray(x), np.asarray(y)) if tasks is None else tasks
     if together:
-        many = family(x, y)
-        return discover_family_in(many.x, many.y, options, note=note, memory=forget)
-    return discover_in(dataset(x, y, labels=labels), options, note=note)
+        return discover_family_in(family(x, y, seed=seed), options, note=note, memory=forget)
+    return discover_in(dataset(x, y, labels=labels, seed=seed), options, note=note)

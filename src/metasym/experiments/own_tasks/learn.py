@@ -340,7 +340,7 @@ def _score(run: _Run, learner: AnyLearned, method: str, fitted: Fitted) -> dict[
     by_support: dict[str, dict[str, Any]] = {}
     for count in sorted({n for n in _SHOTS if n < run.file.examples} | {choices.support}, reverse=True):
         penalty = choose_penalty(choices, learner, run.validation.with_support(count))
-        other = score(choices, learner, run.test.with_support(count), run.metric)
+        other = score(choices, learner, run.test.with_support(count), run.metric, run.progress)
         by_support[str(count)] = {
             "mean": other.mean * unit,
             "ci95": other.ci95 * unit,
@@ -348,7 +348,7 @@ def _score(run: _Run, learner: AnyLearned, method: str, fitted: Fitted) -> dict[
             "per_task": [value * unit for value in other.per_task],
         }
     penalty = choose_penalty(choices, learner, run.validation)
-    found = score(choices, learner, run.test, run.metric)
+    found = score(choices, learner, run.test, run.metric, run.progress)
     per_task = [value * unit for value in found.per_task]
     result: dict[str, Any] = {
         "experiment": run.name,

@@ -166,8 +166,8 @@ class LearnedRun:
     def score(self) -> Score:
         """The score on the run's test tasks."""
         if self.config["data"]["classes"]:
-            return score(self.choices, self.learner, self.test_tasks(), "accuracy")
-        found = score(self.choices, self.learner, self.test_tasks(), "mse")
+            return score(self.choices, self.learner, self.test_tasks(), "accuracy", "auto")
+        found = score(self.choices, self.learner, self.test_tasks(), "mse", "auto")
         return in_units(found, self.choices.layout.y_scale**2)
 
 

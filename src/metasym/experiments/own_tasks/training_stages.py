@@ -25,7 +25,7 @@ from metasym.tasks.sampling import mix
 from metasym.tasks.stored import StoredTasks
 from metasym.training.checkpoint import CURRENT, Checkpoints, load, read_training
 from metasym.training.distributed import Ranks
-from metasym.training.evaluation import evaluate
+from metasym.training.evaluation import MetricChoice, evaluate
 from metasym.training.guard import NonFiniteError
 from metasym.training.loop import train
 from metasym.training.metrics import NAME, read_records
@@ -305,12 +305,19 @@ def choose_penalty(
     return best
 
 
-def score(choices: Choices, learner: Learner, tasks: StoredTasks, metric: str) -> Score:
+def score(
+    choices: Choices,
+    learner: Learner,
+    tasks: StoredTasks,
+    metric: str,
+    progress: ProgressChoice = "silent",
+) -> Score:
     """The score on the tasks, always with the same episodes; a squared error in the data's own units."""
     if isinstance(learner, GradientLearner) and learner.solver == "cg":
         learner.test_inner_steps = iterations(tasks.support)
     seed = int(mix(choices.seed, _VALIDATION))
-    return evaluate(learner, tasks, metric="accuracy" if metric == "accuracy" else "loss", seed=seed)
+    kind: MetricChoice = "accuracy" if metric == "accuracy" else "loss"
+    return evaluate(learner, tasks, metric=kind, seed=seed, progress=progress)
 
 
 def _is_over(values: Sequence[float], metric: str, patience: int) -> bool:

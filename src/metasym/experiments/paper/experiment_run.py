@@ -217,7 +217,7 @@ def _run(
 
         ranks.on_main(hold)
         result = {
-            **_tested(experiment, problem, learner, spent),
+            **_tested(experiment, problem, learner, spent, progress),
             "outer_steps_per_second": rate,
             "config": config,
         }
@@ -233,17 +233,19 @@ def _run(
         return ranks.on_main(write_result)
 
 
-def _tested(experiment: Experiment, problem: AnyProblem, learner: Learner, spent: Spent) -> dict[str, Any]:
+def _tested(
+    experiment: Experiment, problem: AnyProblem, learner: Learner, spent: Spent, progress: ProgressChoice
+) -> dict[str, Any]:
     """The test of a trained learner, what it was made with and what it cost."""
     recipe, trained = experiment.recipe, time.perf_counter()
-    by_steps = inner_steps_by_validation(experiment, problem, learner)
+    by_steps = inner_steps_by_validation(experiment, problem, learner, progress)
     if by_steps:
         _test_with(learner, best_inner_steps(by_steps))
     return {
         "experiment": experiment.name,
         "recipe": experiment.recipe_name,
         "method": experiment.method,
-        **tested(experiment, problem, learner),
+        **tested(experiment, problem, learner, progress),
         "outer_steps": recipe.find_steps + recipe.outer_steps,
         "inner_lrs": inner_lrs(learner),
         **({"inner_steps_chosen": best_inner_steps(by_steps)} if by_steps else {}),

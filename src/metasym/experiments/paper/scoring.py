@@ -17,6 +17,7 @@ from metasym.learners.gradient import GradientLearner
 from metasym.tasks.sampling import mix, sample
 from metasym.training.evaluation import evaluate
 from metasym.training.metrics import NAME, read_records
+from metasym.training.progress import ProgressChoice
 from metasym.types import Score, Tasks
 
 _TEST_EPISODES, _CHOOSING_EPISODES = 13, 19
@@ -35,7 +36,9 @@ def _chunk(experiment: Experiment) -> int:
     return _CHUNKS[experiment.problem.partition("/")[0]]
 
 
-def test_score(experiment: Experiment, problem: AnyProblem, learner: Learner) -> Score:
+def test_score(
+    experiment: Experiment, problem: AnyProblem, learner: Learner, progress: ProgressChoice
+) -> Score:
     """The score on all test tasks, always with the same episodes."""
     return evaluate(
         learner,
@@ -43,11 +46,12 @@ def test_score(experiment: Experiment, problem: AnyProblem, learner: Learner) ->
         metric="accuracy" if experiment.has_classes else "loss",
         seed=test_seed(experiment),
         tasks_per_chunk=_chunk(experiment),
+        progress=progress,
     )
 
 
 def inner_steps_by_validation(
-    experiment: Experiment, problem: AnyProblem, learner: Learner
+    experiment: Experiment, problem: AnyProblem, learner: Learner, progress: ProgressChoice
 ) -> dict[int, float]:
     """The accuracy on validation tasks after each number of inner steps that the recipe lets one choose from.
 
@@ -64,6 +68,7 @@ def inner_steps_by_validation(
             metric="accuracy",
             seed=int(mix(experiment.data_seed, _CHOOSING_EPISODES)),
             tasks_per_chunk=_chunk(experiment),
+            progress=progress,
         ).mean
         for steps in range(1, most + 1)
     }
@@ -74,9 +79,11 @@ def best_inner_steps(accuracies: dict[int, float]) -> int:
     return max(accuracies, key=lambda steps: (accuracies[steps], -steps))
 
 
-def tested(experiment: Experiment, problem: AnyProblem, learner: Learner) -> dict[str, Any]:
+def tested(
+    experiment: Experiment, problem: AnyProblem, learner: Learner, progress: ProgressChoice
+) -> dict[str, Any]:
     """The test score as ``result.json`` has it, and the scores of single tasks."""
-    score = test_score(experiment, problem, learner)
+    score = test_score(experiment, problem, learner, progress)
     found: dict[str, Any] = {
         "metric": experiment.metric,
         "mean": score.mean,

@@ -13,6 +13,9 @@ from metasym.tasks.sampling import check_seed, mix
 from metasym.types import Batch, Episode, MetasymError
 
 MANY_TASKS = 10_000_000
+"""The length of a family without end: more tasks than anyone trains on."""
+SCORED = 600
+"""Tasks without end that stand for all in a score: as many as are usual for few-shot tests."""
 _CLASSES, _PLACES = 12, 13
 _LAST = torch.iinfo(torch.int64).max
 
@@ -22,7 +25,8 @@ class FewShotTasks:
 
     Which classes a task has, and which label each gets, depends on ``seed`` and the task's number. Which of
     their images are support and which query is drawn for each episode, without repetition. ``tasks`` is the
-    number of tasks: keep the default for training (practically endless); give 600 or 1,000, say, for a test.
+    number of tasks: keep the default, tasks without end, for training; give 600 or 1,000, say, for a test. Of tasks
+    without end the first 600 are scored (``scored``).
     An episode has support ``x [ways * shots, C, H, W]``, float32, and ``y [ways * shots]``, int64 from 0 to
     ``ways - 1``, sorted by label; the query set likewise with ``queries`` images a class.
     """
@@ -34,9 +38,11 @@ class FewShotTasks:
         ways: int = 5,
         shots: int = 1,
         queries: int = 15,
-        tasks: int = MANY_TASKS,
+        tasks: int | None = None,
         seed: int = 0,
     ) -> None:
+        self.scored = SCORED if tasks is None else None
+        tasks = MANY_TASKS if tasks is None else tasks
         for name, value in (("ways", ways), ("shots", shots), ("queries", queries), ("tasks", tasks)):
             if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
                 raise MetasymError(f"expected {name} to be a whole number of at least 1, found {value!r}")
