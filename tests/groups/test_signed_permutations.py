@@ -133,7 +133,7 @@ def test_names_orders_and_limits() -> None:
     ring = [(1, 2, 3, 0), (3, 2, 1, 0)]
     group = SignedGroup(tuple(SignedPermutation(still, images) for images in ring), (1, 4))
     assert (group.name, group.order, group.keeps_outputs, group.transitive) == ("D_4", 8, True, (True, True))
-    turn, swap = tuple(range(1, 30)) + (0,), (1, 0, *range(2, 30))
+    turn, swap = (*range(1, 30), 0), (1, 0, *range(2, 30))
     large = SignedGroup((SignedPermutation(still, turn), SignedPermutation(still, swap)), (1, 30))
     assert not large.has_at_most(1000)
     assert (large.name, large.order) == ("S_30", math.factorial(30))

@@ -65,7 +65,7 @@ class ResultFile(TypedDict, total=False):
     mean_prediction: Score
     out_of_time: bool
     recovered_at: list[Count]
-    """The outer steps at which a loss was not finite, and training went back to take smaller inner steps."""
+    """The outer steps at which training diverged, and went back to take smaller inner steps."""
     outer_steps_per_second: Score
     skipped_tasks: Count
     filter_sizes: list[Count] | dict[str, list[Count]]

@@ -20,7 +20,7 @@ from torch import Tensor
 from metasym.types import MetasymError
 
 Points = npt.NDArray[np.int64]
-MINUS = "−"  # noqa: RUF001
+MINUS = "−"
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ class TrainingFile(LearnerFile):
     average: NotRequired[dict[str, Any] | None]
     """The average of the outer parameters, by their names in the learner; older files have none."""
     recovered: NotRequired[list[Count]]
-    """The steps at which the caller went back to an earlier state, because a loss was not finite."""
+    """The steps at which the caller went back to an earlier state, because training diverged."""
     unfinished: NotRequired[dict[str, Any] | None]
     """The Record of a step whose validation was interrupted, and is made again on resuming."""
     random: list[RandomFile]

@@ -86,7 +86,7 @@ class OuterLoop:
     out_of_time: bool = False
     """Whether the last step ended later than it should have."""
     recovered: list[int] = field(default_factory=list)
-    """The steps at which the caller went back to an earlier state, because a loss was not finite."""
+    """The steps at which the caller went back to an earlier state, because training diverged."""
     unfinished: Record | None = None
     """The Record of a step whose validation was interrupted: that validation is next, from its start."""
     computed_by: dict[str, str] = field(default_factory=dict)

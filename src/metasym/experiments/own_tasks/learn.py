@@ -35,6 +35,7 @@ from metasym.experiments.own_tasks.opening import SYMMETRY, AnyLearned
 from metasym.experiments.own_tasks.options import Choices, Options, Reason
 from metasym.experiments.own_tasks.predicting_the_mean import predicting_the_mean
 from metasym.experiments.own_tasks.training_stages import (
+    DIVERGED,
     FIND,
     Fitted,
     Stage,
@@ -67,7 +68,6 @@ BASELINE = "maml"
 """The folder, in a run's, of the baseline."""
 Explain = Callable[[TaskFile, Diagnosis, list[Reason]], None]
 _SHOTS = (1, 2, 5, 10, 20)
-_DIVERGED = 10.0
 _FIND_PART, _MSR_PART = 0.3, 0.6
 """How much of --max-minutes has gone when MSR's first stage, and all of MSR, has to end."""
 
@@ -373,7 +373,7 @@ def _score(run: _Run, learner: AnyLearned, method: str, fitted: Fitted) -> dict[
     if run.metric == "mse":
         square = run.square
         result["mean_prediction"] = square
-        result["diverged"] = sum(not value <= _DIVERGED * square for value in per_task)
+        result["diverged"] = sum(not value <= DIVERGED * square for value in per_task)
     return {**result, "per_task": per_task}
 
 

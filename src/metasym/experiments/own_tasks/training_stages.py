@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -17,6 +17,7 @@ from torch import nn
 from torch.optim.lr_scheduler import LambdaLR
 
 from metasym.experiments.own_tasks.options import Choices
+from metasym.experiments.own_tasks.predicting_the_mean import predicting_the_mean
 from metasym.learners.base import Learner
 from metasym.learners.gradient import MAML, MSR, GradientLearner
 from metasym.symmetry.pruning import NuclearAdam, compress
@@ -46,8 +47,10 @@ FIND_LR, NUCLEAR, MOST_NUCLEAR = 1e-2, 0.02, 0.1
 FIND_ROWS = 144
 PRUNED = (0.5, 0.3, 0.1, 0.03, 0.01)
 """Directions of U below so much of the largest are dropped, if the validation tasks do not miss them."""
+DIVERGED = 10.0
+"""A training whose error on validation tasks is so many times that of predicting the mean has diverged."""
 SMALLER, MOST_RECOVERIES = 0.2, 6
-"""After a loss that is not finite inner steps are so many times as large; and how often that is tried."""
+"""After that inner steps are so many times as large; and how often that is tried."""
 _LARGEST_RIDGE = 512
 """Weights of a plain network beyond which the exact solve goes by conjugate gradients, without a Jacobian."""
 
@@ -186,17 +189,19 @@ class Fitted(NamedTuple):
     late: bool = False
     """Whether it ended because there was no time left."""
     recovered: Sequence[int] = ()
-    """The steps at which it met a loss that was not finite, and went back."""
+    """The steps at which it diverged, and went back."""
 
 
 def fit(choices: Choices, learner: GradientLearner, stage: Stage, metric: str) -> Fitted:
     """Train until the validation score has not improved for some time; the best is left in the learner.
 
-    Where a loss is not finite, training goes back to its last good state and takes smaller inner steps.
+    A training that diverges goes back to a good state and takes smaller inner steps.
     """
+    start = copy.deepcopy(learner.state_dict())
+    far = math.inf if metric == "accuracy" else DIVERGED * predicting_the_mean(stage.train, stage.validation)
     while True:
         try:
-            return _fit(choices, learner, stage, metric)
+            return _fit(choices, learner, stage, metric, far)
         except NonFiniteError as error:
             if learner.solver != "sgd":
                 raise
@@ -204,29 +209,33 @@ def fit(choices: Choices, learner: GradientLearner, stage: Stage, metric: str) -
                 raise MetasymError(
                     f"{error}; a smaller --inner-lr than {choices.inner_lr:g} may help"
                 ) from None
-            stage = _go_back(learner, stage, error)
+            stage = _go_back(learner, stage, start, far, error)
 
 
-def _go_back(learner: GradientLearner, stage: Stage, error: NonFiniteError) -> Stage:
+def _go_back(
+    learner: GradientLearner, stage: Stage, start: dict[str, Any], far: float, error: NonFiniteError
+) -> Stage:
     """The stage, to be resumed from its last good state with inner steps that are smaller.
 
-    That state is the best in validation, else the last checkpoint. The outer optimizer starts afresh: gradients on
-    the way to infinity have spoiled its averages.
+    That is the best in validation if it was any good, else the start. The outer optimizer starts afresh: gradients
+    on the way to infinity have spoiled its averages.
     """
     checkpoints = Checkpoints(stage.folder)
 
     def rewrite() -> str | None:
         state = read_training(checkpoints.current)
-        before = state.get("recovered", [])
-        if len(before) == MOST_RECOVERIES:
+        times = len(state.get("recovered", [])) + 1
+        if times > MOST_RECOVERIES:
             return f"{error}; {MOST_RECOVERIES} times the inner steps were made smaller: --inner-lr sets their size"
-        learner.load_state_dict(state["learner"] if state["best"] is None else state["best"]["state"])
+        good = state["best"] is not None and state["best"]["value"] < far
+        learner.load_state_dict(state["best"]["state"] if good else start)
         with torch.no_grad():
             for size in learner.rates.parameters():
-                size.mul_(SMALLER)
+                size.mul_(SMALLER if good else SMALLER**times)
         state["learner"] = learner.state_dict()
+        state["best"] = state["best"] if good else None
         state["optimizer"]["state"] = {}
-        state["recovered"] = [*before, error.step]
+        state["recovered"] = [*state.get("recovered", []), error.step]
         checkpoints.write(state)
         return None
 
@@ -234,13 +243,13 @@ def _go_back(learner: GradientLearner, stage: Stage, error: NonFiniteError) -> S
     if given_up is not None:
         raise MetasymError(given_up) from None
     stage.note(
-        f"step {error.step}: the loss was not finite; training goes back to its last good state, with inner steps "
+        f"step {error.step}: training diverged; it goes back to its last good state, with inner steps "
         f"{SMALLER:g} times as large"
     )
     return dataclasses.replace(stage, resume=True)
 
 
-def _fit(choices: Choices, learner: GradientLearner, stage: Stage, metric: str) -> Fitted:
+def _fit(choices: Choices, learner: GradientLearner, stage: Stage, metric: str, far: float) -> Fitted:
     steps, values = stage.so_far()
     checkpoint, rate = stage.folder / CURRENT, None
     every = min(choices.validate_every, choices.outer_steps)
@@ -267,10 +276,11 @@ def _fit(choices: Choices, learner: GradientLearner, stage: Stage, metric: str) 
         for record in records:
             steps, rate = record.step, record.steps_per_second
             if record.validation is not None:
-                if not math.isfinite(record.validation):
+                if learner.solver == "sgd" and not record.validation < far:
                     records.close()
                     raise NonFiniteError(
-                        f"step {steps}: expected a finite score on the validation tasks, found {record.validation}",
+                        f"step {steps}: expected an error on the validation tasks below {far:.3g}, {DIVERGED:g} times "
+                        f"that of predicting the mean, found {record.validation:.3g}",
                         step=steps,
                     )
                 values.append(record.validation)
