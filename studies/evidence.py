@@ -115,7 +115,7 @@ def run(case: Case, seed: int, work: Path, flags: list[str]) -> dict[str, Any]:
         **dataclasses.asdict(judged),
         "group": None if claim is None else claim["name"],
         "defect_upper": None if claim is None else claim.get("defect_upper"),
-        "verdict": layer["verdict"],
+        "verdict": layer["verdict"]["words"],
         "notes": layer["notes"],
         "ladder": [
             {key: rung[key] for key in ("name", "order", "defect", "defect_upper", "refuted")}

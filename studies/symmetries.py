@@ -32,10 +32,11 @@ import metasym as ms
 from metasym.cli import main
 from metasym.experiments.machine import commit
 from metasym.groups.signed_permutations import SignedPermutation
-from metasym.inspection.reports import LayerReport
 from metasym.storage.json_files import write_json
 from metasym.tasks.planted import FAMILIES, planted, planted_basis
 from metasym.tasks.synthetic import rotation_basis
+from metasym.verdicts.layer_words import verdict_words
+from metasym.verdicts.reports import LayerReport
 
 EXPECTED = {
     "shifts12": ("Z_12", 12),
@@ -174,7 +175,7 @@ def run(cell: Cell, work: Path, results: Path) -> dict[str, Any]:
         "approximate": report.group is not None and report.group.approximate,
         "residual": report.residual,
         "margin": report.margin,
-        "verdict": report.verdict,
+        "verdict": verdict_words(report),
         "support": learned["support"],
         "msr": [learned["mean"], learned["ci95"]],
         "maml": None if maml is None else [maml["mean"], maml["ci95"]],

@@ -20,6 +20,7 @@ MAY_IMPORT = {
     "storage": "types",
     "native": "storage",
     "groups": "types",
+    "verdicts": "types storage groups",
     "symmetry": "types groups",
     "nn": "types",
     "models": "types groups symmetry nn",
@@ -28,19 +29,19 @@ MAY_IMPORT = {
     "adaptation": "types",
     "evidence": "types",
     "engines": "types native symmetry nn adaptation",
-    "inspection": "types storage groups symmetry",
-    "structured": "types storage groups symmetry inspection",
-    "learners": "types symmetry nn adaptation evidence engines inspection structured",
+    "inspection": "types storage groups symmetry verdicts",
+    "structured": "types storage groups symmetry inspection verdicts",
+    "learners": "types symmetry nn adaptation evidence engines inspection structured verdicts",
     "testing": "types groups learners",
     "training": "types storage symmetry tasks adaptation learners",
-    "certification": "types groups evidence inspection",
-    "discovery": "types groups tasks inspection certification",
-    "experiments": "types storage groups symmetry nn models tasks diagnosis adaptation evidence engines inspection "
-    "structured learners training certification discovery",
-    "report": "types storage groups symmetry models tasks diagnosis inspection structured learners training "
-    "certification discovery experiments",
-    "cli": "types native storage groups symmetry models tasks diagnosis engines inspection structured learners "
-    "testing training certification discovery experiments report",
+    "certification": "types groups evidence inspection verdicts",
+    "discovery": "types groups tasks inspection certification verdicts",
+    "experiments": "types storage groups verdicts symmetry nn models tasks diagnosis adaptation evidence engines "
+    "inspection structured learners training certification discovery",
+    "report": "types storage groups verdicts symmetry models tasks diagnosis inspection structured learners "
+    "training certification discovery experiments",
+    "cli": "types native storage groups verdicts symmetry models tasks diagnosis engines inspection structured "
+    "learners testing training certification discovery experiments report",
 }
 """For each room, the rooms it may import. ``__init__`` and ``__main__`` open the doors of all."""
 

@@ -4,7 +4,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from metasym import groups, models, nn, tasks, testing
-from metasym.inspection import SymmetryReport, inspect, load_symmetry, project, save_symmetry
+from metasym.inspection import inspect, load_symmetry, project, save_symmetry
 from metasym.learners import ANIL, MAML, MSR, MTSR, EvidenceMSR, Learner, MSRJoint, ProtoNet
 from metasym.storage.serialization import CheckpointError
 from metasym.structured import structure_plan, structured
@@ -20,6 +20,7 @@ from metasym.training.guard import NonFiniteError
 from metasym.training.loop import train
 from metasym.training.settings import Files, Validation
 from metasym.types import Batch, Episode, MetasymError, MetasymWarning, OuterLoss, Record, Score, Tasks
+from metasym.verdicts.symmetry_report import SymmetryReport
 
 if TYPE_CHECKING:
     from metasym.discovery.shared_parameters import SharedParameters, shared_parameters

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 import metasym as ms
-from metasym.inspection import LayerReport
 from metasym.inspection.layers import inspect_layer
+from metasym.verdicts.reports import LayerReport
 
 
 def of_group(group: ms.groups.Group, out: ms.groups.Group | None = None) -> tuple[Tensor, tuple[int, int]]:

@@ -214,7 +214,7 @@ def test_a_run_of_learn_shows_both_methods(tmp_path):
     assert "First stage: finding the filter's size" in titles(html.unescape(made.html))
     assert "By the number of support examples" in found.words
     result = json.loads((tmp_path / "run" / "result.json").read_text())
-    verdict = result["symmetry"]["layers"][0]["verdict"]
+    verdict = result["symmetry"]["layers"][0]["verdict"]["words"]
     assert verdict[1:] in found.words
     (tmp_path / "run" / "result.json").unlink()  # killed before its end: what there is is shown
     words = page(tmp_path / "run").words

@@ -31,11 +31,11 @@ from metasym.experiments.finished_runs import check_config
 from metasym.experiments.own_tasks.config_file import LearnConfig
 from metasym.experiments.paper.catalogue import find
 from metasym.experiments.result_files import ResultFile, read_result, result_files
-from metasym.inspection.reports import LayerReport
 from metasym.storage.described import Count, Number, described
 from metasym.storage.json_files import read_json
 from metasym.training.metrics import read_records
 from metasym.types import MetasymError
+from metasym.verdicts.reports import LayerReport
 
 ROOT = Path(__file__).parents[2]
 

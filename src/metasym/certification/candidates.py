@@ -24,7 +24,7 @@ from metasym.groups.signed_groups import SignedGroup, weight_orbits
 from metasym.groups.signed_permutations import SignedPermutation
 from metasym.inspection.finding import find_group
 from metasym.inspection.pattern import canonical, distances_up_to_sign
-from metasym.inspection.reports import FoundGroup
+from metasym.verdicts.reports import FoundGroup
 
 CUTS = 8
 """The widest gaps that are looked at in each view."""

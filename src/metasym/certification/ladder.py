@@ -10,7 +10,7 @@ from metasym.certification.certificate import TOLERANCE, Certificate, certify
 from metasym.evidence.prior import Prior
 from metasym.evidence.statistics import TaskStatistics
 from metasym.groups.signed_permutations import SignedPermutation
-from metasym.inspection.reports import FoundGroup
+from metasym.verdicts.reports import FoundGroup
 
 NEARLY = 0.5
 """Larger groups are told if their defect is at most this: beyond it there is nothing near about them."""

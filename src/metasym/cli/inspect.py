@@ -15,7 +15,8 @@ from metasym.types import MetasymError
 if TYPE_CHECKING:
     from metasym.experiments.finished_runs import OpenedRun
     from metasym.groups.signed_permutations import SignedPermutation
-    from metasym.inspection import GroupErrors, LayerReport, SymmetryReport
+    from metasym.verdicts.reports import GroupErrors, LayerReport
+    from metasym.verdicts.symmetry_report import SymmetryReport
 
 PROJECTED = "projected.safetensors"
 _BAR = 40
@@ -232,7 +233,8 @@ def show(report: SymmetryReport) -> None:
     """The report as a table and sentences."""
     from rich.table import Table
 
-    from metasym.inspection.words import tasks_share
+    from metasym.verdicts.group_words import tasks_share
+    from metasym.verdicts.layer_words import verdict_words
 
     table = Table(title="What was learned", title_justify="left")
     for column in (
@@ -253,7 +255,7 @@ def show(report: SymmetryReport) -> None:
     out.print(table)
     for layer in report:
         values = ", ".join(f"{v:.3g}" for v in layer.singular_values[: layer.effective_filter_size + 1][:16])
-        lines = [f"{layer.name or 'the layer'}: {layer.verdict}."]
+        lines = [f"{layer.name or 'the layer'}: {verdict_words(layer)}."]
         if layer.group is not None:
             lines.append("  " + tasks_share(layer))
         lines.append(f"  singular values of U: {values}{', ...' if len(layer.singular_values) > 16 else ''}")
@@ -272,6 +274,8 @@ def show(report: SymmetryReport) -> None:
 
 
 def _row(layer: LayerReport) -> list[str]:
+    from metasym.verdicts.layer_words import summary_words
+
     pattern, group = layer.pattern, layer.group
     clear = pattern is not None and pattern.clear
     return [
@@ -282,18 +286,18 @@ def _row(layer: LayerReport) -> list[str]:
         str(pattern.zeros) if pattern is not None and clear else "-",
         "-" if pattern is None else f"{pattern.residual:.2g}",
         "-" if pattern is None else f"{pattern.margin:.3g}",
-        ("nearly " if group.approximate else "") + group.name
-        if group is not None
-        else ("; ".join(p.description for p in layer.partial) or layer.nothing),
+        summary_words(layer),
         group.order_in_words if group is not None else "-",
     ]
 
 
 def _ladder(layer: LayerReport) -> list[str]:
     """Every group that was tested on fresh tasks, one line for each."""
+    from metasym.verdicts.layer_words import unnamed
+
     lines = []
     for rung in layer.ladder:
-        order = "" if rung.name.startswith("a group of order") else f" (order {rung.order})"
+        order = "" if rung.name == unnamed(rung.order) else f" (order {rung.order})"
         at_most = "any defect possible" if rung.defect_upper is None else f"at most {rung.defect_upper:.3g}"
         by_class = (
             "" if rung.class_defect_upper is None else f", by class at most {rung.class_defect_upper:.3g}"
@@ -304,7 +308,7 @@ def _ladder(layer: LayerReport) -> list[str]:
 
 
 def _generator(g: SignedPermutation, layer: LayerReport) -> str:
-    from metasym.inspection.words import element_words
+    from metasym.verdicts.group_words import element_words
 
     if layer.input_names or layer.output_names:
         return element_words(g, layer.input_names, layer.output_names)

@@ -143,7 +143,8 @@ def _summary(found: Learned) -> None:
     from rich.table import Table
 
     from metasym.experiments.own_tasks.judgement import bought, given_back, judgement
-    from metasym.inspection.words import method_words, tasks_share
+    from metasym.verdicts.group_words import method_words, tasks_share
+    from metasym.verdicts.layer_words import verdict_words
 
     out, metric = console(), found.msr["metric"]
     better = "lower" if metric == "mse" else "higher"
@@ -175,7 +176,7 @@ def _summary(found: Learned) -> None:
     for layer in found.report:
         if layer.group is not None:  # first in words that need no glossary, as the page begins
             _line(out, tasks_share(layer, layer.name if len(found.report) > 1 else ""))
-        _line(out, f"In {layer.name or 'the layer'}: {layer.verdict}.")
+        _line(out, f"In {layer.name or 'the layer'}: {verdict_words(layer)}.")
         for note in layer.notes:
             _line(out, f"  note: {note}")
     for name, result in (("MSR", found.msr), ("MAML", found.maml)):

@@ -15,12 +15,12 @@ from metasym.experiments.paper.experiment_run import load_run
 from metasym.experiments.paper.image_problem import ImageProblem
 from metasym.experiments.paper.scoring import test_score, test_seed
 from metasym.experiments.result_files import CONFIG, RESULT, read_result
-from metasym.inspection import SymmetryReport
 from metasym.learners import Learner
 from metasym.storage.described import Count, described
 from metasym.storage.json_files import read_json
 from metasym.training.checkpoint import CURRENT
 from metasym.types import MetasymError, Score, Tasks
+from metasym.verdicts.symmetry_report import SymmetryReport
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,11 +6,11 @@ import math
 from pathlib import Path
 from typing import Any, NotRequired, Required, TypedDict
 
-from metasym.inspection import SymmetryReport
 from metasym.storage.described import Count, Number, Scalar, Score, Seed, described
 from metasym.storage.json_files import read_json
 from metasym.training.checkpoint import CONFIG as CONFIG  # the same file as a plain training run's
 from metasym.types import MetasymError
+from metasym.verdicts.symmetry_report import SymmetryReport
 
 RESULT = "result.json"
 ANGLES = "angles"

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from metasym.inspection.actions import Action, Asked
-from metasym.inspection.reports import FoundGroup, GroupErrors
 from metasym.inspection.spatial import Channels, Transform, match, power, rotation
 from metasym.inspection.spectrum import dominant
 from metasym.types import MetasymError
+from metasym.verdicts.reports import FoundGroup, GroupErrors
 
 _LARGEST = 4000
 """Up to this many rows of U, the projection on the equivariant kernels is formed."""

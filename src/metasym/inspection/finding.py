@@ -10,7 +10,7 @@ from metasym.groups.pattern_groups import pattern_group
 from metasym.groups.signed_groups import SignedGroup
 from metasym.groups.signed_permutations import SignedPermutation
 from metasym.inspection.pattern import Array, Labels
-from metasym.inspection.reports import FoundGroup
+from metasym.verdicts.reports import FoundGroup
 
 
 def find_group(classes: Labels, U: Array, *, joint: bool = False, named: bool = True) -> FoundGroup | None:

@@ -18,7 +18,7 @@ from torch import Tensor
 from metasym.groups.names import Named
 from metasym.groups.signed_permutations import SignedPermutation
 from metasym.inspection.pattern import LARGEST, Array, find_pattern
-from metasym.inspection.reports import FoundGroup, SharingPattern
+from metasym.verdicts.reports import FoundGroup, SharingPattern
 
 _SIDES = ("outputs", "inputs")
 

@@ -15,22 +15,18 @@ from metasym.inspection.actions import Asked, act, found_action, parse_group
 from metasym.inspection.equivariance import asked_rotations, errors_of, kernel_action, kernel_errors
 from metasym.inspection.finding import find_group
 from metasym.inspection.kronecker import read_factors
+from metasym.inspection.layer_verdict import with_verdict
 from metasym.inspection.network import end_to_end
 from metasym.inspection.pattern import LARGEST, PAIRS, Labels, find_pattern
-from metasym.inspection.reports import (
-    FoundGroup,
-    GroupErrors,
-    LayerReport,
-    SpatialTransform,
-    SymmetryReport,
-)
 from metasym.inspection.spatial import match, spatial_group, transforms
 from metasym.inspection.spectrum import dominant, effective_size, singular_values, symmetry_values
 from metasym.inspection.translations import explains, find_translations
-from metasym.inspection.verdict import with_verdict
 from metasym.symmetry.matrices import DenseSymmetry, KroneckerSymmetry, Symmetry
 from metasym.symmetry.reparam import JointWeight, symmetric_lists, symmetries
 from metasym.types import MetasymError
+from metasym.verdicts.reports import FoundGroup, GroupErrors, LayerReport, SpatialTransform
+from metasym.verdicts.symmetry_report import SymmetryReport
+from metasym.verdicts.verdict import Status, Verdict
 
 _LISTED = 200
 """Elements of a found group whose errors are listed."""
@@ -109,7 +105,7 @@ def inspect_layer(
         partial=(),
         spatial=(),
         errors=None,
-        verdict="",
+        verdict=Verdict(Status.NOT_READ),
     )
     # A U that is stored whole is read row by row; one made of factors or of kernels only where it is small.
     most = LARGEST if isinstance(symmetry, DenseSymmetry) and len(shape) == 2 else PAIRS

@@ -12,9 +12,9 @@ from scipy.optimize import linear_sum_assignment
 from torch import Tensor, nn
 
 from metasym.inspection.actions import Asked, act
-from metasym.inspection.reports import GroupErrors, LayerReport
 from metasym.symmetry.reparam import symmetric_lists
 from metasym.types import MetasymError
+from metasym.verdicts.reports import GroupErrors, LayerReport
 
 _EXAMPLES, _SIDE = 16, 12
 _SEED = 0

@@ -22,8 +22,8 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import squareform
 
 from metasym.inspection.neighbours import cut_tree, spanning_tree, width
-from metasym.inspection.reports import SharingPattern
 from metasym.inspection.spectrum import principal_directions
+from metasym.verdicts.reports import SharingPattern
 
 PAIRS = 6000
 """Up to this many entries of a weight all pairs of rows are compared; beyond it neighbours (``neighbours.py``)."""

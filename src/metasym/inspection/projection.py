@@ -10,10 +10,12 @@ from torch import Tensor, nn
 
 from metasym.inspection.equivariance import asked_rotations, kernel_action
 from metasym.inspection.pattern import averaged
-from metasym.inspection.reports import LayerReport, SymmetryReport
 from metasym.symmetry.matrices import DenseSymmetry
 from metasym.symmetry.reparam import symmetries
 from metasym.types import MetasymError
+from metasym.verdicts.layer_words import verdict_words
+from metasym.verdicts.reports import LayerReport
+from metasym.verdicts.symmetry_report import SymmetryReport
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ def _project_layer(symmetry: nn.Module, layer: LayerReport) -> Projected:
     U = symmetry.U.detach().cpu().double()
     exact = _spatial(U, layer) if layer.spatial else _tied(U, layer)
     if exact is None:
-        return Projected(layer.name, False, 0.0, layer.verdict)
+        return Projected(layer.name, False, 0.0, verdict_words(layer))
     change = float(torch.linalg.vector_norm(exact - U) / torch.linalg.vector_norm(U))
     symmetry.U.copy_(exact)
     return Projected(layer.name, True, change)

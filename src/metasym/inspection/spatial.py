@@ -22,7 +22,7 @@ from metasym.groups.images import image_rotations_flips
 from metasym.groups.signed_groups import SignedGroup
 from metasym.groups.signed_permutations import SignedPermutation
 from metasym.inspection.pattern import caution
-from metasym.inspection.reports import FoundGroup, SpatialTransform
+from metasym.verdicts.reports import FoundGroup, SpatialTransform
 
 ERROR = 0.4
 """A transform is accepted up to this error (less where U has few directions); 0 is exact, 1.4 unrelated ..."""

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor, nn
 
 from metasym.inspection.layers import inspect
-from metasym.inspection.reports import SymmetryReport
 from metasym.inspection.spectrum import dominant, effective_size, singular_values
 from metasym.storage.atomic import read_bytes, write_atomically
 from metasym.storage.described import Count, described
@@ -22,6 +21,7 @@ from metasym.symmetry.matrices import DenseSymmetry, KroneckerSymmetry, Symmetry
 from metasym.symmetry.reparam import JointWeight, reparameterize, symmetric_lists, symmetries
 from metasym.symmetry.selection import SUPPORTED
 from metasym.types import MetasymError
+from metasym.verdicts.symmetry_report import SymmetryReport
 
 _KIND = "symmetry"
 

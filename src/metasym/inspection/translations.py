@@ -12,7 +12,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from metasym.inspection.reports import PartialSymmetry
+from metasym.verdicts.reports import PartialSymmetry
 
 EVIDENCE = 20.0
 """How unlikely, as a logarithm, the agreeing ties must be if classes were spread at random."""

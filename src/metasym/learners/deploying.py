@@ -9,11 +9,12 @@ import torch
 
 from metasym.inspection.layers import inspect
 from metasym.inspection.projection import project
-from metasym.inspection.reports import NEARLY, SymmetryReport
 from metasym.learners.base import Learner
 from metasym.structured.compilation import StructurePlan, structure_plan
 from metasym.symmetry.reparam import symmetries
 from metasym.types import MetasymError
+from metasym.verdicts.reports import NEARLY
+from metasym.verdicts.symmetry_report import SymmetryReport
 
 L = TypeVar("L", bound=Learner)
 Key = tuple[object, ...]

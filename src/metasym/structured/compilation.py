@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from metasym.groups.signed_permutations import SignedPermutation
 from metasym.inspection.layers import inspect
-from metasym.inspection.reports import NEARLY, LayerReport, SymmetryReport
 from metasym.structured.adapted_basis import find_adapted
 from metasym.structured.blocks import find_blocks, find_sparse
 from metasym.structured.circular import find_circular
@@ -28,6 +27,9 @@ from metasym.structured.sliding import find_sliding
 from metasym.structured.sums import find_sums
 from metasym.symmetry.reparam import JointWeight, bake, symmetric_lists, symmetries
 from metasym.types import MetasymError, MetasymWarning
+from metasym.verdicts.layer_words import shortest_reason
+from metasym.verdicts.reports import NEARLY, LayerReport
+from metasym.verdicts.symmetry_report import SymmetryReport
 
 CHANGED = 2.0
 """A U that is this many times as far from the reported pattern as the report says was changed since."""
@@ -319,7 +321,7 @@ def _reported(module: nn.Module, layer: LayerReport) -> tuple[Sharing, list[Sign
     if not isinstance(linear, nn.Linear):
         return "not a fully connected layer"
     if layer.pattern is None or not layer.pattern.clear:
-        return layer.verdict.partition(";")[0]
+        return shortest_reason(layer)
     plist = dict(symmetric_lists(module))[layer.name]
     joint = isinstance(plist[0], JointWeight)
     whole = Sharing.of(layer.pattern.classes)

@@ -11,9 +11,9 @@ import torch
 from metasym.groups import Group
 from metasym.groups.signed_groups import weight_orbits
 from metasym.groups.signed_permutations import SignedPermutation
-from metasym.inspection.reports import FoundGroup, SharingPattern
 from metasym.structured.sharing import Classes, Sharing
 from metasym.types import MetasymError
+from metasym.verdicts.reports import FoundGroup, SharingPattern
 
 Given = Any
 """A ``Group`` (acting alike on both sides), a pair of them, a ``SharingPattern``, or whole numbers ``[m, n]``."""

@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from metasym.inspection.reports import NEARLY
 from metasym.structured.pricing import Candidate, Work, dense_work
 from metasym.structured.sharing import Sharing
+from metasym.verdicts.reports import NEARLY
 
 EXACT = {torch.float64: 1e-11, torch.float32: 2e-6}
 """How far, relatively, a weight may be from its pattern and still count as having it: rounding."""

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from metasym.certification.candidates import candidates
 from metasym.certification.ladder import Ladder, climb
+from metasym.certification.naming import Circumstances, rung_report, with_ladder
 from metasym.certification.resolution import resolution
-from metasym.certification.telling import Circumstances, claim, percent, with_ladder
 from metasym.diagnosis.findings import Diagnosis
 from metasym.evidence import Prior, TaskStatistics
 from metasym.evidence.completion import completed
@@ -21,11 +21,13 @@ from metasym.evidence.fitting import robust_prior
 from metasym.evidence.outliers import unlike
 from metasym.experiments.own_tasks.options import Choices, Options
 from metasym.groups.signed_groups import WeightOrbits, weight_orbits
-from metasym.inspection import SymmetryReport, inspect
+from metasym.inspection import inspect
 from metasym.learners.evidence_msr import EvidenceMSR
 from metasym.tasks.stored import StoredTasks
 from metasym.tasks.task_file import TaskFile
 from metasym.types import MetasymError
+from metasym.verdicts.layer_words import bound_of, claim_words, percent
+from metasym.verdicts.symmetry_report import SymmetryReport
 
 LARGEST_INPUTS = 227
 """Inputs beyond which a round of evidence would have room for fewer than eight directions."""
@@ -117,10 +119,8 @@ def learn_by_evidence(
     if deviations is not None and deviations.certified is not None:
         defect = max((r.certificate.defect for r in ladder.rungs), default=math.inf)
         whole = f", which misses it by {percent(defect)}" if math.isfinite(defect) and defect > 0 else ""
-        notes.append(
-            f"the tasks' deviations from their mean map are {claim(deviations.certified, len(fresh))}; the mean "
-            f"map is not{whole}"
-        )
+        found = claim_words(bound_of(rung_report(deviations.certified), []), len(fresh))
+        notes.append(f"the tasks' deviations from their mean map are {found}; the mean map is not{whole}")
     layer = dataclasses.replace(layer, notes=tuple(notes), input_names=names[0], output_names=names[1])
     bare = None if without is None else _learner(without, choices.bias)
     return ByEvidence(learner, bare, SymmetryReport((layer,)), fitted.rounds)

@@ -14,11 +14,11 @@ from torch import Tensor
 from metasym.experiments.own_tasks.networks import LARGEST_DENSE, symmetric_network
 from metasym.experiments.own_tasks.options import Choices
 from metasym.experiments.own_tasks.training_stages import loss_of, msr
-from metasym.inspection import SymmetryReport
 from metasym.learners.gradient import MSR
 from metasym.symmetry.matrices import DenseSymmetry
 from metasym.symmetry.reparam import symmetries
 from metasym.tasks.stored import StoredTasks
+from metasym.verdicts.symmetry_report import SymmetryReport
 
 MOST_WEIGHTS = 65_536
 MOST_DIRECTIONS = 512

@@ -49,7 +49,7 @@ from metasym.experiments.own_tasks.training_stages import (
 )
 from metasym.experiments.own_tasks.uncertified import uncertified
 from metasym.experiments.result_files import CONFIG, RESULT, read_result
-from metasym.inspection import SymmetryReport, inspect, save_symmetry
+from metasym.inspection import inspect, save_symmetry
 from metasym.learners.gradient import GradientLearner
 from metasym.storage.atomic import check_inside, make_folder, make_inside
 from metasym.storage.json_files import write_json
@@ -63,6 +63,7 @@ from metasym.training.checkpoint import CURRENT, save
 from metasym.training.distributed import Ranks, connect, pick_device
 from metasym.training.progress import ProgressChoice
 from metasym.types import MetasymError
+from metasym.verdicts.symmetry_report import SymmetryReport
 
 BASELINE = "maml"
 """The folder, in a run's, of the baseline."""

@@ -18,11 +18,11 @@ from metasym.experiments.own_tasks.opening import AnyLearned, open_learned
 from metasym.experiments.own_tasks.options import Choices, Options
 from metasym.experiments.own_tasks.training_stages import score
 from metasym.experiments.result_files import RESULT, read_result
-from metasym.inspection import SymmetryReport
 from metasym.tasks.reading import read_tasks
 from metasym.tasks.stored import Layout, StoredTasks
 from metasym.tasks.task_file import Columns, Reading
 from metasym.types import Batch, MetasymError, Score
+from metasym.verdicts.symmetry_report import SymmetryReport
 
 
 class Deployed(nn.Module):

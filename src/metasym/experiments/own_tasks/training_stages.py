@@ -279,8 +279,8 @@ def _fit(choices: Choices, learner: GradientLearner, stage: Stage, metric: str, 
                 if learner.solver == "sgd" and not record.validation < far:
                     records.close()
                     raise NonFiniteError(
-                        f"step {steps}: expected an error on the validation tasks below {far:.3g}, {DIVERGED:g} times "
-                        f"that of predicting the mean, found {record.validation:.3g}",
+                        f"step {steps}: expected an error on the validation tasks below {far:.3g}, {DIVERGED:g} "
+                        f"times that of predicting the mean, found {record.validation:.3g}",
                         step=steps,
                     )
                 values.append(record.validation)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from metasym.inspection import LayerReport
 from metasym.structured.compilation import plan_of_report
 from metasym.structured.layer_plan import LayerPlan
 from metasym.structured.pricing import Work
+from metasym.verdicts.reports import LayerReport
 
 MANY = 1024
 """Examples at once for which a layer is compiled where nothing pays for few."""

@@ -11,11 +11,11 @@ from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
 from metasym.groups.signed_permutations import SignedPermutation, cycle_notation
-from metasym.inspection.reports import FoundGroup, GroupErrors, SharingPattern
 from metasym.report.page.matrix_pictures import LARGEST, image, matrix_image
 from metasym.report.page.svg import drawing
 from metasym.report.page.text import MINUS, number, plural, shape
 from metasym.report.page.training import Figure
+from metasym.verdicts.reports import FoundGroup, GroupErrors, SharingPattern
 
 MOST_LETTERED = 20
 """Rows and columns of a pattern that has the number of its class in every cell."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from metasym.certification.telling import percent
 from metasym.experiments.own_tasks.judgement import bought, given_back, judgement
-from metasym.inspection.reports import LayerReport
-from metasym.inspection.words import tasks_share
 from metasym.report.page.read import Run
 from metasym.report.page.scores import score_text
 from metasym.report.page.text import layer_name, number, plural
+from metasym.verdicts.group_words import tasks_share
+from metasym.verdicts.layer_words import percent, sentence
+from metasym.verdicts.reports import LayerReport
 
 GLOSSARY = (
     (
@@ -74,10 +74,10 @@ def _found(reports: Sequence[LayerReport]) -> Iterator[str]:
             return
     undecided = [report for report in reports if report.undecided]
     if undecided and not named:
-        yield f"Whether the tasks share a symmetry {undecided[0].verdict}."
+        yield sentence(undecided[0])
     elif reports and not named:
         if len(reports) == 1:  # as the terminal says it, with what it excludes
-            yield f"{reports[0].verdict[:1].upper()}{reports[0].verdict[1:]}."
+            yield sentence(reports[0])
         else:
             yield "No symmetry was found that the tasks share: what was looked for is said with each layer below."
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import metasym
-from metasym.inspection import LayerReport
 from metasym.report.page.headline import GLOSSARY, headline
 from metasym.report.page.learned_layers import learned
 from metasym.report.page.read import Run, Runs, broken_seals, find_runs
@@ -28,7 +27,7 @@ from metasym.report.page.scores import (
     score_text,
     tasks_figure,
 )
-from metasym.report.page.symmetry import LayerPart, Names, inspected, layer_part, short
+from metasym.report.page.symmetry import LayerPart, Names, inspected, layer_part
 from metasym.report.page.text import breakable, number, plural
 from metasym.report.page.training import (
     Figure,
@@ -41,6 +40,8 @@ from metasym.report.page.training import (
 from metasym.storage.atomic import make_folder, write_atomically
 from metasym.symmetry.parametrized import short_name
 from metasym.types import MetasymError
+from metasym.verdicts.layer_words import summary_words
+from metasym.verdicts.reports import LayerReport
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -182,7 +183,7 @@ def _found(run: Run, part: RunPart | None) -> str:
         words = [layer.short for layer in part.layers if layer.short]
     else:
         try:
-            words = [short(layer) for layer in run.report or ()]
+            words = [summary_words(layer) for layer in run.report or ()]
         except MetasymError:
             words = []
     alike = Counter(words)

@@ -18,13 +18,13 @@ from metasym.experiments.finished_runs import check_config, read_config
 from metasym.experiments.own_tasks.learn import BASELINE
 from metasym.experiments.paper.experiment_run import FIND
 from metasym.experiments.result_files import CONFIG, RESULT, read_result
-from metasym.inspection import SymmetryReport
 from metasym.report.page.text import number, plural
 from metasym.storage.atomic import read_bytes
 from metasym.storage.serialization import CheckpointError, unpack
 from metasym.training import metrics
 from metasym.training.checkpoint import CURRENT
 from metasym.types import MetasymError
+from metasym.verdicts.symmetry_report import SymmetryReport
 
 FILES = (CONFIG, metrics.NAME, CURRENT, RESULT)
 """A folder with one of these files is a run's folder."""

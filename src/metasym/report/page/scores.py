@@ -10,13 +10,13 @@ from typing import Any
 from markupsafe import escape
 
 from metasym.experiments.paper.catalogue import printed
-from metasym.inspection.reports import LayerReport
-from metasym.inspection.words import method_words
 from metasym.report.page.read import Run
 from metasym.report.page.svg import WIDTH, Scale, drawing, histogram, span
 from metasym.report.page.text import number, plural, tick
 from metasym.report.page.training import Figure, by_evidence
 from metasym.report.tables import pool
+from metasym.verdicts.group_words import method_words
+from metasym.verdicts.reports import LayerReport
 
 _MOST_BARS = 40
 

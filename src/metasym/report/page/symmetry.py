@@ -12,11 +12,9 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from metasym.certification.telling import percent
 from metasym.groups.signed_permutations import cycle_notation
-from metasym.inspection import LayerReport, SymmetryReport, inspect
+from metasym.inspection import inspect
 from metasym.inspection.layers import inspect_layer
-from metasym.inspection.reports import LadderRung
 from metasym.report.gauge import effective_filter_size, readable
 from metasym.report.page.compiled_facts import compiled_facts
 from metasym.report.page.found import errors_figure, group_figures, pattern_figure
@@ -28,6 +26,9 @@ from metasym.report.page.training import Figure
 from metasym.symmetry.field_symmetry import FieldSymmetry
 from metasym.symmetry.matrices import DenseSymmetry, KroneckerSymmetry, Symmetry
 from metasym.types import MetasymError
+from metasym.verdicts.layer_words import extra_notes, nothing_words, percent, sentence, summary_words
+from metasym.verdicts.reports import LadderRung, LayerReport
+from metasym.verdicts.symmetry_report import SymmetryReport
 
 SHOWN_BLOCKS, SHOWN_ROWS, SHOWN_COLUMNS, SHOWN_FILTERS = 24, 24, 64, 64
 _KINDS: dict[type, str] = {
@@ -136,10 +137,10 @@ def _finite(symmetry: Symmetry | None) -> bool:
 
 def _tell(report: LayerReport, part: LayerPart) -> None:
     """The inspection in words and numbers."""
-    part.verdict = f"{report.verdict[:1].upper()}{report.verdict[1:]}."
-    part.short = short(report)
+    part.verdict = sentence(report)
+    part.short = summary_words(report)
     part.found = report.group is not None or bool(report.partial)
-    part.remarks += [f"{note[:1].upper()}{note[1:]}." for note in report.notes if note not in report.verdict]
+    part.remarks += [f"{note[:1].upper()}{note[1:]}." for note in extra_notes(report)]
     part.facts.append(("filter entries used", f"{report.effective_filter_size} of {report.filter_size}"))
     if report.group is not None:
         group = report.group
@@ -148,19 +149,12 @@ def _tell(report: LayerReport, part: LayerPart) -> None:
         part.facts.append(("acts", "transitively" if group.transitive else "not transitively"))
         part.facts.append(("largest error of a generator", number(group.error)))
     else:
-        part.facts.append(("symmetry group", report.nothing))
+        part.facts.append(("symmetry group", nothing_words(report)))
     part.facts += [("translation, up to borders", shift.description) for shift in report.partial]
     if report.pattern is not None and (report.pattern.clear or not report.spatial):
         part.facts.append(("residual of the pattern", number(report.pattern.residual)))
         part.facts.append(("margin of the pattern", number(report.pattern.margin)))
     part.facts += compiled_facts(report)
-
-
-def short(report: LayerReport) -> str:
-    """What was found in a layer, in a few words."""
-    if report.group is not None:
-        return ("nearly " if report.group.approximate else "") + report.group.name
-    return " and ".join(shift.description for shift in report.partial) or report.nothing
 
 
 def _draw_found(report: LayerReport, part: LayerPart, names: Names) -> None:

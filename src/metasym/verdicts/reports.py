@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
-import math
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from metasym.groups.signed_permutations import SignedPermutation
-from metasym.storage.described import described
-from metasym.types import MetasymError
+from metasym.verdicts.verdict import Status, Verdict
 
-VERSION = 1
 NEARLY = 0.1
 """A group with a larger error is one that U has only nearly."""
 
@@ -48,8 +42,6 @@ class SharingPattern:
     """The same residual inside the dominant eigenspace of U U^T, where the singular values show one."""
 
 
-UNDECIDED = "cannot be decided"
-"""How a verdict begins where nothing could have been read."""
 PLAIN = 0.02
 """Up to this defect a symmetry is named without qualification; above it the words say how nearly it holds."""
 
@@ -184,7 +176,7 @@ class LayerReport:
     spatial: tuple[SpatialTransform, ...]
     errors: GroupErrors | None
     """Only where a group was asked about."""
-    verdict: str
+    verdict: Verdict
     notes: tuple[str, ...] = ()
     ladder: tuple[LadderRung, ...] = ()
     """Groups that were tested on fresh tasks, largest first; empty where none could be."""
@@ -195,12 +187,7 @@ class LayerReport:
     @property
     def undecided(self) -> bool:
         """Whether nothing was named because nothing could have been: no symmetry found is not no symmetry."""
-        return self.group is None and self.verdict.startswith(UNDECIDED)
-
-    @property
-    def nothing(self) -> str:
-        """What tables say where no symmetry is named."""
-        return "undecided" if self.undecided else "none found"
+        return self.verdict.status is Status.UNDECIDED
 
     @property
     def residual(self) -> float | None:
@@ -211,94 +198,3 @@ class LayerReport:
     def margin(self) -> float | None:
         """The pattern's margin."""
         return None if self.pattern is None else self.pattern.margin
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain types, ready for ``json.dumps``."""
-        found = dataclasses.asdict(self)
-        if self.group is not None:
-            found["group"]["transitive"] = self.group.transitive
-            found["group"]["approximate"] = self.group.approximate
-        return dict(_plain({**found, "residual": self.residual, "margin": self.margin}))
-
-
-@dataclass(frozen=True)
-class SymmetryReport:
-    """What each reparameterized layer of a model has learned, in the order of the layers."""
-
-    layers: tuple[LayerReport, ...]
-    end_to_end: GroupErrors | None = None
-    """Input to output, for a group that was asked about."""
-
-    def __iter__(self) -> Iterator[LayerReport]:
-        return iter(self.layers)
-
-    def __len__(self) -> int:
-        return len(self.layers)
-
-    def __getitem__(self, layer: int | str) -> LayerReport:
-        if isinstance(layer, int):
-            return self.layers[layer]
-        for report in self.layers:
-            if report.name == layer:
-                return report
-        raise MetasymError(
-            f"expected one of the layers {', '.join(repr(r.name) for r in self.layers)}, found {layer!r}"
-        )
-
-    def __str__(self) -> str:
-        return "\n".join(f"{r.name or 'the layer'}: {r.verdict}" for r in self.layers)
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain types, ready for ``json.dumps``."""
-        return {
-            "version": VERSION,
-            "layers": [layer.to_json() for layer in self.layers],
-            "end_to_end": None if self.end_to_end is None else _plain(dataclasses.asdict(self.end_to_end)),
-        }
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any], name: str = "symmetry report") -> SymmetryReport:
-        """The report that :meth:`to_json` made ``value`` of; ``name`` is what errors call its file."""
-        found = value.get("version") if isinstance(value, dict) else None
-        if found is not None and found != VERSION:
-            raise MetasymError(
-                f"{name}: expected a symmetry report of version {VERSION}, found {found!r:.60}"
-            )
-        report: SymmetryReport = described(value, cls, name)
-        for index, layer in enumerate(report.layers):
-            _check_layer(layer, f"{name}: layers[{index}]")
-        return report
-
-
-def _check_layer(layer: LayerReport, name: str) -> None:
-    """Refuse what fits the types but no weight: elements that permute something else, a pattern of another size."""
-    groups = [] if layer.group is None else [layer.group.generators]
-    size = layer.weight_shape[:1], {math.prod(layer.weight_shape[1:]), *layer.weight_shape[1:2]}
-    for element in (g for generators in (*groups, *(r.generators for r in layer.ladder)) for g in generators):
-        sides = (element.outputs, element.output_signs), (element.inputs, element.input_signs)
-        fits = (len(element.outputs),) == size[0] and len(element.inputs) in size[1]
-        if not fits or not all(_is_signed_permutation(*side) for side in sides):
-            raise MetasymError(
-                f"{name}: expected elements that permute the outputs and inputs of a weight "
-                f"{list(layer.weight_shape)}, found another"
-            )
-    if layer.pattern is not None:
-        found = {len(row) for row in layer.pattern.classes}
-        largest = max((abs(c) for row in layer.pattern.classes for c in row), default=0)
-        fits = (len(layer.pattern.classes),) == layer.weight_shape[:1] and len(found) == 1
-        if not fits or largest > math.prod(layer.weight_shape):
-            raise MetasymError(
-                f"{name}: expected a pattern of a weight {list(layer.weight_shape)}, found one of another size"
-            )
-
-
-def _is_signed_permutation(images: tuple[int, ...], signs: tuple[int, ...]) -> bool:
-    return sorted(images) == list(range(len(images))) and len(signs) == len(images) and {*signs} <= {-1, 1}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return value

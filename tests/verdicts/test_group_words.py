@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import metasym as ms
-from metasym.inspection.reports import LayerReport
-from metasym.inspection.words import tasks_share
+from metasym.verdicts.group_words import tasks_share
+from metasym.verdicts.reports import LayerReport
 
 
 def read(tied: list[list[int]]) -> LayerReport:

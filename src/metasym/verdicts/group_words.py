@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from metasym.groups.signed_permutations import SignedPermutation, cycles
-from metasym.inspection.reports import FoundGroup, LayerReport
+from metasym.verdicts.layer_words import unnamed
+from metasym.verdicts.reports import FoundGroup, LayerReport
 
 _LONGEST = 12
 """Up to this many cycles are listed; more are only counted."""
@@ -73,7 +74,7 @@ def group_words(group: FoundGroup) -> str:
     if inputs and name == f"S_{inputs}":
         return f"the {inputs} inputs may be permuted at will ({name})"
     ways = f"{group.order_in_words} ways to rearrange inputs and outputs together"
-    return f"{ways}, the group {name}" if not name.startswith("a group") else ways
+    return f"{ways}, the group {name}" if name != unnamed(group.order) else ways
 
 
 def element_words(g: SignedPermutation, inputs: Sequence[str] = (), outputs: Sequence[str] = ()) -> str:

@@ -1,0 +1,82 @@
+"""What may be said of a layer whose U was read: the status, and the reasons where no group is named."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from metasym.inspection.pattern import MARGIN, RESIDUAL, UNEXPLAINED, unconnected
+from metasym.inspection.spatial import ERROR
+from metasym.inspection.spatial import MARGIN as SPATIAL_MARGIN
+from metasym.verdicts.reports import LayerReport, SharingPattern
+from metasym.verdicts.verdict import (
+    AnyReason,
+    NoGap,
+    NoPermutation,
+    NothingLearned,
+    NoTiesInFactors,
+    NoTransform,
+    SmallMargin,
+    Status,
+    TooFewTies,
+    TransformsAlone,
+    TransformsByChance,
+    Unexplained,
+    Verdict,
+    WeightTooLarge,
+    WideClasses,
+)
+
+_MANY = 12
+"""Ties and zeros from which wide classes, and not their number, are the reason against a pattern."""
+_NO_GAP_WIDTH, _NO_GAP_MARGIN = 0.5, 1.2
+"""Classes so wide, or so little apart, show no gap at all; else the gap is there and too narrow."""
+
+
+def with_verdict(report: LayerReport) -> LayerReport:
+    """The report with its verdict."""
+    return dataclasses.replace(report, verdict=_verdict(report))
+
+
+def _verdict(report: LayerReport) -> Verdict:
+    if report.effective_filter_size == 0:
+        return Verdict(Status.NONE, (NothingLearned(),))
+    if report.pattern is None and report.kind != "kronecker":
+        return Verdict(Status.NOT_READ, (WeightTooLarge(),))
+    if report.group is not None:
+        return Verdict(Status.READ)
+    if report.pattern is None:
+        return Verdict(Status.NONE, (NoTiesInFactors(),))
+    if report.spatial:
+        return _transforms(report)
+    if not report.pattern.clear:
+        return _unclear(report.pattern)
+    if report.partial:
+        return Verdict(Status.READ)
+    blocks = 0 if report.pattern.signed else unconnected(report.pattern)
+    return Verdict(Status.NONE, (NoPermutation(blocks if blocks > 1 else 0),))
+
+
+def _transforms(report: LayerReport) -> Verdict:
+    """A convolution whose rotations and flips form no group."""
+    accepted = tuple(one.name for one in report.spatial if one.accepted)
+    near = tuple(one.name for one in report.spatial if one.error <= ERROR and one.margin >= SPATIAL_MARGIN)
+    if accepted or near:
+        found = TransformsAlone(accepted) if accepted else TransformsByChance(near)
+        return Verdict(Status.UNDECIDED, (found,))
+    best = min(report.spatial, key=lambda one: one.error)
+    return Verdict(Status.NONE, (NoTransform(best.name, best.error, best.margin, ERROR, SPATIAL_MARGIN),))
+
+
+def _unclear(pattern: SharingPattern) -> Verdict:
+    reason: AnyReason
+    if pattern.margin >= MARGIN and (pattern.residual > UNEXPLAINED or pattern.dominant_residual > RESIDUAL):
+        reason = Unexplained(pattern.residual, pattern.dominant_residual)
+    elif pattern.margin >= MARGIN and pattern.tied + pattern.zeros > _MANY:
+        reason = WideClasses(pattern.within)
+    elif pattern.margin >= MARGIN:
+        return Verdict(Status.NONE, (TooFewTies(),))
+    elif pattern.within > _NO_GAP_WIDTH or pattern.margin < _NO_GAP_MARGIN:
+        return Verdict(Status.NONE, (NoGap(pattern.margin),))
+    else:
+        reason = SmallMargin(pattern.margin, MARGIN)
+    return Verdict(Status.UNDECIDED, (reason,))

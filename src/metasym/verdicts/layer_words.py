@@ -1,0 +1,348 @@
+"""The verdict on a layer in words: the one place where they are made, for the terminal, JSON, page and notebook."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from metasym.verdicts.reports import PLAIN, FoundGroup, LadderRung, LayerReport, SharingPattern
+from metasym.verdicts.verdict import (
+    AnyReason,
+    Bound,
+    InputsNeverVary,
+    LearnedBySteps,
+    NearestRefuted,
+    NoGap,
+    NoiseHides,
+    NoPermutation,
+    NotContradicted,
+    NothingLearned,
+    NothingNear,
+    NoTiesInFactors,
+    NotLinear,
+    NoTransform,
+    SmallMargin,
+    Status,
+    TooFewTies,
+    TransformsAlone,
+    TransformsByChance,
+    Unexplained,
+    WeightsOpen,
+    WeightTooLarge,
+    WideClasses,
+)
+
+WEAKER = 0.05
+"""Singular values of U beyond those that are used are mentioned above this part of the largest."""
+_NOISY = 0.5
+"""Residuals of a pattern from which the words say that part of U is noise."""
+_ALSO = 2
+"""Larger groups that hold only nearly, beside a certified one."""
+_REMEDIES = {
+    "one-hot targets": "one-hot targets (y of floats, [tasks, examples, classes]) with --model fc, which are solved "
+    "exactly",
+    "a linear layer": "--model fc, one linear layer, which is solved exactly and held against the test tasks",
+    "more data": "more tasks or more examples a task",
+}
+
+
+def verdict_words(layer: LayerReport) -> str:
+    """What is known of a layer, with its evidence; weaker evidence, weaker words. No full stop."""
+    return f"{_known(layer)}; {_used(layer)}"
+
+
+def shortest_reason(layer: LayerReport) -> str:
+    """Why nothing more is known of a layer, or what was found."""
+    reasons = layer.verdict.reasons
+    return reason_words(reasons[-1], layer) if reasons else summary_words(layer)
+
+
+def sentence(layer: LayerReport) -> str:
+    """The verdict as a sentence."""
+    words = verdict_words(layer)
+    return f"{words[:1].upper()}{words[1:]}."
+
+
+def extra_notes(layer: LayerReport) -> tuple[str, ...]:
+    """The notes that the verdict's words do not hold: about Kronecker factors they are what was found."""
+    return () if layer.pattern is None and layer.kind == "kronecker" else layer.notes
+
+
+def summary_words(layer: LayerReport) -> str:
+    """The verdict without its evidence: ``nearly Z_8``, ``shift by 1 on 67 of 68 rows``, ``undecided``."""
+    if layer.group is not None:
+        return ("nearly " if layer.group.approximate else "") + layer.group.name
+    return _shifts(layer) or nothing_words(layer)
+
+
+def nothing_words(layer: LayerReport) -> str:
+    """What tables say where no group is named."""
+    return "undecided" if layer.undecided else "none found"
+
+
+def _known(layer: LayerReport) -> str:
+    verdict = layer.verdict
+    if verdict.status in (Status.CERTIFIED, Status.APPROXIMATE):
+        return _certified(layer)
+    if verdict.status is Status.READ:
+        return _read(layer)
+    if layer.verdict.reasons and isinstance(layer.verdict.reasons[0], LearnedBySteps):
+        first, *rest = verdict.reasons
+        seen = "; ".join(reason_words(one, layer) for one in rest)
+        return f"{reason_words(first, layer)}; off U: {seen or 'nothing was read'}"
+    return "; ".join(reason_words(one, layer) for one in verdict.reasons)
+
+
+def _used(layer: LayerReport) -> str:
+    """How much of the filter matters, and how strong the rest is where it is not small."""
+    if layer.verdict.directions is not None:
+        return f"{layer.verdict.directions} of {math.prod(layer.weight_shape)} directions in use"
+    size, values = layer.effective_filter_size, layer.singular_values
+    used = f"uses {size} of {layer.filter_size} filter entries"
+    if 0 < size < len(values) and values[size] > WEAKER * values[0]:
+        used += f" most, the others up to {values[size] / values[0]:.0%} as strongly"
+    return used
+
+
+def _certified(layer: LayerReport) -> str:
+    """``equivariant to Z_8, order 8 (defect below 0.1 %, 95 %, on 100 held-out tasks)``, and what holds nearly."""
+    named = next(rung for rung in layer.ladder if rung.certified)
+    above = [r for r in layer.ladder if r.refuted and r.order > named.order]
+    return claim_words(bound_of(named, above), layer.verdict.tasks or 0)
+
+
+def bound_of(rung: LadderRung, above: list[LadderRung]) -> Bound:
+    """What the words about a certified rung depend on; ``above`` are larger groups that were refuted."""
+    assert (
+        rung.defect_upper is not None and rung.class_defect_upper is not None
+    )  # they were within the tolerance
+    nearly = tuple((r.name, r.order, r.defect) for r in above[-_ALSO:])
+    return Bound(rung.name, rung.order, rung.defect_upper, rung.class_defect_upper, nearly)
+
+
+def claim_words(bound: Bound, tasks: int) -> str:
+    """That a group is certified, how nearly, and on how many tasks."""
+    weak = ""
+    if bound.class_defect_upper > max(2 * bound.defect_upper, 0.01):
+        weak = f"; of each class of tied weights by its own size below {percent(bound.class_defect_upper)}"
+    exact = max(bound.defect_upper, bound.class_defect_upper) <= PLAIN
+    within = "" if exact else f"within {percent(bound.defect_upper)} "
+    above = "".join(
+        f"; to {called(name, order)} only within {percent(defect)}, refuted"
+        for name, order, defect in bound.refuted_above
+    )
+    return (
+        f"{within}equivariant to {called(bound.name, bound.order)} (defect below {percent(bound.defect_upper)}, "
+        f"95 %, on {tasks} held-out tasks{weak}){above}"
+    )
+
+
+def _read(layer: LayerReport) -> str:
+    """What U shows, without a certificate."""
+    group, pattern, shifts = layer.group, layer.pattern, _shifts(layer)
+    if group is None:
+        about = f"translation structure, {shifts}: no permutation of all outputs and inputs keeps it"
+        if layer.verdict.tasks is not None:
+            return f"{about}; read off U, without a certificate"
+        assert pattern is not None
+        return f"{about}; {_ties(pattern)}{_evidence(pattern)}"
+    if pattern is None:
+        return (
+            f"{_claim(group)} {group.name}, of order {group.order_in_words}: exchanges of equal rows of the "
+            f"Kronecker factors; {'; '.join(layer.notes)}{_nearly(group)}"
+        )
+    if layer.spatial:
+        names = [generator.transform for generator in group.generators]
+        margin = min(one.margin for one in layer.spatial if one.name in names)
+        return (
+            f"{_claim(group)} {group.name}, of order {group.order_in_words}, generated by {' and '.join(names)}: "
+            f"each maps filters to filters, permuting the output channels (error {group.error:.2g}, margin "
+            f"{margin:.3g}){_nearly(group)}"
+        )
+    also = f"; also, up to borders, {shifts}" if shifts else ""
+    return f"{_group(group)}{also}; {_ties(pattern)}{_evidence(pattern)}{_nearly(group)}"
+
+
+def reason_words(reason: AnyReason, layer: LayerReport) -> str:
+    """One reason in words, about this layer."""
+    return _REASONS[type(reason)](reason, layer)
+
+
+def _no_transform(reason: NoTransform, layer: LayerReport) -> str:
+    return (
+        f"no symmetry found among rotations and flips: the nearest, {reason.nearest}, has error {reason.error:.2g} "
+        f"and margin {reason.margin:.2f} (at most {reason.most_error:g}, at least {reason.least_margin:g})"
+        f"{_clear_ties(layer)}"
+    )
+
+
+def _no_permutation(reason: NoPermutation, layer: LayerReport) -> str:
+    assert layer.pattern is not None
+    blocks = reason.negatable_blocks
+    signs = (
+        f" (signs can change: its {blocks} blocks that no weight connects may each be negated)"
+        if blocks
+        else ""
+    )
+    return (
+        f"no symmetry found: {_ties(layer.pattern)}, but no permutation keeps all classes{signs}"
+        f"{_evidence(layer.pattern)}"
+    )
+
+
+def _not_linear(reason: NotLinear, layer: LayerReport) -> str:
+    share = percent(reason.share)
+    if reason.linear_part is not None:
+        part = claim_words(reason.linear_part, layer.verdict.tasks or 0)
+        return (
+            f"cannot be decided by a linear layer: {share} of y is not linear in the inputs; the linear part alone "
+            f"is {part}"
+        )
+    near = (
+        ""
+        if reason.nearest is None
+        else f"; the nearest symmetry of the linear part would be {called(*reason.nearest)}"
+    )
+    return (
+        f"cannot be decided by a linear layer: it leaves {share} of y unexplained, which is not linear in the inputs "
+        f"and no noise{near}"
+    )
+
+
+def _not_contradicted(reason: NotContradicted, _: LayerReport) -> str:
+    group = called(reason.name, reason.order)
+    if reason.bound is None:
+        return (
+            f"cannot be decided this way: the tasks do not contradict {group}, but with {reason.examples} examples a "
+            "task they could not contradict anything; more examples a task would"
+        )
+    return (
+        f"cannot be decided: the tasks do not contradict {group}, but their noise allows nothing tighter than a "
+        f"defect of {percent(reason.bound)} (tolerance {percent(reason.tolerance)}); more tasks, more examples or "
+        "less noise would"
+    )
+
+
+def _learned_by_steps(reason: LearnedBySteps, _: LayerReport) -> str:
+    how = "steps of SGD" if reason.inner_steps else "outer steps"
+    return (
+        f"cannot be decided this way: a U learned by {how} may show no pattern where tasks have a symmetry; what "
+        f"could decide it: {_REMEDIES[reason.remedy]}"
+    )
+
+
+_REASONS: dict[type, Callable[[Any, LayerReport], str]] = {
+    NothingLearned: lambda r, layer: "no symmetry found: U is zero, nothing was learned",
+    WeightTooLarge: lambda r, layer: "not read: the weight is too large for its sharing pattern",
+    NoTiesInFactors: lambda r, layer: f"no symmetry found in the Kronecker factors: {'; '.join(layer.notes)}",
+    NoGap: lambda r, layer: (
+        f"no symmetry found: no gap separates tied weights from others (margin {r.margin:.2f})"
+    ),
+    TooFewTies: lambda r, layer: "no symmetry found: too few weights are tied to tell ties from chance",
+    SmallMargin: lambda r, layer: (
+        f"pattern unclear: margin {r.margin:.2f}, below {r.least:g}; no group is named"
+    ),
+    Unexplained: lambda r, layer: (
+        f"pattern unclear: it leaves {r.residual:.0%} of U unexplained, {r.dominant_residual:.0%} of its dominant "
+        "directions; no group is named"
+    ),
+    WideClasses: lambda r, layer: (
+        f"pattern unclear: classes are {r.width:.2f} wide, relative to the length of a row of U; no group is named"
+    ),
+    NoPermutation: _no_permutation,
+    NoTransform: _no_transform,
+    TransformsAlone: lambda r, layer: (
+        f"rotations and flips unclear: {', '.join(r.names)} fit, but what must fit with them does not; no group is "
+        f"named{_clear_ties(layer)}"
+    ),
+    TransformsByChance: lambda r, layer: (
+        f"rotations and flips unclear: {', '.join(r.names)} may fit, but U has too few directions, or filters that "
+        f"are too smooth, to tell that from chance; no group is named{_clear_ties(layer)}"
+    ),
+    LearnedBySteps: _learned_by_steps,
+    NotLinear: _not_linear,
+    InputsNeverVary: lambda r, layer: (
+        "cannot be decided this way: in some direction the inputs of all tasks never vary (constant or equal "
+        "columns, or sums that stay the same), so that the weights along it can be anything; leave such columns out"
+    ),
+    NotContradicted: _not_contradicted,
+    WeightsOpen: lambda r, layer: (
+        f"cannot be decided this way: {r.examples} examples a task leave the weights of every task open, and what "
+        "tasks share does not suggest a symmetry; more examples a task would tell"
+    ),
+    NoiseHides: lambda r, layer: (
+        f"cannot be decided: the noise hides defects up to {percent(r.defect)}; more tasks, more examples or less "
+        "noise would tell"
+    ),
+    NearestRefuted: lambda r, layer: (
+        f"no symmetry: the nearest, {called(r.name, r.order)}, has a defect of {percent(r.defect)}, refuted"
+    ),
+    NothingNear: lambda r, layer: (
+        "no symmetry: no permutation of outputs and inputs, with signs or without, comes near what tasks share; "
+        "symmetries of other kinds, such as rotations that mix inputs, were not looked for"
+    ),
+}
+
+
+def called(name: str, order: int) -> str:
+    """``Z_8, order 8``; a group without a name is called by its order already."""
+    return name if name == unnamed(order) else f"{name}, order {order}"
+
+
+def unnamed(order: int) -> str:
+    """What a group is called that has no name."""
+    return f"a group of order {order}"
+
+
+def percent(share: float) -> str:
+    """A share of 1 as percent, with two digits that matter, rounded up."""
+    value = 100 * share
+    if value <= 1e-4:
+        return "0.0001 %"
+    step = 10.0 ** (math.floor(math.log10(value)) - 1)
+    return f"{math.ceil(value / step - 1e-9) * step:.10g} %"
+
+
+def _shifts(layer: LayerReport) -> str:
+    return " and ".join(shift.description for shift in layer.partial)
+
+
+def _claim(group: FoundGroup) -> str:
+    return "approximately equivariant to" if group.approximate else "equivariant to"
+
+
+def _group(group: FoundGroup) -> str:
+    order = f"of order {group.order_in_words}"
+    named = f"a group {order}" if group.name == unnamed(group.order) else f"{group.name}, {order}"
+    kind = "signed permutations (modulo -1)" if group.signed else "permutations"
+    acts = "transitive" if group.transitive else "not transitive"
+    return f"{_claim(group)} {named}: the largest group of {kind} with this sharing pattern, {acts}"
+
+
+def _nearly(group: FoundGroup) -> str:
+    if not group.approximate:
+        return ""
+    return (
+        f"; approximately only, error {group.error:.2g} (0 exact, 1.41 unrelated): the tasks nearly have this "
+        "symmetry, or were too few, or training was too short"
+    )
+
+
+def _ties(pattern: SharingPattern) -> str:
+    entries = len(pattern.classes) * len(pattern.classes[0])
+    zeros = f", {pattern.zeros} zero" if pattern.zeros else ""
+    up_to = " up to sign" if pattern.signed else ""
+    classes = "1 class" if pattern.count == 1 else f"{pattern.count} classes"
+    return f"{entries} weights in {classes}{up_to}{zeros}"
+
+
+def _clear_ties(layer: LayerReport) -> str:
+    return f"; {_ties(layer.pattern)}" if layer.pattern is not None and layer.pattern.clear else ""
+
+
+def _evidence(pattern: SharingPattern) -> str:
+    found = f"residual {pattern.residual:.2g}, margin {pattern.margin:.3g}"
+    if pattern.residual > _NOISY:
+        found += f"; {pattern.residual**2:.0%} of the power of U is noise, or was never trained"
+    return f" ({found})"

@@ -1,0 +1,94 @@
+"""What an inspection of a model found, layer by layer: printed, stored and read again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from metasym.storage.described import described
+from metasym.types import MetasymError
+from metasym.verdicts.layer_words import verdict_words
+from metasym.verdicts.reports import GroupErrors, LayerReport
+
+VERSION = 2
+
+
+@dataclass(frozen=True)
+class SymmetryReport:
+    """What each reparameterized layer of a model has learned, in the order of the layers."""
+
+    layers: tuple[LayerReport, ...]
+    end_to_end: GroupErrors | None = None
+    """Input to output, for a group that was asked about."""
+
+    def __iter__(self) -> Iterator[LayerReport]:
+        return iter(self.layers)
+
+    def __len__(self) -> int:
+        return len(self.layers)
+
+    def __getitem__(self, layer: int | str) -> LayerReport:
+        if isinstance(layer, int):
+            return self.layers[layer]
+        for report in self.layers:
+            if report.name == layer:
+                return report
+        raise MetasymError(
+            f"expected one of the layers {', '.join(repr(r.name) for r in self.layers)}, found {layer!r}"
+        )
+
+    def __str__(self) -> str:
+        return "\n".join(f"{r.name or 'the layer'}: {verdict_words(r)}" for r in self.layers)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain types, ready for ``json.dumps``."""
+        return {
+            "version": VERSION,
+            "layers": [_layer_json(layer) for layer in self.layers],
+            "end_to_end": msgspec.to_builtins(self.end_to_end),
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any], name: str = "symmetry report") -> SymmetryReport:
+        """The report that :meth:`to_json` made ``value`` of; ``name`` is what errors call its file."""
+        found = value.get("version") if isinstance(value, dict) else None
+        if found is not None and found != VERSION:
+            raise MetasymError(
+                f"{name}: expected a symmetry report of version {VERSION}, found {found!r:.60}"
+            )
+        report: SymmetryReport = described(value, cls, name)
+        for index, layer in enumerate(report.layers):
+            _check_layer(layer, f"{name}: layers[{index}]")
+        return report
+
+
+def _layer_json(layer: LayerReport) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.to_builtins(layer)
+    if layer.group is not None:
+        found["group"] |= {"transitive": layer.group.transitive, "approximate": layer.group.approximate}
+    found["verdict"]["words"] = verdict_words(layer)
+    return {**found, "residual": layer.residual, "margin": layer.margin}
+
+
+def _check_layer(layer: LayerReport, name: str) -> None:
+    """Refuse what fits the types but no weight: elements that permute something else, a pattern of another size."""
+    groups = [] if layer.group is None else [layer.group.generators]
+    size = layer.weight_shape[:1], {math.prod(layer.weight_shape[1:]), *layer.weight_shape[1:2]}
+    for element in (g for generators in (*groups, *(r.generators for r in layer.ladder)) for g in generators):
+        if (len(element.outputs),) != size[0] or len(element.inputs) not in size[1]:
+            raise MetasymError(
+                f"{name}: expected elements that permute the outputs and inputs of a weight "
+                f"{list(layer.weight_shape)}, found another"
+            )
+    if layer.pattern is not None:
+        found = {len(row) for row in layer.pattern.classes}
+        largest = max((abs(c) for row in layer.pattern.classes for c in row), default=0)
+        fits = (len(layer.pattern.classes),) == layer.weight_shape[:1] and len(found) == 1
+        if not fits or largest > math.prod(layer.weight_shape):
+            raise MetasymError(
+                f"{name}: expected a pattern of a weight {list(layer.weight_shape)}, found one of another size"
+            )

@@ -1,0 +1,206 @@
+"""A verdict: its status, and the reasons for it as values with their numbers."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+import msgspec
+
+
+class Status(enum.StrEnum):
+    """What is known about a symmetry."""
+
+    CERTIFIED = "certified"
+    """Held-out data allow no defect that matters."""
+    APPROXIMATE = "certified approximately"
+    """Held-out data bound the defect; it may be large enough to matter."""
+    READ = "read but not certified"
+    """Learned weights show it; it was not tested on held-out data."""
+    NONE = "none"
+    """Looked for and not found, or refuted."""
+    UNDECIDED = "undecided"
+    """The data, or how the weights were learned, cannot tell."""
+    NOT_READ = "not read"
+    """Nobody looked."""
+
+
+class Reason(msgspec.Struct, frozen=True, tag_field="kind"):
+    """Why a verdict is what it is. A subclass a reason, with its numbers."""
+
+
+class NothingLearned(Reason, frozen=True, tag="nothing_learned"):
+    """U is zero."""
+
+
+class WeightTooLarge(Reason, frozen=True, tag="weight_too_large"):
+    """The weight has too many entries for its sharing pattern to be read."""
+
+
+class NoTiesInFactors(Reason, frozen=True, tag="no_ties_in_factors"):
+    """The factors of a Kronecker product have no equal rows that a group could exchange."""
+
+
+class NoGap(Reason, frozen=True, tag="no_gap"):
+    """No gap separates tied weights from others."""
+
+    margin: float
+
+
+class TooFewTies(Reason, frozen=True, tag="too_few_ties"):
+    """So few weights are tied that they may be so by chance."""
+
+
+class SmallMargin(Reason, frozen=True, tag="small_margin"):
+    """The gap between tied weights and others is too narrow."""
+
+    margin: float
+    least: float
+
+
+class Unexplained(Reason, frozen=True, tag="unexplained"):
+    """The pattern leaves too much of U unexplained."""
+
+    residual: float
+    dominant_residual: float
+
+
+class WideClasses(Reason, frozen=True, tag="wide_classes"):
+    """Weights of one class are too far apart."""
+
+    width: float
+    """Relative to the length of a row of U."""
+
+
+class NoPermutation(Reason, frozen=True, tag="no_permutation"):
+    """Weights are tied, and no permutation of outputs and inputs keeps all classes."""
+
+    negatable_blocks: int = 0
+    """Blocks that no weight connects, where there are several: each may be negated."""
+
+
+class NoTransform(Reason, frozen=True, tag="no_transform"):
+    """No rotation or flip maps filters to filters."""
+
+    nearest: str
+    error: float
+    margin: float
+    most_error: float
+    least_margin: float
+
+
+class TransformsAlone(Reason, frozen=True, tag="transforms_alone"):
+    """Some rotations or flips fit, but what must fit with them does not."""
+
+    names: tuple[str, ...]
+
+
+class TransformsByChance(Reason, frozen=True, tag="transforms_by_chance"):
+    """Some rotations or flips may fit, but U cannot tell that from chance."""
+
+    names: tuple[str, ...]
+
+
+class LearnedBySteps(Reason, frozen=True, tag="learned_by_steps"):
+    """U was learned by outer steps, which may leave no pattern where tasks have a symmetry."""
+
+    inner_steps: bool
+    """Whether tasks adapt by steps too; else they are solved exactly."""
+    remedy: str
+    """``"one-hot targets"``, ``"a linear layer"`` or ``"more data"``: what could decide it."""
+
+
+class Bound(msgspec.Struct, frozen=True):
+    """How large a group's defect may be."""
+
+    name: str
+    order: int
+    defect_upper: float
+    class_defect_upper: float
+    refuted_above: tuple[tuple[str, int, float], ...] = ()
+    """Larger groups that hold only nearly: name, order, defect."""
+
+
+class NotLinear(Reason, frozen=True, tag="not_linear"):
+    """A linear layer leaves so much of y that is not linear in the inputs that it could break any symmetry."""
+
+    share: float
+    linear_part: Bound | None = None
+    """What the linear part alone has."""
+    nearest: tuple[str, int] | None = None
+    """Else the nearest group of the linear part: name, order."""
+
+
+class InputsNeverVary(Reason, frozen=True, tag="inputs_never_vary"):
+    """In some direction the inputs of all tasks never vary: the weights along it can be anything."""
+
+
+class NotContradicted(Reason, frozen=True, tag="not_contradicted"):
+    """The tasks do not contradict a group, and cannot bound its defect as tightly as asked."""
+
+    name: str
+    order: int
+    bound: float | None
+    """The tightest bound that noise allows; None where nothing could have been contradicted."""
+    tolerance: float
+    examples: int
+
+
+class WeightsOpen(Reason, frozen=True, tag="weights_open"):
+    """So few examples leave the weights of every task open, and what tasks share suggests no symmetry."""
+
+    examples: int
+
+
+class NoiseHides(Reason, frozen=True, tag="noise_hides"):
+    """Noise hides defects up to this size."""
+
+    defect: float
+
+
+class NearestRefuted(Reason, frozen=True, tag="nearest_refuted"):
+    """The nearest group is refuted by held-out tasks."""
+
+    name: str
+    order: int
+    defect: float
+
+
+class NothingNear(Reason, frozen=True, tag="nothing_near"):
+    """No signed permutation comes near what tasks share."""
+
+
+AnyReason = (
+    NothingLearned
+    | WeightTooLarge
+    | NoTiesInFactors
+    | NoGap
+    | TooFewTies
+    | SmallMargin
+    | Unexplained
+    | WideClasses
+    | NoPermutation
+    | NoTransform
+    | TransformsAlone
+    | TransformsByChance
+    | LearnedBySteps
+    | NotLinear
+    | InputsNeverVary
+    | NotContradicted
+    | WeightsOpen
+    | NoiseHides
+    | NearestRefuted
+    | NothingNear
+)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is known, and why. What is claimed stands beside it in the report: the group, the ladder."""
+
+    status: Status
+    reasons: tuple[AnyReason, ...] = ()
+    tasks: int | None = None
+    """Held-out tasks that it was tested on; None where it was not."""
+    directions: int | None = None
+    """Directions of the tasks' prior that are in use, where U was learned by evidence."""

@@ -1,0 +1,65 @@
+"""Nothing outside the renderer takes a verdict's or a reason's words apart: programs use its values."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import metasym
+
+SOURCE = Path(metasym.__file__).parent
+TAKEN_APART = {
+    "startswith",
+    "endswith",
+    "split",
+    "partition",
+    "rpartition",
+    "replace",
+    "removeprefix",
+    "find",
+}
+WORDS = {"verdict", "reason", "reasons"}
+
+
+def _about(node: ast.expr) -> bool:
+    """Whether an expression is a verdict or a reason: ``x.verdict``, ``found["reason"]``, ``reason``."""
+    if isinstance(node, ast.Attribute):
+        return node.attr in WORDS
+    if isinstance(node, ast.Subscript):
+        key = node.slice
+        return isinstance(key, ast.Constant) and key.value in WORDS or _about(node.value)
+    return isinstance(node, ast.Name) and node.id in WORDS
+
+
+def _wrong(tree: ast.AST) -> list[int]:
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            if node.func.attr in TAKEN_APART and _about(node.func.value):
+                found.append(node.lineno)
+        elif isinstance(node, ast.Compare):
+            for op, right in zip(node.ops, node.comparators, strict=True):
+                if isinstance(op, ast.In | ast.NotIn) and _about(right):
+                    found.append(node.lineno)
+    return found
+
+
+def test_the_test_sees_what_it_is_about() -> None:
+    for text in (
+        "layer.verdict.startswith('no')",
+        "found['reason'].split(';')",
+        "note in report.verdict",
+        "reason.replace('a', 'b')",
+    ):
+        assert _wrong(ast.parse(text)), text
+    assert not _wrong(ast.parse("layer.verdict.status in (1, 2); name.split(',')"))
+
+
+def test_no_code_outside_the_renderer_reads_words() -> None:
+    wrong = [
+        f"{path.relative_to(SOURCE)}:{line}"
+        for path in sorted(SOURCE.rglob("*.py"))
+        if path.name != "layer_words.py"
+        for line in _wrong(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+    assert not wrong
