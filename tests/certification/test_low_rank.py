@@ -63,7 +63,7 @@ def test_a_quick_look_refutes_what_is_broken_and_nothing_else(kind: str) -> None
 
 
 def test_which_tasks_span(generator: torch.Generator) -> None:
-    """In units far apart; float32 leaves rounding where there is nothing; an input that no task has counts for none."""
+    """In units far apart; float32 leaves rounding where there is nothing; one that no task has does not count."""
     x = torch.randn(4, 9, 4, generator=generator) * torch.tensor([1.0, 1e-5, 1e3, 1.0])
     x[1, :, 1] = 0
     x[2, :, 3] = 0.3 * x[2, :, 0]

@@ -172,7 +172,8 @@ class TaskStatistics:
         if directions.shape[1] == 0:
             return torch.zeros(len(self), dtype=torch.bool)
         least = SEEN * size[:, None, None] * torch.eye(own.shape[1], dtype=own.dtype)
-        return (size > 0) & (torch.linalg.cholesky_ex(own - least).info == 0)
+        found: Tensor = (size > 0) & (torch.linalg.cholesky_ex(own - least).info == 0)
+        return found
 
     def told(self) -> TaskStatistics:
         """The tasks without what says nothing about weights: as many examples as the inputs of each have rank.

@@ -81,10 +81,13 @@ def discover_family_in(
     found = memory("family", look)
     note(f"family: {found['reason']}")
     claim = found["claim"]
-    elements: list[Element] = [] if claim is None else group_elements(_generators(claim), options.seed)
+    elements: list[Element] = []
+    used = model
+    if claim is not None:
+        elements, used = group_elements(_generators(claim), options.seed), model.about(_generators(claim))
     fresh = split_tasks_of(len(x), options.seed)[1]
     one = (np.arange(x.shape[2]), np.ones(x.shape[2], int), np.arange(y.shape[2]), np.ones(y.shape[2], int))
-    judged = judge_functions(x[fresh], y[fresh], elements or [one], model, options.seed)
+    judged = judge_functions(x[fresh], y[fresh], elements or [one], used, options.seed)
     notes = ["continuous symmetries are looked for in single functions, not yet in families"]
     return Discovered(
         symmetries=[] if claim is None else [claim],
@@ -93,7 +96,7 @@ def discover_family_in(
         else [{"kind": "finite", "what": "family", "reason": found["reason"]}],
         plain=_scores(judged.plain, judged),
         symmetric=None if claim is None else _scores(judged.averaged, judged),
-        state=_state(model, elements),
+        state=_state(used, elements),
         metric="mse",
         examples=len(x),
         held_out=len(fresh),
