@@ -1,4 +1,4 @@
-"""Families whose group is exact: the point about which it acts, constant outputs, inputs whose law it does not keep."""
+"""Families whose group is exact: the point about which it acts, constant outputs, inputs of laws it does not keep."""
 
 from __future__ import annotations
 
