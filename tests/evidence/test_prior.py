@@ -9,6 +9,7 @@ from scipy.stats import multivariate_normal
 
 from metasym.evidence import Prior, TaskStatistics, fit_prior
 from metasym.evidence.em import one_round
+from metasym.evidence.prior import _root_of_precision
 from metasym.types import MetasymError
 from tests.evidence.families import examples, generic, shifted
 
@@ -100,3 +101,16 @@ def test_weak_directions_count_as_much_as_the_data_support_them():
 def test_bad_tasks_are_one_line(x, y, message):
     with pytest.raises(MetasymError, match=message):
         TaskStatistics.of(x, y)
+
+
+def test_the_factor_of_the_precision_exists_without_noise(generator):
+    """Two rows of 30 directions, at the least noise there is: products of the rows are singular to rounding."""
+    seen = torch.randn(50, 2, 3, generator=generator, dtype=torch.float64) @ torch.randn(
+        3, 30, generator=generator, dtype=torch.float64
+    )
+    seen = torch.cat([seen, 0.3 * seen], 1)
+    noise = torch.full((50, 1, 1), 1e-14, dtype=torch.float64)
+    assert bool(torch.linalg.cholesky_ex(seen.mT @ seen / noise + torch.eye(30)).info.any())
+    root = _root_of_precision(seen, noise)
+    assert float(root.diagonal(dim1=1, dim2=2).amin()) > 0.5  # 1 or more but for rounding
+    torch.testing.assert_close(noise * (root @ root.mT), seen.mT @ seen, rtol=0, atol=1e-9)

@@ -27,7 +27,7 @@ def _about(node: ast.expr) -> bool:
         return node.attr in WORDS
     if isinstance(node, ast.Subscript):
         key = node.slice
-        return isinstance(key, ast.Constant) and key.value in WORDS or _about(node.value)
+        return (isinstance(key, ast.Constant) and key.value in WORDS) or _about(node.value)
     return isinstance(node, ast.Name) and node.id in WORDS
 
 

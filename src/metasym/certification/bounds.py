@@ -20,7 +20,7 @@ from scipy.special import bdtrc, chdtri, stdtrit
 from torch import Tensor
 
 from metasym.evidence.em import LEAST_NOISE
-from metasym.evidence.statistics import TaskStatistics
+from metasym.evidence.statistics import SEEN, TaskStatistics
 from metasym.groups.signed_groups import WeightOrbits
 from metasym.groups.signed_permutations import SignedPermutation
 
@@ -29,9 +29,7 @@ LEVEL = 0.95
 SURE = 0.99
 """Of the lower limits that refute."""
 LARGEST_PROJECTED = 300
-"""Weights of a layer for which c is projected out task by task; larger ones need more examples than inputs."""
-SEEN = 1e-9
-"""Inputs that vary less than this part (in squares) of the others count as inputs that never vary."""
+"""Weights of a layer for which c is projected out task by task; larger ones need tasks that tell their weights."""
 _FALLBACK_ERROR = 0.05
 """Relative uncertainty of a noise variance that was learned with the prior."""
 _LAMBDAS = (1e-10, 0.1, 0.5, 2.0, 10.0)
@@ -139,8 +137,8 @@ def forbidden(
     of ``w - g w``, without one of w less its mean over the group. ``quick``: from the tasks' own weights where these
     are known; ten times as fast, with limits that are somewhat wider.
     """
-    ample = tasks[tasks.counts >= tasks.inputs + 2]
-    enough = len(ample) >= max(1, 0.9 * len(tasks))
+    ample = tasks[tasks.ample]
+    enough = len(ample) >= max(1, 0.9 * len(tasks)) and tasks.spanned.shape[1] == tasks.inputs
     if tasks.inputs * tasks.outputs <= LARGEST_PROJECTED and not (quick and enough):
         return _projected(tasks, group, scale, noise, element)
     if not enough:

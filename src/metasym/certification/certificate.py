@@ -88,7 +88,8 @@ def certify(
     by_class = forbidden(tasks, together, scale, variance, quick=quick).limit()
     refuted = _refuted(whole, total / 2) or _refuted(by_class, max(1.0, counted) / 2)
     pairs = []
-    if not quick and int((tasks.counts > tasks.inputs).sum()) >= 0.9 * len(tasks):
+    known = tasks.spanning & (tasks.counts > tasks.inputs)
+    if not quick and int(known.sum()) >= 0.9 * len(tasks):
         pairs = [
             _relative(forbidden(tasks, weight_orbits((g,), shape), ones, variance, g).limit(), total)
             for g in generators

@@ -35,7 +35,7 @@ def contradictions(
     ``scale [m n]`` are the units of the weights. None where the tasks' own weights are not known well enough.
     """
     m, n = tasks.outputs, tasks.inputs
-    ample = tasks[tasks.counts >= n + 2]
+    ample = tasks[tasks.ample]
     if m * n > LARGEST or len(ample) < max(_BLOCKS, 0.9 * len(tasks)):
         return None
     own, spread = least_squares(ample)

@@ -64,6 +64,9 @@ class Claim:
         }
 
 
+NOT_CLOSED = "{} cannot be decided: its brackets leave it by more than rounding does"
+
+
 @dataclass(frozen=True)
 class Refusal:
     """Why a candidate is not claimed."""
@@ -129,8 +132,15 @@ def near_symmetry(name: str, left_over: float, floor: float) -> str:
 
 
 def ideal_fields(fields: Array) -> list[Array]:
-    """The algebra as a list of ideals: the simple ones, and the radical; all of it where it is no such sum."""
-    algebra = LieAlgebra(torch.from_numpy(squared(fields)))
+    """The algebra as a list of ideals: the simple ones, and the radical; all of it where it is no such sum.
+
+    None where brackets leave the fields farther than rounding takes them: the search ends near an algebra, and what
+    is moved to where functions fit best may be a little off it.
+    """
+    try:
+        algebra = LieAlgebra(torch.from_numpy(squared(fields)))
+    except MetasymError:
+        return []
     simple, _ = ideals(algebra)
     spaces = [*simple]
     outer = radical(algebra)
@@ -194,7 +204,10 @@ def judge(
     kept: list[Array] = []
     weak: list[Array] = []
     most = 0.0
-    for ideal in ideal_fields(candidate.fields):
+    parts = ideal_fields(candidate.fields)
+    if not parts:
+        return None, NOT_CLOSED.format(name)
+    for ideal in parts:
         carried = share(ideal, candidate.fit, *prepared.train, generator)
         most = max(most, carried)
         (kept if max(violation, unknown) <= tolerance * carried else weak).append(ideal)

@@ -21,7 +21,7 @@ import numpy as np
 from scipy.special import fdtri, stdtrit
 
 from metasym.certification.beta import Beta, beta
-from metasym.discovery.claims import SURELY, ideal_fields, name_of_fields
+from metasym.discovery.claims import NOT_CLOSED, SURELY, ideal_fields, name_of_fields
 from metasym.discovery.equations import leads_away
 from metasym.discovery.fields import Array, angle, conjugated, moved_inputs, orthonormal, written
 from metasym.discovery.pairs import at_round_numbers, sides
@@ -112,6 +112,8 @@ def judge_polynomial(
         (ideal, share(ideal, support, *train, generator)) for ideal in ideal_fields(orthonormal(fields))
     ]
     enough = [ideal for ideal, carried in shares if best.violation_upper <= SURELY * tolerance * carried]
+    if not shares:
+        return [], NOT_CLOSED.format(name)
     if max(carried for _, carried in shares) < _NOTHING:
         return [], f"{name} moves only what the function does not depend on"
     if not enough:

@@ -9,7 +9,8 @@ import numpy as np
 
 from metasym.discovery.coordinates import Coordinates, coordinates
 from metasym.discovery.fields import Array, conjugated
-from metasym.tasks.dataset import DataSet
+from metasym.tasks.dataset import CONSTANT, DataSet
+from metasym.types import MetasymError
 
 TEST = 0.2
 MOST_FITTED = 1500
@@ -91,7 +92,7 @@ def prepare(data: DataSet, seed: int, test: float = TEST) -> Prepared:
     if len(train) > MOST_FITTED:
         notes.append(f"models see {MOST_FITTED} of {len(train)} training examples")
         train = train[:MOST_FITTED]
-    varies = data.x[train].std(0) > 1e-12 * np.abs(data.x[train]).max(0)
+    varies = data.x[train].std(0) > CONSTANT * np.abs(data.x[train]).max(0)
     used = [i for i in each_once(data.x) if varies[i]]
     names = data.input_names or tuple(f"x{i}" for i in range(data.x.shape[1]))
     constant = [names[i] for i in np.flatnonzero(~varies)]
@@ -104,6 +105,10 @@ def prepare(data: DataSet, seed: int, test: float = TEST) -> Prepared:
     place = coordinates(x[train])
     offset = data.y[train].mean(0)
     unit = float(np.sqrt(((data.y[train] - offset) ** 2).mean()))
+    if unit <= CONSTANT * np.abs(data.y[train]).max():
+        raise MetasymError(
+            f"expected y that varies among the {len(train)} examples to fit to, found a constant; take another seed"
+        )
     y = (data.y - offset) / unit
     scaled = place(x)
     return Prepared(
@@ -122,7 +127,7 @@ def each_once(columns: Array) -> list[int]:
     """Which of ``columns [examples, n]`` vary and repeat no earlier one, nor its negative."""
     kept, seen = [], set()
     for i, column in enumerate(columns.T):
-        if column.std() <= 1e-12 * np.abs(column).max():
+        if column.std() <= CONSTANT * np.abs(column).max():
             continue
         first = column[np.flatnonzero(column)[0]]
         key = (np.sign(first) * column + 0.0).tobytes()

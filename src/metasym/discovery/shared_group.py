@@ -7,20 +7,22 @@ that a symmetry ties are tied in all maps. Those ties give the group; functions 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import chdtrc
 
 from metasym.certification.beta import Beta, beta
 from metasym.discovery.fields import Array
 from metasym.discovery.gaussian_processes import Hyper, choose, posterior, squares
 from metasym.discovery.shared_breaking import shared_breaking
-from metasym.discovery.shared_ties import Shared, linear_maps, shared_violation
+from metasym.discovery.shared_ties import ROUNDING, Shared, linear_maps, shared_violation
 from metasym.groups.pattern_groups import pattern_group
 from metasym.groups.signed_groups import SignedGroup
 from metasym.groups.signed_permutations import SignedPermutation
+from metasym.types import MetasymError
 
 CERTIFIED = 0.35
 """The part of the tasks that takes no part in the search."""
@@ -39,6 +41,8 @@ COMMON = 0.002
 """The same as a part of the variance, where a polynomial shows it."""
 VIOLATION = 0.01
 """The largest violation along what fitted functions add, as a part of the variance."""
+LAW = 1e-3
+"""Means that differ by less likely a chance than this are those of inputs with different laws."""
 
 Labels = npt.NDArray[np.int64]
 
@@ -82,12 +86,43 @@ class TaskModel:
         """Examples in these units."""
         return (x - self.centre) / self.scale, y / self.unit
 
+    def about(self, generators: tuple[SignedPermutation, ...]) -> TaskModel:
+        """The same about the nearest point that a group keeps.
+
+        About any other point a permutation of scaled inputs is none of the inputs themselves: it moves them, too, by
+        the differences of the centre's own coordinates.
+        """
+        return replace(self, centre=SignedGroup(generators, generators[0].shape).average_inputs(self.centre))
+
+
+def keeps_law(x: Array, generators: tuple[SignedPermutation, ...]) -> bool:
+    """Whether the group keeps the means and mean squares of ``x [tasks, examples, n]`` up to chance.
+
+    Elsewhere fitted functions are asked where no example is: what they say there refutes nothing.
+    """
+    group = SignedGroup(generators, generators[0].shape)
+    for power, signed in ((x, True), (x**2, False)):
+        each = power.mean(1)  # a task's inputs may depend on each other
+        apart = each - (group if signed else group.unsigned).average_inputs(each)
+        error = apart.std(0, ddof=1) / len(each) ** 0.5
+        far = np.abs(apart.mean(0)) > ROUNDING * np.sqrt((x**2).mean()) ** (1 if signed else 2)
+        score = np.where(far, apart.mean(0) / np.maximum(error, 1e-300), 0.0)
+        if chdtrc(x.shape[2], float((score**2).sum())) < LAW:
+            return False
+    return True
+
 
 def task_model(x: Array, y: Array, seed: int) -> TaskModel:
     """The kernel of the median of some tasks ``x [tasks, examples, n]``, ``y [tasks, examples, m]``."""
     n = x.shape[2]
     model = TaskModel(Hyper(None, 0.0, 0.0), x.mean((0, 1)), float(x.std()), float(y.std()))
-    scaled_x, scaled_y = model.scaled(x[:8], y[:8])
+    spread = y.std(1).max(1)
+    some = np.flatnonzero(spread > ROUNDING * spread.max())[
+        :8
+    ]  # constant outputs would choose no noise, no kernel
+    if not len(some):
+        raise MetasymError("expected outputs y that vary inside tasks, found constants in every task")
+    scaled_x, scaled_y = model.scaled(x[some], y[some])
     draw = np.random.default_rng([seed, 13])
     start = squares(n, 0.5, n**0.5, 0.5 / n**2)
     chosen = [choose(a, b - b.mean(0), [start], 0.05, draw) for a, b in zip(scaled_x, scaled_y, strict=True)]
@@ -123,7 +158,9 @@ def family_symmetry(
     note(f"ties between entries are kept by {name}, of order {size}; certifying")
     # All tasks: what was searched can only make this stricter, and a small gain by position shows in many alone.
     shared = shared_violation(x, y, generators, np.random.default_rng([seed, 14]))
-    judged = judge_functions(x[fresh], y[fresh], group_elements(generators, seed), model, seed)
+    judged = judge_functions(
+        x[fresh], y[fresh], group_elements(generators, seed), model.about(generators), seed
+    )
     found = judged.beta
     common = shared_breaking(
         judged.x,
@@ -138,6 +175,10 @@ def family_symmetry(
             f"alike, by {shared.value:.2g} of their power, at most {shared.upper:.2g} (named up to {SHARED:g})"
         )
     interval = f"beta {found.value:.2g} ({found.low:.2g} to {found.high:.2g})"
+    if found.refutes and not keeps_law(x, generators):
+        return None, (
+            f"{name} cannot be decided: it takes inputs to where there are none, since their means or sizes differ"
+        )
     if found.refutes:
         return None, f"{name} is refuted by functions fitted to fresh tasks: {interval}"
     if found.violation_upper > VIOLATION:

@@ -16,6 +16,9 @@ Labels = npt.NDArray[np.int64]
 CHANCE = 3e-4
 """Differences that are less likely than this by chance refute."""
 
+ROUNDING = 1e-9
+"""Maps, and outputs, smaller than this part of the largest of a family are rounding."""
+
 
 @dataclass(frozen=True)
 class Shared:
@@ -56,6 +59,10 @@ def shared_violation(
         halves = (order, order)
     maps = [linear_maps(x[:, half], y[:, half])[0].reshape(tasks, m * n) for half in halves]
     size = np.sqrt((maps[0] ** 2).sum(1) + (maps[1] ** 2).sum(1))
+    there = size > ROUNDING * size.max()  # a task with constant outputs has no map: it differs nowhere
+    if there.sum() < 2:
+        return Shared(0.0, np.inf, False)
+    maps, size, tasks = [one[there] for one in maps], size[there], int(there.sum())
     tied = weight_orbits(generators, (m, n))
     labels, signs = tied.labels.numpy(), tied.signs.numpy().astype(float)
     first, second = ((one / size[:, None]) * signs for one in maps)
@@ -80,7 +87,8 @@ def shared_violation(
     chances = [
         _chance(differences[:, counted], which) for which in (np.arange(int(counted.sum())), outputs, inputs)
     ]
-    return Shared(mean, max(0.0, mean) + 2.33 * deviation, min(chances) < CHANCE)
+    upper = max(0.0, mean) + 2.33 * deviation
+    return Shared(mean, upper, min(chances) < CHANCE and upper > ROUNDING**2)
 
 
 def _class_means(maps: Array, labels: Labels, count: Labels) -> Array:

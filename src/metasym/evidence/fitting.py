@@ -81,6 +81,8 @@ def fit_prior(
             torch.zeros(m, n, dtype=torch.float64), torch.zeros(m * n, 1, dtype=torch.float64), 1e-300
         )
         return Fitted(blank, 0, 0.0, torch.ones(len(tasks), dtype=torch.float64))
+    if not _mostly_ample(learned):
+        tasks, learned, validation = tasks.told(), learned.told(), validation.told()
     fit = _Fit(learned, validation, rounds)
     shrinkage = Shrinkage()
     if directions is None:
@@ -117,7 +119,7 @@ def _unless_collapsed(prior: Prior, tasks: TaskStatistics) -> Prior:
     Fewer tasks than there are directions do not show where the next task lies: held-out tasks then ask for hardly any
     direction and much noise. How much noise there is, each task tells by itself where it has examples to spare.
     """
-    ample = tasks[tasks.counts >= tasks.inputs + 2]
+    ample = tasks[tasks.ample]
     if len(ample) < max(2, 0.9 * len(tasks)):
         return prior
     spare = int((ample.counts - ample.inputs).sum())
@@ -261,12 +263,12 @@ def _worse(evidence: Tensor, best: Tensor, *, sure: bool = True) -> bool:
 def start(tasks: TaskStatistics, directions: int) -> Prior:
     """A first guess with at most so many directions.
 
-    Where most tasks have more examples than inputs: the principal directions of their own least squares weights, in
+    Where most tasks tell their own weights: the principal directions of their own least squares weights, in
     units of these weights' noise, as many as stand out of it. Elsewhere all directions alike: which of them a task
     shows differs from task to task, and to begin with the weights of smallest norm would put the unseen ones at zero.
     """
     m, n = tasks.outputs, tasks.inputs
-    ample = tasks.counts >= n + 2
+    ample = tasks.ample
     spare = (tasks.counts - n).clamp_min(0)[ample]
     noise = float(tasks.residual[ample].sum() / (m * spare.sum())) if bool(ample.any()) else 0.0
     if not _mostly_ample(tasks):
@@ -300,8 +302,8 @@ def start(tasks: TaskStatistics, directions: int) -> Prior:
 
 
 def _mostly_ample(tasks: TaskStatistics) -> bool:
-    """Whether most tasks have examples to spare beyond their inputs."""
-    return int((tasks.counts >= tasks.inputs + 2).sum()) >= max(2, len(tasks) // 2)
+    """Whether most tasks tell their own weights."""
+    return int(tasks.ample.sum()) >= max(2, len(tasks) // 2)
 
 
 def least_squares(tasks: TaskStatistics) -> tuple[Tensor, Tensor]:

@@ -13,6 +13,8 @@ from metasym.evidence.statistics import TaskStatistics
 
 _ENTRIES = 2**24
 """Numbers of the batched matrices that are held at once."""
+_LEAST_PIVOT = 0.7
+"""Pivots that are 1 or more but for rounding are taken as they are down to this."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,8 +92,7 @@ class Prior:
         seen = seen.reshape(count, rows * m, k)
         rest = (tasks.targets - tasks.factors @ self.mean.T).reshape(count, rows * m, 1)
         scale = noise[:, None, None]
-        precision = seen.mT @ seen / scale + torch.eye(k, dtype=torch.float64)
-        root = torch.linalg.cholesky(precision)
+        root = _root_of_precision(seen, scale)
         mean = torch.cholesky_solve(seen.mT @ rest / scale, root)
         misfit = (rest - seen @ mean).square().reshape(count, rows, m).sum(1) + tasks.residual
         covariance = torch.cholesky_inverse(root)
@@ -106,3 +107,21 @@ class Prior:
             + mean.square().sum((1, 2))
         )
         return Posterior(mean.squeeze(2), covariance, misfit, spread.clamp_min(0), evidence)
+
+
+def _root_of_precision(seen: Tensor, noise: Tensor) -> Tensor:
+    """The Cholesky factor ``[T, k, k]`` of ``seen^T seen / noise + 1``, of ``seen [T, rows, k]``.
+
+    Its pivots are at least 1. Where inputs do not span and there is next to no noise, rounding of the products takes
+    them below that, or the factor does not exist: there it comes from a QR decomposition, without the products.
+    """
+    one = torch.eye(seen.shape[2], dtype=torch.float64)
+    root, failed = torch.linalg.cholesky_ex(seen.mT @ seen / noise + one)
+    lost = (failed != 0) | (root.diagonal(dim1=1, dim2=2).amin(1) < _LEAST_PIVOT)
+    if bool(lost.any()):
+        rows = torch.cat([seen[lost] / noise[lost].sqrt(), one.expand(int(lost.sum()), -1, -1)], 1)
+        triangle = torch.linalg.qr(rows, mode="r").R
+        signs = triangle.diagonal(dim1=1, dim2=2).sign()
+        root[lost] = (triangle * signs[:, :, None]).mT
+    found: Tensor = root
+    return found

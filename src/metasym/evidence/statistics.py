@@ -7,13 +7,18 @@ the interesting numbers are 1e-14 of the squares that would be subtracted from e
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from metasym.types import MetasymError
+
+SEEN = 1e-9
+"""Inputs that vary less than this part (in squares) of the others count as inputs that never vary."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,6 +144,60 @@ class TaskStatistics:
     def grams(self) -> Tensor:
         """``X^T X``, ``[T, n, n]``."""
         return self.factors.mT @ self.factors
+
+    @property
+    def _units(self) -> Tensor:
+        """``[n]``: one over the size of each input in all tasks. Inputs may be measured in units far apart."""
+        sizes = self.factors.square().sum((0, 1)).sqrt()
+        return torch.where(sizes > 0, 1 / sizes, 0.0)
+
+    @cached_property
+    def spanned(self) -> Tensor:
+        """``[n, k]``: directions in which the inputs of all tasks together vary, each as much as the others."""
+        pooled, units = self.grams.sum(0), self._units
+        values, vectors = torch.linalg.eigh(units[:, None] * pooled * units)
+        seen = values > SEEN * values[-1]
+        directions: Tensor = units[:, None] * vectors[:, seen] / values[seen].sqrt()
+        return directions
+
+    @cached_property
+    def spanning(self) -> Tensor:
+        """Which tasks have inputs that vary wherever those of any task do, ``[T]``.
+
+        Least squares puts the weights of other tasks at zero where their inputs do not vary. That is no weight.
+        """
+        directions = self.spanned
+        own = directions.mT @ self.grams @ directions
+        size = own.diagonal(dim1=1, dim2=2).mean(1)
+        if directions.shape[1] == 0:
+            return torch.zeros(len(self), dtype=torch.bool)
+        least = SEEN * size[:, None, None] * torch.eye(own.shape[1], dtype=own.dtype)
+        found: Tensor = (size > 0) & (torch.linalg.cholesky_ex(own - least).info == 0)
+        return found
+
+    def told(self) -> TaskStatistics:
+        """The tasks without what says nothing about weights: as many examples as the inputs of each have rank.
+
+        What is dropped would tell the noise. But where no task tells its own weights, a prior that knows how little
+        noise there is takes hundreds of rounds to let go of directions that the tasks do not have.
+        """
+        left, values, _ = torch.linalg.svd(self.factors * self._units, full_matrices=False)
+        kept = values > math.sqrt(SEEN) * values[:, :1]
+        ranks = kept.sum(1)
+        if bool((ranks >= self.counts.clamp_max(self.inputs)).all()):
+            return self
+        most = max(1, int(ranks.max()))
+        factors, targets = (
+            (left.mT @ value)[:, :most] * kept[:, :most, None] for value in (self.factors, self.targets)
+        )
+        return replace(
+            self, factors=factors, targets=targets, residual=torch.zeros_like(self.residual), counts=ranks
+        )
+
+    @property
+    def ample(self) -> Tensor:
+        """Which tasks tell their own weights, ``[T]``: inputs that span, and two examples to spare."""
+        return self.spanning & (self.counts >= self.inputs + 2)
 
 
 def _check(x: Tensor, y: Tensor) -> None:

@@ -71,6 +71,11 @@ class SignedGroup:
         """Whether some element changes a sign."""
         return any(g.signed for g in self.generators)
 
+    @property
+    def unsigned(self) -> SignedGroup:
+        """The same permutations without their signs."""
+        return SignedGroup(tuple(SignedPermutation(g.outputs, g.inputs) for g in self.generators), self.shape)
+
     def first_elements(self, most: int) -> tuple[SignedPermutation, ...]:
         """Elements, breadth first from the identity; all of them where there are at most ``most``."""
         seen: dict[bytes, int] = {}

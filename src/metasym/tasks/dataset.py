@@ -25,6 +25,8 @@ MOST_IN_TASKS = 1_000_000
 """Examples of all tasks of a family; of more a random sample of its tasks is kept."""
 _BLOCK = 2**20
 """Numbers that are checked in one go."""
+CONSTANT = 1e-12
+"""Columns whose deviation is no more than this part of their largest number are constant but for rounding."""
 _LARGEST = 1e150
 """Squares of more are infinite."""
 
@@ -105,10 +107,10 @@ def dataset(
         encoded = np.eye(classes)[places]
     else:
         encoded = targets.reshape(len(targets), -1).astype(np.float64)
-        if not (encoded.std(0) > 0).any():
+        if not _varies(encoded):
             raise MetasymError(f"{where}: expected y that varies, found a constant")
     flat = inputs.reshape(len(inputs), -1).astype(np.float64)
-    if not (flat.std(0) > 0).any():
+    if not _varies(flat):
         raise MetasymError(f"{where}: expected x that varies, found constants")
     return DataSet(
         flat, encoded, classes, tuple(int(s) for s in inputs.shape[1:]), shape, names, sampled=sampled
@@ -183,9 +185,9 @@ def family(x: Any, y: Any, *, where: str = "discover", seed: int = 0) -> Family:
     rows = sampled_rows(tasks, max(1, MOST_IN_TASKS // examples), seed)
     if rows is not None:
         inputs, targets = inputs[rows], targets[rows]
-    if not targets.std() > 0 or not inputs.std() > 0:
-        raise MetasymError(f"{where}: expected x and y that vary, found constants")
     front = inputs.shape[:2]
+    if not all(_varies(value.reshape(front[0] * front[1], -1)) for value in (inputs, targets)):
+        raise MetasymError(f"{where}: expected x and y that vary, found constants")
     return Family(
         inputs.reshape(*front, -1).astype(np.float64),
         targets.reshape(*front, -1).astype(np.float64),
@@ -211,6 +213,11 @@ def read_arrays(file: Path) -> dict[str, npt.NDArray[Any]]:
         raise MetasymError(f"{want}, found {error.strerror or 'another kind of file'}") from None
     except DAMAGED as error:
         raise MetasymError(f"{want}, found another kind of file: {error}") from None
+
+
+def _varies(values: npt.NDArray[Any]) -> bool:
+    """Whether some column of ``values [rows, columns]`` varies beyond rounding: 0.1, 0.1, ... deviate by 1e-17."""
+    return bool((values.std(0) > CONSTANT * np.abs(values).max(0)).any())
 
 
 def _numbers(value: Any, name: str, where: str) -> npt.NDArray[Any]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 from metasym.verdicts.reports import PLAIN, FoundGroup, LadderRung, LayerReport, SharingPattern
 from metasym.verdicts.verdict import (
@@ -166,7 +164,74 @@ def _read(layer: LayerReport) -> str:
 
 def reason_words(reason: AnyReason, layer: LayerReport) -> str:
     """One reason in words, about this layer."""
-    return _REASONS[type(reason)](reason, layer)
+    match reason:
+        case NothingLearned():
+            return "no symmetry found: U is zero, nothing was learned"
+        case WeightTooLarge():
+            return "not read: the weight is too large for its sharing pattern"
+        case NoTiesInFactors():
+            return f"no symmetry found in the Kronecker factors: {'; '.join(layer.notes)}"
+        case NoGap(margin):
+            return f"no symmetry found: no gap separates tied weights from others (margin {margin:.2f})"
+        case TooFewTies():
+            return "no symmetry found: too few weights are tied to tell ties from chance"
+        case SmallMargin(margin, least):
+            return f"pattern unclear: margin {margin:.2f}, below {least:g}; no group is named"
+        case Unexplained(residual, dominant):
+            return (
+                f"pattern unclear: it leaves {residual:.0%} of U unexplained, {dominant:.0%} of its dominant "
+                "directions; no group is named"
+            )
+        case WideClasses(width):
+            return (
+                f"pattern unclear: classes are {width:.2f} wide, relative to the length of a row of U; no group is "
+                "named"
+            )
+        case TransformsAlone(names):
+            return (
+                f"rotations and flips unclear: {', '.join(names)} fit, but what must fit with them does not; no group "
+                f"is named{_clear_ties(layer)}"
+            )
+        case TransformsByChance(names):
+            return (
+                f"rotations and flips unclear: {', '.join(names)} may fit, but U has too few directions, or filters "
+                f"that are too smooth, to tell that from chance; no group is named{_clear_ties(layer)}"
+            )
+        case InputsNeverVary():
+            return (
+                "cannot be decided this way: in some direction the inputs of all tasks never vary (constant or equal "
+                "columns, or sums that stay the same), so that the weights along it can be anything; leave such "
+                "columns out"
+            )
+        case WeightsOpen(examples):
+            return (
+                f"cannot be decided this way: {examples} examples a task leave the weights of every task open, and "
+                "what tasks share does not suggest a symmetry; more examples a task would tell"
+            )
+        case NoiseHides(defect):
+            return (
+                f"cannot be decided: the noise hides defects up to {percent(defect)}; more tasks, more examples or "
+                "less noise would tell"
+            )
+        case NearestRefuted(name, order, defect):
+            return (
+                f"no symmetry: the nearest, {called(name, order)}, has a defect of {percent(defect)}, refuted"
+            )
+        case NothingNear():
+            return (
+                "no symmetry: no permutation of outputs and inputs, with signs or without, comes near what tasks "
+                "share; symmetries of other kinds, such as rotations that mix inputs, were not looked for"
+            )
+        case NoPermutation():
+            return _no_permutation(reason, layer)
+        case NoTransform():
+            return _no_transform(reason, layer)
+        case LearnedBySteps():
+            return _learned_by_steps(reason)
+        case NotLinear():
+            return _not_linear(reason, layer.verdict.tasks or 0)
+        case NotContradicted():
+            return _not_contradicted(reason)
 
 
 def _no_transform(reason: NoTransform, layer: LayerReport) -> str:
@@ -191,10 +256,10 @@ def _no_permutation(reason: NoPermutation, layer: LayerReport) -> str:
     )
 
 
-def _not_linear(reason: NotLinear, layer: LayerReport) -> str:
+def _not_linear(reason: NotLinear, tasks: int) -> str:
     share = percent(reason.share)
     if reason.linear_part is not None:
-        part = claim_words(reason.linear_part, layer.verdict.tasks or 0)
+        part = claim_words(reason.linear_part, tasks)
         return (
             f"cannot be decided by a linear layer: {share} of y is not linear in the inputs; the linear part alone "
             f"is {part}"
@@ -210,7 +275,7 @@ def _not_linear(reason: NotLinear, layer: LayerReport) -> str:
     )
 
 
-def _not_contradicted(reason: NotContradicted, _: LayerReport) -> str:
+def _not_contradicted(reason: NotContradicted) -> str:
     group = called(reason.name, reason.order)
     if reason.bound is None:
         return (
@@ -224,65 +289,12 @@ def _not_contradicted(reason: NotContradicted, _: LayerReport) -> str:
     )
 
 
-def _learned_by_steps(reason: LearnedBySteps, _: LayerReport) -> str:
+def _learned_by_steps(reason: LearnedBySteps) -> str:
     how = "steps of SGD" if reason.inner_steps else "outer steps"
     return (
         f"cannot be decided this way: a U learned by {how} may show no pattern where tasks have a symmetry; what "
         f"could decide it: {_REMEDIES[reason.remedy]}"
     )
-
-
-_REASONS: dict[type, Callable[[Any, LayerReport], str]] = {
-    NothingLearned: lambda r, layer: "no symmetry found: U is zero, nothing was learned",
-    WeightTooLarge: lambda r, layer: "not read: the weight is too large for its sharing pattern",
-    NoTiesInFactors: lambda r, layer: f"no symmetry found in the Kronecker factors: {'; '.join(layer.notes)}",
-    NoGap: lambda r, layer: (
-        f"no symmetry found: no gap separates tied weights from others (margin {r.margin:.2f})"
-    ),
-    TooFewTies: lambda r, layer: "no symmetry found: too few weights are tied to tell ties from chance",
-    SmallMargin: lambda r, layer: (
-        f"pattern unclear: margin {r.margin:.2f}, below {r.least:g}; no group is named"
-    ),
-    Unexplained: lambda r, layer: (
-        f"pattern unclear: it leaves {r.residual:.0%} of U unexplained, {r.dominant_residual:.0%} of its dominant "
-        "directions; no group is named"
-    ),
-    WideClasses: lambda r, layer: (
-        f"pattern unclear: classes are {r.width:.2f} wide, relative to the length of a row of U; no group is named"
-    ),
-    NoPermutation: _no_permutation,
-    NoTransform: _no_transform,
-    TransformsAlone: lambda r, layer: (
-        f"rotations and flips unclear: {', '.join(r.names)} fit, but what must fit with them does not; no group is "
-        f"named{_clear_ties(layer)}"
-    ),
-    TransformsByChance: lambda r, layer: (
-        f"rotations and flips unclear: {', '.join(r.names)} may fit, but U has too few directions, or filters that "
-        f"are too smooth, to tell that from chance; no group is named{_clear_ties(layer)}"
-    ),
-    LearnedBySteps: _learned_by_steps,
-    NotLinear: _not_linear,
-    InputsNeverVary: lambda r, layer: (
-        "cannot be decided this way: in some direction the inputs of all tasks never vary (constant or equal "
-        "columns, or sums that stay the same), so that the weights along it can be anything; leave such columns out"
-    ),
-    NotContradicted: _not_contradicted,
-    WeightsOpen: lambda r, layer: (
-        f"cannot be decided this way: {r.examples} examples a task leave the weights of every task open, and what "
-        "tasks share does not suggest a symmetry; more examples a task would tell"
-    ),
-    NoiseHides: lambda r, layer: (
-        f"cannot be decided: the noise hides defects up to {percent(r.defect)}; more tasks, more examples or less "
-        "noise would tell"
-    ),
-    NearestRefuted: lambda r, layer: (
-        f"no symmetry: the nearest, {called(r.name, r.order)}, has a defect of {percent(r.defect)}, refuted"
-    ),
-    NothingNear: lambda r, layer: (
-        "no symmetry: no permutation of outputs and inputs, with signs or without, comes near what tasks share; "
-        "symmetries of other kinds, such as rotations that mix inputs, were not looked for"
-    ),
-}
 
 
 def called(name: str, order: int) -> str:

@@ -86,10 +86,13 @@ def discover_family_in(
     found = memory("family", look)
     note(f"family: {found['reason']}")
     claim = found["claim"]
-    elements = () if claim is None else group_elements(_generators(claim), options.seed)
+    elements: tuple[SignedPermutation, ...] = ()
+    used = model
+    if claim is not None:
+        elements, used = group_elements(_generators(claim), options.seed), model.about(_generators(claim))
     fresh = split_tasks_of(len(x), options.seed)[1]
     one = SignedPermutation.identity(y.shape[2], x.shape[2])
-    judged = judge_functions(x[fresh], y[fresh], elements or (one,), model, options.seed)
+    judged = judge_functions(x[fresh], y[fresh], elements or (one,), used, options.seed)
     notes = [] if data.sampled is None else [str(data.sampled)]
     notes += ["continuous symmetries are looked for in single functions, not yet in families"]
     return Discovered(
@@ -99,7 +102,7 @@ def discover_family_in(
         else [{"kind": "finite", "what": "family", "reason": found["reason"]}],
         plain=_scores(judged.plain, judged),
         symmetric=None if claim is None else _scores(judged.averaged, judged),
-        state=_state(model, elements),
+        state=_state(used, elements),
         metric="mse",
         examples=len(x),
         held_out=len(fresh),

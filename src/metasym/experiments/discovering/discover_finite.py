@@ -16,7 +16,7 @@ from metasym.discovery.prepared import Prepared, Scaled, each_once
 from metasym.discovery.sites import Sites, on_sites, sites_of
 from metasym.experiments.discovering.discover_options import DiscoverOptions, Memory, Note
 from metasym.groups.signed_permutations import Points, SignedPermutation
-from metasym.tasks.dataset import DataSet
+from metasym.tasks.dataset import CONSTANT, DataSet
 from metasym.types import MetasymError
 
 
@@ -82,7 +82,7 @@ def _constant(data: DataSet, prepared: Prepared) -> dict[int, float]:
     """Inputs that are not used because they are constant, not because they repeat others; with their values."""
     once = set(each_once(data.x))
     left_out = set(range(prepared.total)) - set(prepared.inputs)
-    constant = data.x.std(0) <= 1e-12 * np.abs(data.x).max(0)
+    constant = data.x.std(0) <= CONSTANT * np.abs(data.x).max(0)
     return {i: float(np.median(data.x[:, i])) for i in left_out if constant[i] or i in once}
 
 
