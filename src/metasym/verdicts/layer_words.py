@@ -112,9 +112,8 @@ def _certified(layer: LayerReport) -> str:
 
 def bound_of(rung: LadderRung, above: list[LadderRung]) -> Bound:
     """What the words about a certified rung depend on; ``above`` are larger groups that were refuted."""
-    assert (
-        rung.defect_upper is not None and rung.class_defect_upper is not None
-    )  # they were within the tolerance
+    assert rung.defect_upper is not None  # both were within the tolerance
+    assert rung.class_defect_upper is not None
     nearly = tuple((r.name, r.order, r.defect) for r in above[-_ALSO:])
     return Bound(rung.name, rung.order, rung.defect_upper, rung.class_defect_upper, nearly)
 
@@ -189,8 +188,8 @@ def reason_words(reason: AnyReason, layer: LayerReport) -> str:
             )
         case TransformsAlone(names):
             return (
-                f"rotations and flips unclear: {', '.join(names)} fit, but what must fit with them does not; no group "
-                f"is named{_clear_ties(layer)}"
+                f"rotations and flips unclear: {', '.join(names)} fit, but what must fit with them does not; no "
+                f"group is named{_clear_ties(layer)}"
             )
         case TransformsByChance(names):
             return (
