@@ -13,7 +13,7 @@ import metasym
 
 SOURCE = Path(metasym.__file__).parent
 
-AT_THE_ROOT = {"__init__", "__main__", "types", "nn", "testing"}
+AT_THE_ROOT = {"__init__", "__main__", "types", "nn", "testing", "runs"}
 
 MAY_IMPORT = {
     "types": "",
@@ -40,8 +40,9 @@ MAY_IMPORT = {
     "inspection structured learners training certification discovery",
     "report": "types storage groups verdicts symmetry models tasks diagnosis inspection structured learners "
     "training certification discovery experiments",
+    "runs": "types storage verdicts tasks training experiments report",
     "cli": "types native storage groups verdicts symmetry models tasks diagnosis engines inspection structured "
-    "learners testing training certification discovery experiments report",
+    "learners testing training certification discovery experiments report runs",
 }
 """For each room, the rooms it may import. ``__init__`` and ``__main__`` open the doors of all."""
 

@@ -28,14 +28,18 @@ if TYPE_CHECKING:
     from metasym.experiments.discovering.discover_run import load_discovered
     from metasym.experiments.discovering.door import discover
     from metasym.experiments.own_tasks.learned import LearnedRun, load_learned
+    from metasym.runs import Run, learn, open_run
 
 _ON_FIRST_USE = {
     "Discovered": "experiments.discovering.discover",
     "LearnedRun": "experiments.own_tasks.learned",
+    "Run": "runs",
     "SharedParameters": "discovery.shared_parameters",
     "discover": "experiments.discovering.door",
+    "learn": "runs",
     "load_discovered": "experiments.discovering.discover_run",
     "load_learned": "experiments.own_tasks.learned",
+    "open_run": "runs",
     "shared_parameters": "discovery.shared_parameters",
 }
 """Names of whole runs, and of discovery, which needs scikit-learn: training a network should not wait for these."""
@@ -45,6 +49,10 @@ def __getattr__(name: str) -> Any:
     if name in _ON_FIRST_USE:
         return getattr(importlib.import_module(f"metasym.{_ON_FIRST_USE[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 __version__ = "0.1.0"
@@ -75,6 +83,7 @@ __all__ = [
     "OuterLoss",
     "ProtoNet",
     "Record",
+    "Run",
     "Score",
     "SharedParameters",
     "Split",
@@ -89,12 +98,14 @@ __all__ = [
     "evaluate",
     "groups",
     "inspect",
+    "learn",
     "load",
     "load_discovered",
     "load_learned",
     "load_symmetry",
     "models",
     "nn",
+    "open_run",
     "project",
     "reparameterize",
     "save",

@@ -80,7 +80,7 @@ def _add_options(parser: argparse.ArgumentParser, described: Any, title: str) ->
 
 
 def _learn(options: argparse.Namespace) -> None:
-    from metasym.experiments.own_tasks.learn import learn
+    from metasym.experiments.own_tasks.learn import learn_tasks
     from metasym.experiments.own_tasks.options import Options
     from metasym.tasks.task_file import Reading
     from metasym.training.distributed import is_main
@@ -91,7 +91,7 @@ def _learn(options: argparse.Namespace) -> None:
 
     wishes = Options(**given(Options))
     quiet = options.progress == "silent"
-    found = learn(
+    found = learn_tasks(
         options.tasks,
         options.out,
         wishes,
@@ -204,12 +204,12 @@ def _summary(found: Learned) -> None:
 
 def snippet(folder: Path, choices: Choices) -> str:
     """Python that adapts the learned network to a new task; it runs as it is once x and y are defined."""
-    load = f"run = ms.load_learned({str(folder)!r})"
+    load = f"run = ms.open_run({str(folder)!r})"
     imports = ["import metasym as ms"]
     if ":" in choices.model:
         module, _, name = choices.model.partition(":")
         imports.append(f"from {module} import {name}")
-        load = f"run = ms.load_learned({str(folder)!r}, model={name})"
+        load = f"run = ms.open_run({str(folder)!r}, model={name})"
     lines = [
         *imports,
         load,

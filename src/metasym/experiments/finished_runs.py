@@ -122,7 +122,7 @@ def _open_learned(path: Path) -> OpenedRun:
         run.test_tasks,
         run.choices.seed,
         bool(run.config["data"]["classes"]),
-        run.report,
+        run.symmetry,
         read_result(path / RESULT) if (path / RESULT).exists() else None,
     )
 

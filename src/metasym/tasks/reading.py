@@ -1,13 +1,16 @@
-"""One door for every kind of file with tasks: npz archives and tables."""
+"""One door for every kind of tasks: npz archives and tables, data frames and arrays."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 from metasym.storage.system import available_memory
+from metasym.tasks.arrays_of_tasks import tasks_of_arrays
+from metasym.tasks.frames import Frame, is_frame
 from metasym.tasks.npz import read_npz
-from metasym.tasks.table_files import SUFFIXES, read_table
+from metasym.tasks.table_files import SUFFIXES, read_table, tasks_of_table
 from metasym.tasks.task_file import Reading, TaskFile
 from metasym.types import MetasymError
 
@@ -32,6 +35,20 @@ def read_tasks(
             f"{file}: expected tasks that fit into memory, found no room for {file.stat().st_size / 1e6:,.0f} MB of "
             "them: keep fewer tasks, or store them with numpy.savez, uncompressed, so that they can stay on the disk"
         ) from None
+
+
+def tasks_in(x: Any, y: Any = None, reading: Reading | None = None) -> TaskFile:
+    """The tasks in a file (its path), in a data frame, or in arrays ``x`` and ``y`` ``[tasks, examples, ...]``."""
+    wishes = reading or Reading()
+    if y is None and isinstance(x, str | os.PathLike):
+        return read_tasks(x, wishes)
+    if y is None and is_frame(x):
+        return tasks_of_table(Frame(x), wishes, available_memory())
+    if y is None:
+        raise MetasymError(
+            f"expected arrays x and y, a data frame, or the path of a file, found {type(x).__name__} alone"
+        )
+    return tasks_of_arrays(x, y, wishes)
 
 
 def _refuse_flags_of_tables(file: Path, reading: Reading) -> None:

@@ -8,7 +8,7 @@ import fnmatch
 import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -26,14 +26,30 @@ _SHOWN = 20
 Text = npt.NDArray[np.str_]
 
 
+class Table(Protocol):
+    """Columns with names."""
+
+    path: Path
+    names: list[str]
+
+    def read(self, text: list[str], numbers: list[str]) -> tuple[dict[str, Text], dict[str, Array]]:
+        """The columns ``text`` as text and the columns ``numbers`` as float64."""
+        ...
+
+
 def read_table(path: Path, reading: Reading, memory: int) -> TaskFile:
     """The tasks of a table: ``--task`` names the column that groups rows, ``--inputs`` and ``--outputs`` the others.
 
     The columns' names become the names of the inputs and outputs, unless the user gives others.
     """
-    table = _opened(path)
+    return tasks_of_table(_opened(path), reading, memory)
+
+
+def tasks_of_table(table: Table, reading: Reading, memory: int) -> TaskFile:
+    """The tasks of an opened table, or of a data frame."""
+    path = table.path
     if reading.scalar_x:
-        raise MetasymError(f"expected --scalar-x only for an .npz file, found it with {path.name}")
+        raise MetasymError(f"expected --scalar-x only for arrays, found it with {path.name}")
     for flag in ("task", "inputs", "outputs"):
         if getattr(reading, flag) is None:
             raise MetasymError(

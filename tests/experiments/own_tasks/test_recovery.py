@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from metasym.experiments.own_tasks import learn as module
-from metasym.experiments.own_tasks.learn import learn
+from metasym.experiments.own_tasks.learn import learn_tasks as learn
 from metasym.experiments.own_tasks.options import Options
 from metasym.types import MetasymError
 

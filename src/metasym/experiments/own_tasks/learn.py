@@ -129,8 +129,8 @@ class _Run:
         return Stage(parts[0], parts[1], folder, *shared, recovers=self.options.inner_lr is None)
 
 
-def learn(
-    path: str | os.PathLike[str],
+def learn_tasks(
+    tasks: str | os.PathLike[str] | TaskFile,
     out: str | os.PathLike[str],
     options: Options | None = None,
     *,
@@ -140,7 +140,7 @@ def learn(
     note: Callable[[str], None] = lambda _: None,
     explain: Explain = lambda _file, _diagnosis, _reasons: None,
 ) -> Learned:
-    """Learn the symmetry of the tasks in the file ``path``; everything goes into the folder ``out``.
+    """Learn the symmetry of the tasks (or of those in a file); everything goes into the folder ``out``.
 
     ``reading`` says what is in the file, where the file does not (the columns of a table, names, labels).
     ``explain`` is told what was seen in the data and the choices before training begins, ``note`` what is being
@@ -153,7 +153,7 @@ def learn(
         ranks = connect(
             pick_device(options.device, torch.device("cpu"))
         )  # fails at once without such a device
-        file = read_tasks(path, reading)
+        file = tasks if isinstance(tasks, TaskFile) else read_tasks(tasks, reading)
         diagnosis = look(file)
         choices, reasons = choose(file, options, diagnosis)
         diagnosis = diagnosis.with_more(unread_layers(choices, file))

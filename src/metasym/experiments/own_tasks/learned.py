@@ -18,9 +18,10 @@ from metasym.experiments.own_tasks.opening import AnyLearned, open_learned
 from metasym.experiments.own_tasks.options import Choices, Options
 from metasym.experiments.own_tasks.training_stages import score
 from metasym.experiments.result_files import RESULT, read_result
+from metasym.tasks.frames import Frame, is_frame
 from metasym.tasks.reading import read_tasks
 from metasym.tasks.stored import Layout, StoredTasks
-from metasym.tasks.task_file import Columns, Reading
+from metasym.tasks.task_file import Columns, Reading, TaskFile
 from metasym.types import Batch, MetasymError, Score
 from metasym.verdicts.symmetry_report import SymmetryReport
 
@@ -84,8 +85,10 @@ class LearnedRun:
     """The meta-learned learner; it sees examples shaped and scaled by ``choices.layout``."""
     choices: Choices
     config: dict[str, Any]
-    report: SymmetryReport | None = None
+    symmetry: SymmetryReport | None = None
     """What was found, with the certificate and the names; None for the baseline."""
+    tasks: TaskFile | None = None
+    """The tasks that it learned from, where they are at hand; else they are read from their file."""
 
     @property
     def model(self) -> nn.Module:
@@ -112,12 +115,17 @@ class LearnedRun:
         """
         return self.deployed(self.learner.adapt(self.support(x, y), structured=structured, batch=batch))
 
+    def inputs(self, x: Any) -> Tensor:
+        """``x [examples, ...]`` of a task, tensors, arrays or a frame, as the adapted module takes it."""
+        if is_frame(x) and (columns := self.columns) is not None:
+            x = _by_name(x, "x", columns.inputs)
+        return _tensor(x).to(torch.get_default_dtype())
+
     def support(self, x: Any, y: Any) -> Batch:
         """The examples of one task as the learner sees them: checked, shaped and scaled."""
         layout, classes = self.choices.layout, int(self.config["data"]["classes"])
         x_shape, y_shape = (tuple(self.config["data"][name]["shape"][2:]) for name in ("x", "y"))
-        frames = hasattr(x, "columns") or hasattr(y, "columns")
-        if frames and (columns := self.columns) is not None:
+        if (is_frame(x) or is_frame(y)) and (columns := self.columns) is not None:
             x, y = _by_name(x, "x", columns.inputs), _by_name(y, "y", columns.outputs)
         inputs, targets = _tensor(x), _tensor(y)
         for name, value, shape in (("x", inputs, x_shape), ("y", targets, y_shape)):
@@ -148,7 +156,9 @@ class LearnedRun:
 
     def test_tasks(self) -> StoredTasks:
         """The tasks that the run was tested on, as they are in the file now: it has to be the same."""
-        file = read_tasks(self.config["data"]["path"], Reading(**self.config["data"].get("reading", {})))
+        file = self.tasks
+        if file is None:
+            file = read_tasks(self.config["data"]["path"], Reading(**self.config["data"].get("reading", {})))
         found = file.describe()
         for name in ("x", "y"):
             if found[name] != self.config["data"][name]:
@@ -183,21 +193,27 @@ def in_units(value: Score, unit: float) -> Score:
     )
 
 
-def load_learned(folder: str | os.PathLike[str], model: Callable[[], nn.Module] | None = None) -> LearnedRun:
+def load_learned(
+    folder: str | os.PathLike[str],
+    model: Callable[[], nn.Module] | None = None,
+    *,
+    tasks: TaskFile | None = None,
+) -> LearnedRun:
     """The run of ``metasym learn`` in ``folder`` (``folder/maml`` is its baseline). Executes no code from it.
 
-    ``model`` is the function that makes the network, for a run with a network of the user's own.
+    ``model`` is the function that makes the network, for a run with a network of the user's own. ``tasks`` are
+    those that it learned from, where they are not in a file.
     """
     config, choices, learner = open_learned(folder, model)
     path = Path(folder) / RESULT
     stored = read_result(path).get("symmetry")
     report = None if stored is None else SymmetryReport.from_json(stored, f"{path}: symmetry")
-    return LearnedRun(learner, choices, config, report)
+    return LearnedRun(learner, choices, config, report, tasks)
 
 
 def _by_name(value: Any, what: str, names: tuple[str, ...]) -> Any:
     """The columns of a data frame that the run learned from, in its order; anything without such names as it is."""
-    found = {str(name) for name in getattr(value, "columns", ())}
+    found = set(Frame(value).names) if is_frame(value) else set()
     if not found.intersection(names):
         return value
     for name in names:
@@ -205,7 +221,7 @@ def _by_name(value: Any, what: str, names: tuple[str, ...]) -> Any:
             raise MetasymError(
                 f"expected {what} with the columns that the run learned from, found no {name!r}"
             )
-    return value[list(names)]
+    return np.stack(list(Frame(value).read([], list(names))[1].values()), axis=1)
 
 
 def _tensor(value: Any) -> Tensor:
