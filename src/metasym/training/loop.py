@@ -22,7 +22,12 @@ from metasym.training.distributed import LostRankError, connect, pick_device, ra
 from metasym.training.evaluation import device_of, number_to_score, resolve_metric
 from metasym.training.guard import NonFiniteError
 from metasym.training.metrics import NAME, MetricsFile, cut_back
-from metasym.training.optimizers import OptimizerFactory, SchedulerFactory, make_optimizer, make_scheduler
+from metasym.training.outer_optimizer import (
+    OptimizerFactory,
+    SchedulerFactory,
+    make_optimizer,
+    make_scheduler,
+)
 from metasym.training.outer_step import HeldOut, OuterLoop
 from metasym.training.progress import ProgressChoice, displays
 from metasym.training.records import Training
