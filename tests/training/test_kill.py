@@ -17,6 +17,7 @@ from metasym.storage.serialization import unpack
 from metasym.training.checkpoint import CURRENT, load
 from metasym.training.loop import train
 from metasym.training.settings import Files
+from metasym.training.signals import StopRequests
 from tests.conftest import usual_signals
 from tests.training.toy_learner import Lines, bits, learner, msr, reproducible, without_times
 
@@ -177,18 +178,14 @@ def test_a_second_interrupt_stops_at_once():
     assert seen[-1] == 5
 
 
-def test_a_second_sigterm_stops_at_once():
-    def impatient():
-        for record in train(learner(), Lines(), **OPTIONS):
-            seen.append(record.step)
-            os.kill(os.getpid(), signal.SIGTERM)
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    seen: list[int] = []
-    with pytest.raises(SystemExit) as caught:
-        impatient()
-    assert caught.value.code == 143
-    assert seen == [1]
+@pytest.mark.parametrize(("number", "error"), STOPS)
+def test_a_second_signal_of_either_kind_stops_at_once(number, error):
+    for first in (signal.SIGINT, signal.SIGTERM):
+        with StopRequests() as requests:
+            os.kill(os.getpid(), first)
+            assert requests.received == first
+            with pytest.raises(error):
+                os.kill(os.getpid(), number)
 
 
 class Alarming(Lines):

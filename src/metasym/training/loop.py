@@ -14,7 +14,6 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from metasym.learners.base import Learner
-from metasym.storage.atomic import make_inside
 from metasym.storage.locks import FolderLock
 from metasym.tasks.sampling import check_seed
 from metasym.training.averaging import Average
@@ -22,13 +21,13 @@ from metasym.training.checkpoint import Checkpoints, training_state
 from metasym.training.distributed import LostRankError, connect, pick_device, ranks_of_run
 from metasym.training.evaluation import device_of, number_to_score, resolve_metric
 from metasym.training.guard import NonFiniteError
-from metasym.training.making_optimizers import (
+from metasym.training.metrics import NAME, MetricsFile, cut_back
+from metasym.training.outer_optimizer import (
     OptimizerFactory,
     SchedulerFactory,
     make_optimizer,
     make_scheduler,
 )
-from metasym.training.metrics import NAME, MetricsFile, cut_back
 from metasym.training.outer_step import HeldOut, OuterLoop
 from metasym.training.progress import ProgressChoice, displays
 from metasym.training.records import Training
@@ -225,7 +224,7 @@ def _run(
                 if files is not None:
                     metrics = MetricsFile(files.path / NAME)
                     stack.callback(metrics.close)
-                    curves = make_inside(files.path, "tensorboard") if files.tensorboard else None
+                    curves = files.path / "tensorboard" if files.tensorboard else None
                 for display in displays(progress, total=outer_steps, done=loop.step, tensorboard=curves):
                     stack.callback(display.close)
                     shown.append(display)

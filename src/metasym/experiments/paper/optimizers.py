@@ -10,7 +10,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
 from metasym.experiments.paper.config import Recipe
-from metasym.training.making_optimizers import OptimizerFactory, SchedulerFactory
+from metasym.training.outer_optimizer import OptimizerFactory, SchedulerFactory
 
 
 def outer_optimizer(recipe: Recipe) -> OptimizerFactory | None:
