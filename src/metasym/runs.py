@@ -173,7 +173,8 @@ def learn(
     folder = Path(tempfile.mkdtemp(prefix="metasym-") if out is None else out)
     try:
         learn_tasks(file, folder, wishes, resume=resume, progress=progress, note=note)
-        own = load_function(wishes.model) if ":" in (wishes.model or "") else None  # the caller named it
+        named = wishes.model is not None and ":" in wishes.model
+        own = load_function(str(wishes.model)) if named else None  # the caller has named this code
         run = dataclasses.replace(open_run(folder, own), learned=load_learned(folder, own, tasks=file))
     except BaseException:
         if out is None:

@@ -14,6 +14,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from metasym.learners.base import Learner
+from metasym.storage.atomic import make_inside
 from metasym.storage.locks import FolderLock
 from metasym.tasks.sampling import check_seed
 from metasym.training.averaging import Average
@@ -224,7 +225,7 @@ def _run(
                 if files is not None:
                     metrics = MetricsFile(files.path / NAME)
                     stack.callback(metrics.close)
-                    curves = files.path / "tensorboard" if files.tensorboard else None
+                    curves = make_inside(files.path, "tensorboard") if files.tensorboard else None
                 for display in displays(progress, total=outer_steps, done=loop.step, tensorboard=curves):
                     stack.callback(display.close)
                     shown.append(display)
