@@ -88,7 +88,8 @@ def compress(model: nn.Module, *, tolerance: float = 1e-3, equal: bool = False) 
         if equal:
             strengths = torch.full_like(strengths, math.sqrt(symmetry.weight_shape[0]))
         v = (values[:kept] / strengths) * (V[:kept] @ plist.original.double())
-        _replace(plist, symmetry, principal[:, :kept] * strengths, v)
+        # In torch's usual layout, as a loaded U has: the layout decides how products are rounded.
+        _replace(plist, symmetry, (principal[:, :kept] * strengths).contiguous(), v)
         left[name] = kept
     return left
 
