@@ -199,12 +199,16 @@ def degenerate() -> dict[str, tuple[np.ndarray, np.ndarray]]:
     one[3, 2, 1] = 5
     few = np.zeros_like(y)
     few[3] = x[3]
+    number = np.where(np.arange(x.size).reshape(x.shape) == 0, 1.0, 0.0)
+    first = np.arange(24)[:, None, None] < 12
     return {
         "inputs that are 0 everywhere": (unused, y),
         "one output": (x, one),
         "one task with a map": (x, few),
         "the same task again and again": (np.repeat(x[:1], 24, 0), np.repeat(y[:1], 24, 0)),
-        "one number in all inputs": (np.where(np.arange(x.size).reshape(x.shape) == 0, 1.0, 0.0), y),
+        "one number in all inputs": (number, y),
+        "one number in all inputs, five examples": (number[:, :5], y[:, :5]),
+        "outputs only where inputs are 0": (np.where(first, x, 0.0), np.where(first, 0.0, y)),
         "equal inputs": (np.repeat(x[..., :1], 4, -1), y),
         "outputs that depend on the task alone": (x, np.repeat(y[:, :1], 6, 1)),
     }

@@ -274,7 +274,7 @@ def start(tasks: TaskStatistics, directions: int) -> Prior:
     if not _mostly_ample(tasks):
         grams = tasks.grams.sum(0)
         size = float(grams.diagonal().sum()) / max(1, int(tasks.counts.sum()))  # E |x|^2
-        scale = math.sqrt(tasks.mean_square / size)
+        scale = math.sqrt(tasks.mean_square / size) if size > 0 else 1.0
         if directions >= m * n:
             U = scale * torch.eye(m * n, dtype=torch.float64)
         else:

@@ -117,7 +117,7 @@ def _root_of_precision(seen: Tensor, noise: Tensor) -> Tensor:
     """
     one = torch.eye(seen.shape[2], dtype=torch.float64)
     root, failed = torch.linalg.cholesky_ex(seen.mT @ seen / noise + one)
-    lost = (failed != 0) | (root.diagonal(dim1=1, dim2=2).amin(1) < _LEAST_PIVOT)
+    lost = (failed != 0) | (root.diagonal(dim1=1, dim2=2) < _LEAST_PIVOT).any(1)
     if bool(lost.any()):
         rows = torch.cat([seen[lost] / noise[lost].sqrt(), one.expand(int(lost.sum()), -1, -1)], 1)
         triangle = torch.linalg.qr(rows, mode="r").R

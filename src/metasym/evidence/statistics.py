@@ -169,8 +169,8 @@ class TaskStatistics:
         directions = self.spanned
         own = directions.mT @ self.grams @ directions
         size = own.diagonal(dim1=1, dim2=2).mean(1)
-        if directions.shape[1] == 0:
-            return torch.zeros(len(self), dtype=torch.bool)
+        if directions.shape[1] == 0:  # nothing varies anywhere: no task lacks what another has
+            return torch.ones(len(self), dtype=torch.bool)
         least = SEEN * size[:, None, None] * torch.eye(own.shape[1], dtype=own.dtype)
         found: Tensor = (size > 0) & (torch.linalg.cholesky_ex(own - least).info == 0)
         return found
@@ -184,12 +184,14 @@ class TaskStatistics:
         left, values, _ = torch.linalg.svd(self.factors * self._units, full_matrices=False)
         kept = values > math.sqrt(SEEN) * values[:, :1]
         ranks = kept.sum(1)
-        if bool((ranks >= self.counts.clamp_max(self.inputs)).all()):
+        if not bool(ranks.any()) or bool((ranks >= self.counts.clamp_max(self.inputs)).all()):
             return self
-        most = max(1, int(ranks.max()))
+        most = int(ranks.max())
         factors, targets = (
             (left.mT @ value)[:, :most] * kept[:, :most, None] for value in (self.factors, self.targets)
         )
+        if not bool(targets.any()):  # all that varies is elsewhere
+            return self
         return replace(
             self, factors=factors, targets=targets, residual=torch.zeros_like(self.residual), counts=ranks
         )
