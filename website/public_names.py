@@ -8,7 +8,7 @@ from types import ModuleType
 
 import metasym
 
-MODULES = ("inspection", "learners", "structured")
+MODULES = ("inspection", "verdicts", "learners", "structured")
 """Rooms whose own ``__all__`` is public though ``metasym`` does not list them."""
 
 

@@ -110,7 +110,7 @@ def test_what_could_not_be_seen_is_undecided_everywhere(tmp_path, capsys):
     assert "undecided" in typed(capsys, "inspect", tmp_path / "run")
     typed(capsys, "report", tmp_path / "run", "--out", tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
-    assert "Whether the tasks share a symmetry cannot be decided this way" in page
+    assert "Whether the tasks share a symmetry is undecided." in page
     assert "No symmetry was found" not in page
 
 

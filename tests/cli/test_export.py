@@ -95,19 +95,6 @@ def test_a_task_in_a_table_like_the_one_that_was_learned_from(
     assert "expected the columns that the run learned from, found no 'D'" in capsys.readouterr().err
 
 
-class Frame:
-    """What metasym uses of a data frame: names of columns, a choice of them, an array."""
-
-    def __init__(self, cells: dict[str, np.ndarray]) -> None:
-        self.cells, self.columns = cells, list(cells)
-
-    def __getitem__(self, names: list[str]) -> Frame:
-        return Frame({name: self.cells[name] for name in names})
-
-    def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:
-        return np.stack(list(self.cells.values()), 1)
-
-
 @pytest.mark.parametrize(
     "flags",
     [
@@ -146,11 +133,11 @@ def test_columns_of_a_new_table_are_found_by_name(
     assert ms.load_learned(run).columns == ("who", ("p1", "p2", "p3", "p4"), ("q1", "q2", "q3", "q4"))
     learned_run = ms.load_learned(run)
     cells = dict(zip(usual, np.concatenate([x[30], y[30]], 1).T, strict=True))
-    frame = Frame({name: cells[name] for name in mixed if name in cells})
+    frame = pytest.importorskip("pandas").DataFrame({name: cells[name] for name in mixed if name in cells})
     adapted = learned_run.adapt(frame, frame)  # by name, as in the table
     assert torch.allclose(adapted(torch.from_numpy(x[30]).float()), predicted, atol=1e-4)
     with pytest.raises(ms.MetasymError, match="expected x with the columns .* found no 'p3'"):
-        learned_run.adapt(Frame({name: cells[name] for name in ("p1", "p2", "p4", "q1")}), y[30])
+        learned_run.adapt(frame[["p1", "p2", "p4", "q1"]], y[30])
     capsys.readouterr()
     lacking = table("lacking.csv", [30], [c for c in mixed if c != "p3"])
     assert main(["export", run, "--out", str(out), "--support", lacking]) == 2

@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 
 from metasym.discovery.shared_breaking import shared_breaking
+from metasym.groups.signed_permutations import SignedPermutation
 
 TASKS, EXAMPLES, N = 60, 30, 4
-SWAP = [
-    tuple(np.array(part) for part in (images, [1] * N, images, [1] * N))
-    for images in ([0, 1, 2, 3], [1, 0, 3, 2])
-]
+SWAP = [SignedPermutation(images, images) for images in ((0, 1, 2, 3), (1, 0, 3, 2))]
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pytest
-from metasym.certification.elements import SignedPermutation, orbits
 
 import metasym as ms
 from metasym.discovery.gaussian_processes import Hyper
 from metasym.discovery.shared_group import TaskModel, keeps_law
+from metasym.groups.signed_groups import SignedGroup
+from metasym.groups.signed_permutations import SignedPermutation
 from metasym.types import MetasymError
 
 Array = npt.NDArray[np.float64]
@@ -36,7 +37,7 @@ def family(
     draw = np.random.default_rng([seed, 31])
     generators = GROUPS[name]
     n = len(generators[0].inputs)
-    basis = orbits(generators, (n, n)).basis().numpy()
+    basis = SignedGroup(generators, (n, n)).orbits.basis().numpy()
     maps = (draw.normal(size=(tasks, basis.shape[1])) @ basis.T).reshape(tasks, n, n)
     maps = maps * (1 + gain * draw.normal(size=(n, 1)))
     x = mean + draw.normal(size=(tasks, examples, n))

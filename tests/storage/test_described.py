@@ -160,8 +160,10 @@ def test_elements_that_permute_something_else_are_one_line(wrong):
     report["layers"][0]["ladder"] = [{**rung, "generators": [ELEMENT]}]
     assert ms.SymmetryReport.from_json(report)[0].ladder[0].generators[0].outputs == (1, 0)
     report["layers"][0]["ladder"][0]["generators"] = [{**ELEMENT, **wrong}]
-    with pytest.raises(MetasymError, match=r"f: layers\[0\]: expected elements that permute"):
+    with pytest.raises(MetasymError) as caught:
         ms.SymmetryReport.from_json(report, "f")
+    assert str(caught.value).startswith("f: layers[0]")
+    assert "\n" not in str(caught.value)
 
 
 def test_a_pattern_of_another_size_is_one_line():
@@ -214,7 +216,13 @@ def _all_described(value: Any, kind: Any, name: str) -> None:
             _all_described(value, inner[0], name)
         return  # a dict whose keys are data, or anything at all
     hints = get_type_hints(kind)
-    known = set(hints) | {"residual", "margin", "transitive", "approximate"}  # properties, for other readers
+    known = set(hints) | {
+        "residual",
+        "margin",
+        "transitive",
+        "approximate",
+        "words",
+    }  # properties, for other readers
     assert set(value) <= known, f"{name}: {sorted(set(value) - known)} is described nowhere"
     for key, item in value.items():
         _all_described(item, hints.get(key, Any), f"{name}.{key}")

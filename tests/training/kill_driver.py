@@ -61,7 +61,7 @@ def main(base: Path, kills: int) -> None:
         if not os.WIFSIGNALED(status):
             break
         hits += 1
-        torn += (base / "killed" / "checkpoint.safetensors.tmp").exists()
+        torn += any((base / "killed").glob("checkpoint.safetensors.*.tmp"))
     if os.waitpid(child(base / "killed"), 0)[1] != 0:
         sys.exit("the last resumed run failed")
     sys.stdout.write(json.dumps({"kills": hits, "torn": torn, "seconds": duration}))

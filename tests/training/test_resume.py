@@ -160,7 +160,8 @@ def test_resuming_a_finished_run_goes_on_to_more_steps(tmp_path):
 
 def test_resume_without_a_checkpoint_starts_afresh(tmp_path):
     (tmp_path / "metrics.jsonl").write_text("left by a run killed before its first checkpoint")
-    (tmp_path / "checkpoint.safetensors.tmp").write_text("half of a")
+    left = tmp_path / "checkpoint.safetensors.0123abcd.tmp"
+    left.write_text("half of a")
     found = list(
         train(
             learner(), Lines(), outer_steps=2, out=Files(tmp_path, checkpoint_every=3), resume=True, **OPTIONS
@@ -168,7 +169,7 @@ def test_resume_without_a_checkpoint_starts_afresh(tmp_path):
     )
     assert [r.step for r in found] == [1, 2]
     assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 2
-    assert not (tmp_path / "checkpoint.safetensors.tmp").exists()
+    assert not left.exists()
 
 
 def test_an_optimizer_that_needs_a_closure_is_refused():

@@ -87,7 +87,7 @@ def _known(layer: LayerReport) -> str:
         return _read(layer)
     if layer.verdict.reasons and isinstance(layer.verdict.reasons[0], LearnedBySteps):
         first, *rest = verdict.reasons
-        seen = "; ".join(reason_words(one, layer) for one in rest)
+        seen = "; ".join(reason_words(one, layer, none="nothing was read") for one in rest)
         return f"{reason_words(first, layer)}; off U: {seen or 'nothing was read'}"
     return "; ".join(reason_words(one, layer) for one in verdict.reasons)
 
@@ -161,19 +161,19 @@ def _read(layer: LayerReport) -> str:
     return f"{_group(group)}{also}; {_ties(pattern)}{_evidence(pattern)}{_nearly(group)}"
 
 
-def reason_words(reason: AnyReason, layer: LayerReport) -> str:
-    """One reason in words, about this layer."""
+def reason_words(reason: AnyReason, layer: LayerReport, *, none: str = "no symmetry found") -> str:
+    """One reason in words, about this layer; ``none`` is what is said where reading U found nothing."""
     match reason:
         case NothingLearned():
-            return "no symmetry found: U is zero, nothing was learned"
+            return f"{none}: U is zero, nothing was learned"
         case WeightTooLarge():
             return "not read: the weight is too large for its sharing pattern"
         case NoTiesInFactors():
-            return f"no symmetry found in the Kronecker factors: {'; '.join(layer.notes)}"
+            return f"{none} in the Kronecker factors: {'; '.join(layer.notes)}"
         case NoGap(margin):
-            return f"no symmetry found: no gap separates tied weights from others (margin {margin:.2f})"
+            return f"{none}: no gap separates tied weights from others (margin {margin:.2f})"
         case TooFewTies():
-            return "no symmetry found: too few weights are tied to tell ties from chance"
+            return f"{none}: too few weights are tied to tell ties from chance"
         case SmallMargin(margin, least):
             return f"pattern unclear: margin {margin:.2f}, below {least:g}; no group is named"
         case Unexplained(residual, dominant):
@@ -222,9 +222,9 @@ def reason_words(reason: AnyReason, layer: LayerReport) -> str:
                 "share; symmetries of other kinds, such as rotations that mix inputs, were not looked for"
             )
         case NoPermutation():
-            return _no_permutation(reason, layer)
+            return _no_permutation(reason, layer, none)
         case NoTransform():
-            return _no_transform(reason, layer)
+            return _no_transform(reason, layer, none)
         case LearnedBySteps():
             return _learned_by_steps(reason)
         case NotLinear():
@@ -233,15 +233,15 @@ def reason_words(reason: AnyReason, layer: LayerReport) -> str:
             return _not_contradicted(reason)
 
 
-def _no_transform(reason: NoTransform, layer: LayerReport) -> str:
+def _no_transform(reason: NoTransform, layer: LayerReport, none: str) -> str:
     return (
-        f"no symmetry found among rotations and flips: the nearest, {reason.nearest}, has error {reason.error:.2g} "
+        f"{none} among rotations and flips: the nearest, {reason.nearest}, has error {reason.error:.2g} "
         f"and margin {reason.margin:.2f} (at most {reason.most_error:g}, at least {reason.least_margin:g})"
         f"{_clear_ties(layer)}"
     )
 
 
-def _no_permutation(reason: NoPermutation, layer: LayerReport) -> str:
+def _no_permutation(reason: NoPermutation, layer: LayerReport, none: str) -> str:
     assert layer.pattern is not None
     blocks = reason.negatable_blocks
     signs = (
@@ -250,7 +250,7 @@ def _no_permutation(reason: NoPermutation, layer: LayerReport) -> str:
         else ""
     )
     return (
-        f"no symmetry found: {_ties(layer.pattern)}, but no permutation keeps all classes{signs}"
+        f"{none}: {_ties(layer.pattern)}, but no permutation keeps all classes{signs}"
         f"{_evidence(layer.pattern)}"
     )
 

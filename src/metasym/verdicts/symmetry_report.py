@@ -49,7 +49,7 @@ class SymmetryReport:
         return {
             "version": VERSION,
             "layers": [_layer_json(layer) for layer in self.layers],
-            "end_to_end": msgspec.to_builtins(self.end_to_end),
+            "end_to_end": _lists(msgspec.to_builtins(self.end_to_end)),
         }
 
     @classmethod
@@ -67,11 +67,18 @@ class SymmetryReport:
 
 
 def _layer_json(layer: LayerReport) -> dict[str, Any]:
-    found: dict[str, Any] = msgspec.to_builtins(layer)
+    found: dict[str, Any] = _lists(msgspec.to_builtins(layer))
     if layer.group is not None:
         found["group"] |= {"transitive": layer.group.transitive, "approximate": layer.group.approximate}
     found["verdict"]["words"] = verdict_words(layer)
     return {**found, "residual": layer.residual, "margin": layer.margin}
+
+
+def _lists(value: Any) -> Any:
+    """The value as it comes back from JSON, which knows no tuples."""
+    if isinstance(value, dict):
+        return {key: _lists(item) for key, item in value.items()}
+    return [_lists(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _check_layer(layer: LayerReport, name: str) -> None:

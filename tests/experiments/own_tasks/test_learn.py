@@ -50,7 +50,7 @@ def test_the_summary_says_what_was_chosen_found_and_saved(learned):
     assert "--filter-size" in printed
     assert "equivariant to Z_4, of order 4" in printed
     assert "The symmetry pays" in printed
-    assert "ms.load_learned('run')" in printed
+    assert "ms.open_run('run')" in printed
 
 
 def test_a_first_run_does_not_say_that_it_was_finished_before(learned):

@@ -74,6 +74,7 @@ def _found(reports: Sequence[LayerReport]) -> Iterator[str]:
             return
     undecided = [report for report in reports if report.undecided]
     if undecided and not named:
+        yield "Whether the tasks share a symmetry is undecided."
         yield sentence(undecided[0])
     elif reports and not named:
         if len(reports) == 1:  # as the terminal says it, with what it excludes
