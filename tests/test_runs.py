@@ -67,6 +67,51 @@ def test_it_is_saved_opened_and_predicts_the_same_bits(run, tasks, tmp_path):
     assert run.learned.score().mean == pytest.approx(run.scores.mean, rel=1e-6)
 
 
+def test_a_saved_run_holds_no_links_and_is_readable_by_others(run, tmp_path, monkeypatch):
+    saved = run.save(tmp_path / "kept")
+    assert saved.stat().st_mode & 0o077 == (0o777 & ~current_umask()) & 0o077
+    (tmp_path / "secret").write_text("mine")
+    (saved / "notes.txt").symlink_to(tmp_path / "secret")
+    with pytest.raises(ms.MetasymError):
+        ms.open_run(saved).save(tmp_path / "shared")
+    assert not (tmp_path / "shared").exists()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["kept", "secret"]
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    assert ms.open_run(run.save(".")).scores == run.scores
+    for wrong in (tmp_path / "secret", tmp_path / "secret" / "below"):
+        with pytest.raises(ms.MetasymError):
+            run.save(wrong)
+
+
+def current_umask() -> int:
+    import os
+
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def test_a_query_of_another_shape_or_with_holes_is_one_line(run, tasks):
+    x, y, _ = tasks
+    for query in (x[0, 5:, :3], x[0, 5], np.where(x[0, 5:] > 1, np.nan, x[0, 5:])):
+        with pytest.raises(ms.MetasymError):
+            run.predict(x[0, :5], y[0, :5], query)
+
+
+def test_columns_that_nobody_named_are_found_by_their_numbers(tasks, run):
+    pandas = pytest.importorskip("pandas")
+    x, y, _ = tasks
+    table = np.concatenate(
+        [x.reshape(720, N), y.reshape(720, N), np.repeat(np.arange(60), 12)[:, None]], axis=1
+    )
+    found = ms.learn(
+        pandas.DataFrame(table), task="8", inputs=["0", "1", "2", "3"], outputs=["4", "5", "6", "7"]
+    )
+    assert found.scores == run.scores
+
+
 def test_it_writes_its_page(run, tmp_path):
     path = run.report(tmp_path / "page.html")
     assert path == tmp_path / "page.html"
@@ -137,6 +182,12 @@ def test_a_frame_gives_the_same_run_with_its_names(kind, tasks, run):
         ((np.full((9, 5, 2), np.nan), np.zeros((9, 5, 2))), {}),
         ((np.ones((9, 5, 2)), np.ones((9, 5, 2))), {"inputs": "a"}),
         ((np.ones((9, 5, 2)), np.ones((9, 5, 2))), {"supports": 3}),
+        ((np.ones((9, 5, 2)), np.arange(90.0).reshape(9, 5, 2)), {"seed": "a"}),
+        ((np.ones((9, 5, 2)), np.arange(90.0).reshape(9, 5, 2)), {"support": 2.5}),
+        ((np.ones((9, 5, 2)), np.arange(90.0).reshape(9, 5, 2)), {"baseline": 1}),
+        ((np.ones((9, 5, 2)), np.arange(90.0).reshape(9, 5, 2)), {"max_minutes": "x"}),
+        ((np.ones((9, 5, 2)), np.arange(90.0).reshape(9, 5, 2)), {"model": object()}),
+        ((np.ones((9, 5, 2)), np.arange(90.0).reshape(9, 5, 2)), {"progress": "loud"}),
         (("nowhere.npz",), {}),
         ((None,), {}),
         ((None, None), {}),

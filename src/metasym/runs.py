@@ -12,7 +12,7 @@ import tempfile
 import weakref
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -96,17 +96,36 @@ class Run:
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Copy the run's files into a new or empty folder, which ``ms.open_run`` and the command line open."""
-        target = Path(folder)
-        if target.exists() and (not target.is_dir() or any(target.iterdir())):
-            raise MetasymError(
-                f"{target}: expected a new or empty folder to save the run to, found one in use"
-            )
-        make_folder(target.parent)
-        with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as scratch:
-            whole = Path(scratch) / target.name
-            shutil.copytree(self.folder, whole)
-            whole.replace(target)
+        target = Path(folder).resolve()
+        if target.is_file() or (target.is_dir() and any(target.iterdir())):
+            found = "a file" if target.is_file() else "one in use"
+            raise MetasymError(f"{target}: expected a new or empty folder to save the run to, found {found}")
+        try:
+            make_folder(target.parent)
+            with tempfile.TemporaryDirectory(dir=target.parent, prefix=".metasym-") as scratch:
+                whole = Path(scratch) / "run"
+                _copy(self.folder, whole)
+                if not target.exists():
+                    whole.replace(target)
+                else:  # it may be the current folder, which has to stay the same one
+                    for child in whole.iterdir():
+                        child.replace(target / child.name)
+        except OSError as error:
+            raise MetasymError(f"{target}: expected a folder to write to, found {error.strerror}") from None
         return target
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy files and folders; a link, which may lead out of a run that somebody else made, is refused."""
+    target.mkdir()
+    for path in sorted(source.iterdir()):
+        if path.is_symlink() or not (path.is_dir() or path.is_file()):
+            kind = "a symbolic link" if path.is_symlink() else "neither"
+            raise MetasymError(f"{path}: expected a file or a folder of a run, found {kind}")
+        if path.is_dir():
+            _copy(path, target / path.name)
+        else:
+            shutil.copyfile(path, target / path.name)
 
 
 def learn(
@@ -141,7 +160,8 @@ def learn(
         input_names: what the numbers of x are called.
         output_names: what the numbers of y, or the classes, are called.
         out: a folder for the run's files; by default they are temporary, and :meth:`Run.save` keeps them.
-        resume: continue the run in ``out``, if there is one.
+            A finished run of the same tasks and options in it is not run again.
+        resume: continue the interrupted run in ``out``, if there is one.
         progress: ``"auto"``, ``"plain"`` or ``"silent"``: how to show the steps.
         note: called with a line about each thing that is being done.
         **options: as on the command line, with underscores: ``model``, ``support``, ``seed``, ``tolerance``,
@@ -151,6 +171,10 @@ def learn(
         The run: ``run.verdict``, ``run.symmetry``, ``run.scores``, ``run.adapt``, ``run.predict``, ``run.report``.
 
     """
+    if progress not in get_args(ProgressChoice):
+        raise MetasymError(
+            f"expected progress to be one of {', '.join(get_args(ProgressChoice))}, found {progress!r}"
+        )
     known = {field.name for field in dataclasses.fields(Options)}
     for name in options:
         if name not in known:

@@ -30,6 +30,10 @@ class Frame:
 
     def __init__(self, value: Any) -> None:
         self.path, self._value, self.names = NAME, value, _names(value)
+        own = (
+            getattr(value, "column_names", None) or value.columns
+        )  # pandas calls columns 0, 1, 2 where nobody named them
+        self._called = dict(zip(self.names, own, strict=True))
 
     def read(
         self, text: list[str], numbers: list[str]
@@ -39,7 +43,7 @@ class Frame:
         return words, {name: self._numbers(name) for name in numbers}
 
     def _column(self, name: str) -> npt.NDArray[Any]:
-        found = np.asarray(self._value[name].to_numpy())
+        found = np.asarray(self._value[self._called[name]].to_numpy())
         if found.ndim != 1:
             raise MetasymError(f"{NAME}: expected each column once, found {name!r} several times")
         if not len(found):

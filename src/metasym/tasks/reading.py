@@ -48,6 +48,10 @@ def tasks_in(x: Any, y: Any = None, reading: Reading | None = None) -> TaskFile:
         raise MetasymError(
             f"expected arrays x and y, a data frame, or the path of a file, found {type(x).__name__} alone"
         )
+    if is_frame(x) and wishes.task is not None:
+        raise MetasymError(
+            "expected y to be left out with a frame, whose outputs= names its columns, found both"
+        )
     return tasks_of_arrays(x, y, wishes)
 
 

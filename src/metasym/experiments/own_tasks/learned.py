@@ -119,7 +119,9 @@ class LearnedRun:
         """``x [examples, ...]`` of a task, tensors, arrays or a frame, as the adapted module takes it."""
         if is_frame(x) and (columns := self.columns) is not None:
             x = _by_name(x, "x", columns.inputs)
-        return _tensor(x).to(torch.get_default_dtype())
+        found = _tensor(x)
+        _check("x", found, tuple(self.config["data"]["x"]["shape"][2:]), least=0)
+        return found.to(torch.get_default_dtype())
 
     def support(self, x: Any, y: Any) -> Batch:
         """The examples of one task as the learner sees them: checked, shaped and scaled."""
@@ -128,12 +130,8 @@ class LearnedRun:
         if (is_frame(x) or is_frame(y)) and (columns := self.columns) is not None:
             x, y = _by_name(x, "x", columns.inputs), _by_name(y, "y", columns.outputs)
         inputs, targets = _tensor(x), _tensor(y)
-        for name, value, shape in (("x", inputs, x_shape), ("y", targets, y_shape)):
-            if value.ndim < 1 or tuple(value.shape[1:]) != shape or len(value) < 1:
-                wanted = ", ".join(["examples >= 1", *map(str, shape)])
-                raise MetasymError(f"expected {name} of one task, [{wanted}], found {list(value.shape)}")
-            if not bool(value.isfinite().all()):
-                raise MetasymError(f"expected {name} of finite numbers, found NaN or infinity")
+        _check("x", inputs, x_shape)
+        _check("y", targets, y_shape)
         if len(inputs) != len(targets):
             raise MetasymError(f"expected as many y as x, found {len(targets)} and {len(inputs)}")
         seen = torch.from_numpy(layout.inputs(inputs.reshape(len(inputs), -1).cpu().numpy()))
@@ -209,6 +207,15 @@ def load_learned(
     stored = read_result(path).get("symmetry")
     report = None if stored is None else SymmetryReport.from_json(stored, f"{path}: symmetry")
     return LearnedRun(learner, choices, config, report, tasks)
+
+
+def _check(name: str, value: Tensor, shape: tuple[int, ...], least: int = 1) -> None:
+    """Refuse examples of another shape than one task's in the file, and numbers that are not finite."""
+    if value.ndim < 1 or tuple(value.shape[1:]) != shape or len(value) < least:
+        wanted = ", ".join([f"examples >= {least}", *map(str, shape)])
+        raise MetasymError(f"expected {name} of one task, [{wanted}], found {list(value.shape)}")
+    if not bool(value.isfinite().all()):
+        raise MetasymError(f"expected {name} of finite numbers, found NaN or infinity")
 
 
 def _by_name(value: Any, what: str, names: tuple[str, ...]) -> Any:

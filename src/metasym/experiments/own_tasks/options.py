@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import typing
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,18 @@ MODELS = ("fc", "mlp", "conv1d", "conv2d")
 _MOST = 10**8
 _LARGEST = {"seed": 2**63 - 1, "inner_steps": 10_000, "kernel_size": 1024, "hidden": 10**5, "outer_lr": 1e6}
 """The largest values of choices; ``_MOST`` of others. What is beyond is a slip, or was not written by a run."""
+
+
+_KINDS = {bool: "true or false", int: "a whole number", int | float: "a number", str: "text"}
+
+
+def _kinds(described: type) -> dict[str, Any]:
+    """The type of every field, None aside; where a fraction may stand a whole number may too."""
+    hints = typing.get_type_hints(described)
+    found = {
+        name: next((k for k in typing.get_args(h) if k is not type(None)), h) for name, h in hints.items()
+    }
+    return {name: int | float if kind is float else kind for name, kind in found.items()}
 
 
 def _option(
@@ -70,6 +83,7 @@ class Options:
     )
 
     def __post_init__(self) -> None:
+        kinds = _kinds(type(self))
         for field in dataclasses.fields(self):
             value, least, choices = (
                 getattr(self, field.name),
@@ -79,6 +93,9 @@ class Options:
             flag = "--" + field.name.replace("_", "-")
             if value is None:
                 continue
+            kind = kinds[field.name]
+            if not isinstance(value, kind) or isinstance(value, bool) is not (kind is bool):
+                raise MetasymError(f"expected {flag} to be {_KINDS[kind]}, found {value!r:.60}")
             if choices is not None and value not in choices:
                 raise MetasymError(f"expected {flag} to be one of {', '.join(choices)}, found {value!r}")
             if least is not None and not value >= least:
