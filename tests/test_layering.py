@@ -31,17 +31,17 @@ MAY_IMPORT = {
     "engines": "types native symmetry nn adaptation",
     "inspection": "types storage groups symmetry verdicts",
     "learners": "types symmetry nn adaptation evidence engines",
-    "structured": "types storage groups symmetry inspection verdicts learners",
+    "fast_layers": "types storage groups symmetry inspection verdicts learners",
     "testing": "types groups learners",
     "training": "types storage symmetry tasks adaptation learners",
     "certification": "types groups evidence inspection verdicts",
     "discovery": "types groups tasks inspection certification verdicts",
     "experiments": "types storage groups verdicts symmetry nn models tasks diagnosis adaptation evidence engines "
-    "inspection structured learners training certification discovery",
-    "report": "types storage groups verdicts symmetry models tasks diagnosis inspection structured learners "
+    "inspection fast_layers learners training certification discovery",
+    "report": "types storage groups verdicts symmetry models tasks diagnosis inspection fast_layers learners "
     "training certification discovery experiments",
     "runs": "types storage verdicts tasks training experiments report",
-    "cli": "types native storage groups verdicts symmetry models tasks diagnosis engines inspection structured "
+    "cli": "types native storage groups verdicts symmetry models tasks diagnosis engines inspection fast_layers "
     "learners testing training certification discovery experiments report runs",
 }
 """For each room, the rooms it may import. ``__init__`` and ``__main__`` open the doors of all."""

@@ -21,9 +21,9 @@ from metasym.inspection.projection import project
 from metasym.learners import Learner
 from metasym.learners.adaptable import with_parameters
 from metasym.storage.json_files import read_json
-from metasym.structured.compilation import StructurePlan
-from metasym.structured.deployment import structured as compiled_copy
-from metasym.structured.exporting import check_suffix, export
+from metasym.fast_layers.compilation import StructurePlan
+from metasym.fast_layers.deployment import structured as compiled_copy
+from metasym.fast_layers.exporting import check_suffix, export
 from metasym.symmetry.reparam import symmetries
 from metasym.tasks.npz import DAMAGED
 from metasym.tasks.table_files import SUFFIXES as TABLES

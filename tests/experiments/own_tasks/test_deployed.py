@@ -11,7 +11,7 @@ import torch
 
 import metasym as ms
 from metasym.experiments.own_tasks.learned import Deployed
-from metasym.structured.exporting import export
+from metasym.fast_layers.exporting import export
 from metasym.tasks.stored import Layout
 
 

@@ -18,8 +18,8 @@ from metasym.experiments.own_tasks.opening import AnyLearned, open_learned
 from metasym.experiments.own_tasks.options import Choices, Options
 from metasym.experiments.own_tasks.training_stages import score
 from metasym.experiments.result_files import RESULT, read_result
-from metasym.structured.deployment import StructuredLearner
-from metasym.structured.deployment import structured as compiled_copy
+from metasym.fast_layers.deployment import StructuredLearner
+from metasym.fast_layers.deployment import structured as compiled_copy
 from metasym.tasks.frames import Frame, is_frame
 from metasym.tasks.reading import read_tasks
 from metasym.tasks.stored import Layout, StoredTasks

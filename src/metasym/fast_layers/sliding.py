@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor, nn
 
-from metasym.structured.convolutions import FourierConvolution, Kernel, SlidingLayer
-from metasym.structured.pricing import (
+from metasym.fast_layers.convolutions import FourierConvolution, Kernel, SlidingLayer
+from metasym.fast_layers.pricing import (
     PASS,
     SLIDE,
     TAP,
@@ -27,8 +27,8 @@ from metasym.structured.pricing import (
     gather_work,
     smoothness,
 )
-from metasym.structured.relabelling import Relabelling
-from metasym.structured.sharing import Classes, Index, Sharing
+from metasym.fast_layers.relabelling import Relabelling
+from metasym.fast_layers.sharing import Classes, Index, Sharing
 
 _TAPS = 8192
 """Taps of a kernel that is looked for."""

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from metasym.structured.pricing import PASS, Candidate, Work
-from metasym.structured.sharing import Index, Sharing
+from metasym.fast_layers.pricing import PASS, Candidate, Work
+from metasym.fast_layers.sharing import Index, Sharing
 
 _UNKNOWNS = 5000
 """Signs (of outputs, inputs and classes) that are solved for."""

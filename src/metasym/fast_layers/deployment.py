@@ -13,8 +13,8 @@ from metasym.inspection.layers import inspect
 from metasym.inspection.projection import project
 from metasym.learners.base import Learner
 from metasym.learners.evidence_msr import EvidenceMSR
-from metasym.structured.compilation import StructurePlan, structure_plan
-from metasym.structured.replaceable import linear_layers, replaced
+from metasym.fast_layers.compilation import StructurePlan, structure_plan
+from metasym.fast_layers.replaceable import linear_layers, replaced
 from metasym.symmetry.reparam import symmetries
 from metasym.types import Batch, MetasymError
 from metasym.verdicts.reports import NEARLY
@@ -37,8 +37,8 @@ class StructuredLearner:
         return _with_compiled(found, self.plan, project=isinstance(self.learner, EvidenceMSR))
 
 
-@overload
-def structured(
+@overload  # a learner is a module too: the first that fits is taken
+def structured(  # type: ignore[overload-overlap]
     module: Learner, structure: None = None, *, batch: int = 32, onnx: bool = False
 ) -> StructuredLearner: ...
 @overload

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from metasym.groups.signed_permutations import SignedPermutation
-from metasym.structured.compiled_layer import StructuredLayer
-from metasym.structured.convolutions import Kernel, SlidingLayer
-from metasym.structured.pricing import (
+from metasym.fast_layers.compiled_layer import StructuredLayer
+from metasym.fast_layers.convolutions import Kernel, SlidingLayer
+from metasym.fast_layers.pricing import (
     AXIS,
     PASS,
     PLANES,
@@ -26,9 +26,9 @@ from metasym.structured.pricing import (
     gather_work,
     smoothness,
 )
-from metasym.structured.relabelling import Relabelling
-from metasym.structured.sharing import Classes, Expansion, Index, Sharing
-from metasym.structured.shifts import Torus, differences, find_torus
+from metasym.fast_layers.relabelling import Relabelling
+from metasym.fast_layers.sharing import Classes, Expansion, Index, Sharing
+from metasym.fast_layers.shifts import Torus, differences, find_torus
 
 _DIRECT = 128
 """Taps of a kernel that may be applied one by one."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from metasym.groups.signed_groups import SignedGroup
 from metasym.groups.signed_permutations import SignedPermutation, cycles
-from metasym.structured.sharing import Index, Sharing
+from metasym.fast_layers.sharing import Index, Sharing
 
 _CYCLES = 64
 """Classes with two entries a row that are tried as cycles."""

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 import metasym as ms
-from metasym.structured.deployment import structured
-from tests.structured import patterns
+from metasym.fast_layers.deployment import structured
+from tests.fast_layers import patterns
 
 
 def symmetric_model(n: int = 12, seed: int = 0, dtype: torch.dtype = torch.float64) -> nn.Module:

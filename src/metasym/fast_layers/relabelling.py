@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from metasym.structured.sharing import Index
+from metasym.fast_layers.sharing import Index
 
 
 class Relabelling(nn.Module):

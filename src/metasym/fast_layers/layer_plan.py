@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from metasym.structured.pricing import Candidate, Work, dense_work
-from metasym.structured.sharing import Sharing
+from metasym.fast_layers.pricing import Candidate, Work, dense_work
+from metasym.fast_layers.sharing import Sharing
 from metasym.verdicts.reports import NEARLY
 
 EXACT = {torch.float64: 1e-11, torch.float32: 2e-6}

@@ -22,9 +22,9 @@ from torch import Tensor, nn
 
 from metasym.groups.signed_groups import SignedGroup
 from metasym.groups.signed_permutations import SignedPermutation
-from metasym.structured.pricing import PASS, PRODUCT, READ, SMALL, Candidate, Work, gather_work
-from metasym.structured.relabelling import Relabelling
-from metasym.structured.sharing import Index, Sharing
+from metasym.fast_layers.pricing import PASS, PRODUCT, READ, SMALL, Candidate, Work, gather_work
+from metasym.fast_layers.relabelling import Relabelling
+from metasym.fast_layers.sharing import Index, Sharing
 
 _ORDER = 64
 """Elements of a group that is tried."""

@@ -32,7 +32,7 @@ def test_it_is_the_projected_learners_network_and_compiled() -> None:
     expected = projected.adapt(support)
     new = torch.randn(40, 80, dtype=torch.float64)
     assert torch.allclose(compiled(new), expected(new), rtol=1e-8, atol=1e-9)
-    assert [layer.chosen is not None for layer in fast.plan.layers] == [True]
+    assert [layer.sharing.count for layer in fast.plan.layers if layer.sharing] == [80]
     assert fast.learner is not learner
 
 
@@ -57,16 +57,16 @@ def test_a_u_far_from_its_symmetry_and_a_plain_model_are_refused() -> None:
 
 def test_the_network_inside_what_a_learner_adapts_is_compiled() -> None:
     """Prototypes stand beside the network; a learner of a user's own may wrap it too."""
-    group = ms.groups.shifts(64)
+    group = ms.groups.shifts(128)
     U = ms.groups.equivariant_basis(group, group)
     layer = ms.reparameterize(
-        nn.Linear(64, 64, bias=False).double(), lambda *_: ms.DenseSymmetry((64, 64), U=U)
+        nn.Linear(128, 128, bias=False).double(), lambda *_: ms.DenseSymmetry((128, 128), U=U)
     )
     learner = ms.ProtoNet(layer)
-    x = torch.randn(10, 64, dtype=torch.float64)
+    x = torch.randn(10, 128, dtype=torch.float64)
     support = ms.Batch(x, torch.arange(10) % 5)
     compiled, plain = ms.structured(learner, batch=10**6).adapt(support), learner.adapt(support)
-    assert [tuple(p.shape) for p in compiled.parameters()] == [(64,)]
+    assert [tuple(p.shape) for p in compiled.parameters()] == [(128,)]
     assert torch.allclose(compiled(x), plain(x), rtol=1e-8, atol=1e-8)
 
 

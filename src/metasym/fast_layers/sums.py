@@ -18,10 +18,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from metasym.structured.compiled_layer import StructuredLayer
-from metasym.structured.pricing import GATHER, PASS, Candidate, Work
-from metasym.structured.relabelling import Relabelling
-from metasym.structured.sharing import Index, Sharing
+from metasym.fast_layers.compiled_layer import StructuredLayer
+from metasym.fast_layers.pricing import GATHER, PASS, Candidate, Work
+from metasym.fast_layers.relabelling import Relabelling
+from metasym.fast_layers.sharing import Index, Sharing
 
 _CLASSES = 64
 """Classes of a pattern that is looked at."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor, nn
 
-from metasym.structured.sharing import Sharing
+from metasym.fast_layers.sharing import Sharing
 
 CALL, TRAINED_CALL, ENGINE = 4.0, 12.0, 80.0
 """Microseconds of a torch operation on small tensors, with what Python does around it; of one there and back; and of

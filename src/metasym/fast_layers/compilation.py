@@ -14,17 +14,17 @@ from torch import Tensor, nn
 
 from metasym.groups.signed_permutations import SignedPermutation
 from metasym.inspection.layers import inspect
-from metasym.structured.adapted_basis import find_adapted
-from metasym.structured.blocks import find_blocks, find_sparse
-from metasym.structured.circular import find_circular
-from metasym.structured.flips import flipped, unsigned
-from metasym.structured.given import by_layer, called, generators_of, structure
-from metasym.structured.layer_plan import EXACT, LayerPlan
-from metasym.structured.pricing import MARGIN, Candidate, dense_work
-from metasym.structured.replaceable import hindrances, linear_layers, replaced, share_parameters, weight_id
-from metasym.structured.sharing import Sharing
-from metasym.structured.sliding import find_sliding
-from metasym.structured.sums import find_sums
+from metasym.fast_layers.adapted_basis import find_adapted
+from metasym.fast_layers.blocks import find_blocks, find_sparse
+from metasym.fast_layers.circular import find_circular
+from metasym.fast_layers.flips import flipped, unsigned
+from metasym.fast_layers.given import by_layer, called, generators_of, structure
+from metasym.fast_layers.layer_plan import EXACT, LayerPlan
+from metasym.fast_layers.pricing import MARGIN, Candidate, dense_work
+from metasym.fast_layers.replaceable import hindrances, linear_layers, replaced, share_parameters, weight_id
+from metasym.fast_layers.sharing import Sharing
+from metasym.fast_layers.sliding import find_sliding
+from metasym.fast_layers.sums import find_sums
 from metasym.symmetry.reparam import JointWeight, bake, symmetric_lists, symmetries
 from metasym.types import MetasymError, MetasymWarning
 from metasym.verdicts.layer_words import shortest_reason

@@ -11,7 +11,7 @@ import torch
 from metasym.groups import Group
 from metasym.groups.signed_groups import weight_orbits
 from metasym.groups.signed_permutations import SignedPermutation
-from metasym.structured.sharing import Classes, Sharing
+from metasym.fast_layers.sharing import Classes, Sharing
 from metasym.types import MetasymError
 from metasym.verdicts.reports import FoundGroup, SharingPattern
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from metasym.storage.atomic import make_folder, write_atomically
-from metasym.structured.compiled_layer import FilterUser
+from metasym.fast_layers.compiled_layer import FilterUser
 from metasym.types import MetasymError
 
 SUFFIXES = (".onnx", ".pt2")

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import metasym as ms
-from metasym.structured.compilation import plan_layer
-from metasym.structured.exporting import export
-from metasym.structured.given import structure
-from metasym.structured.pricing import Candidate
-from metasym.structured.sharing import Sharing
-from tests.structured import patterns
+from metasym.fast_layers.compilation import plan_layer
+from metasym.fast_layers.exporting import export
+from metasym.fast_layers.given import structure
+from metasym.fast_layers.pricing import Candidate
+from metasym.fast_layers.sharing import Sharing
+from tests.fast_layers import patterns
 
 sizes = st.integers(5, 40)
 few = st.integers(2, 6)

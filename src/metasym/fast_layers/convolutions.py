@@ -9,9 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from metasym.structured.compiled_layer import FilterUser, StructuredLayer
-from metasym.structured.relabelling import Relabelling
-from metasym.structured.sharing import Classes, Expansion
+from metasym.fast_layers.compiled_layer import FilterUser, StructuredLayer
+from metasym.fast_layers.relabelling import Relabelling
+from metasym.fast_layers.sharing import Classes, Expansion
 
 _CONVOLUTIONS: tuple[type[nn.Module], ...] = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _APPLY = (F.conv1d, F.conv2d, F.conv3d)

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 import metasym as ms
-from metasym.structured.circular import CircularConvolution
-from tests.structured import patterns
+from metasym.fast_layers.circular import CircularConvolution
+from tests.fast_layers import patterns
 
 N = 12
 CLASSES = patterns.circular(N)

@@ -10,8 +10,8 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor, nn
 
-from metasym.structured.compiled_layer import StructuredLayer
-from metasym.structured.pricing import (
+from metasym.fast_layers.compiled_layer import StructuredLayer
+from metasym.fast_layers.pricing import (
     BLOCK,
     PASS,
     PICKED,
@@ -23,8 +23,8 @@ from metasym.structured.pricing import (
     build_work,
     gather_work,
 )
-from metasym.structured.relabelling import Relabelling
-from metasym.structured.sharing import Classes, Expansion, Index, Sharing
+from metasym.fast_layers.relabelling import Relabelling
+from metasym.fast_layers.sharing import Classes, Expansion, Index, Sharing
 
 
 @dataclass(frozen=True, eq=False)

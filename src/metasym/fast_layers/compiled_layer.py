@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from metasym.structured.relabelling import Relabelling
+from metasym.fast_layers.relabelling import Relabelling
 
 T = TypeVar("T")
 
