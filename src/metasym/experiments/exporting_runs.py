@@ -16,14 +16,14 @@ from metasym.experiments.finished_runs import open_run
 from metasym.experiments.own_tasks.config_file import COMMAND
 from metasym.experiments.own_tasks.learned import LearnedRun, load_learned
 from metasym.experiments.result_files import CONFIG
+from metasym.fast_layers.compilation import StructurePlan
+from metasym.fast_layers.deployment import structured as compiled_copy
+from metasym.fast_layers.exporting import check_suffix, export
 from metasym.inspection.layers import inspect
 from metasym.inspection.projection import project
 from metasym.learners import Learner
 from metasym.learners.adaptable import with_parameters
 from metasym.storage.json_files import read_json
-from metasym.fast_layers.compilation import StructurePlan
-from metasym.fast_layers.deployment import structured as compiled_copy
-from metasym.fast_layers.exporting import check_suffix, export
 from metasym.symmetry.reparam import symmetries
 from metasym.tasks.npz import DAMAGED
 from metasym.tasks.table_files import SUFFIXES as TABLES

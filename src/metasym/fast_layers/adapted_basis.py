@@ -20,11 +20,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from metasym.groups.signed_groups import SignedGroup
-from metasym.groups.signed_permutations import SignedPermutation
 from metasym.fast_layers.pricing import PASS, PRODUCT, READ, SMALL, Candidate, Work, gather_work
 from metasym.fast_layers.relabelling import Relabelling
 from metasym.fast_layers.sharing import Index, Sharing
+from metasym.groups.signed_groups import SignedGroup
+from metasym.groups.signed_permutations import SignedPermutation
 
 _ORDER = 64
 """Elements of a group that is tried."""

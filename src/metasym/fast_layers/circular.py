@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from metasym.groups.signed_permutations import SignedPermutation
 from metasym.fast_layers.compiled_layer import StructuredLayer
 from metasym.fast_layers.convolutions import Kernel, SlidingLayer
 from metasym.fast_layers.pricing import (
@@ -29,6 +28,7 @@ from metasym.fast_layers.pricing import (
 from metasym.fast_layers.relabelling import Relabelling
 from metasym.fast_layers.sharing import Classes, Expansion, Index, Sharing
 from metasym.fast_layers.shifts import Torus, differences, find_torus
+from metasym.groups.signed_permutations import SignedPermutation
 
 _DIRECT = 128
 """Taps of a kernel that may be applied one by one."""

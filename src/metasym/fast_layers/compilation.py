@@ -12,8 +12,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from metasym.groups.signed_permutations import SignedPermutation
-from metasym.inspection.layers import inspect
 from metasym.fast_layers.adapted_basis import find_adapted
 from metasym.fast_layers.blocks import find_blocks, find_sparse
 from metasym.fast_layers.circular import find_circular
@@ -25,6 +23,8 @@ from metasym.fast_layers.replaceable import hindrances, linear_layers, replaced,
 from metasym.fast_layers.sharing import Sharing
 from metasym.fast_layers.sliding import find_sliding
 from metasym.fast_layers.sums import find_sums
+from metasym.groups.signed_permutations import SignedPermutation
+from metasym.inspection.layers import inspect
 from metasym.symmetry.reparam import JointWeight, bake, symmetric_lists, symmetries
 from metasym.types import MetasymError, MetasymWarning
 from metasym.verdicts.layer_words import shortest_reason

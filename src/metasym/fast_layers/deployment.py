@@ -9,12 +9,12 @@ from typing import Any, overload
 import torch
 from torch import nn
 
+from metasym.fast_layers.compilation import StructurePlan, structure_plan
+from metasym.fast_layers.replaceable import linear_layers, replaced
 from metasym.inspection.layers import inspect
 from metasym.inspection.projection import project
 from metasym.learners.base import Learner
 from metasym.learners.evidence_msr import EvidenceMSR
-from metasym.fast_layers.compilation import StructurePlan, structure_plan
-from metasym.fast_layers.replaceable import linear_layers, replaced
 from metasym.symmetry.reparam import symmetries
 from metasym.types import Batch, MetasymError
 from metasym.verdicts.reports import NEARLY

@@ -11,8 +11,8 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from metasym.storage.atomic import make_folder, write_atomically
 from metasym.fast_layers.compiled_layer import FilterUser
+from metasym.storage.atomic import make_folder, write_atomically
 from metasym.types import MetasymError
 
 SUFFIXES = (".onnx", ".pt2")

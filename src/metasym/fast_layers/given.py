@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from metasym.fast_layers.sharing import Classes, Sharing
 from metasym.groups import Group
 from metasym.groups.signed_groups import weight_orbits
 from metasym.groups.signed_permutations import SignedPermutation
-from metasym.fast_layers.sharing import Classes, Sharing
 from metasym.types import MetasymError
 from metasym.verdicts.reports import FoundGroup, SharingPattern
 

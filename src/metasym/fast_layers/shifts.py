@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from metasym.fast_layers.sharing import Index, Sharing
 from metasym.groups.signed_groups import SignedGroup
 from metasym.groups.signed_permutations import SignedPermutation, cycles
-from metasym.fast_layers.sharing import Index, Sharing
 
 _CYCLES = 64
 """Classes with two entries a row that are tried as cycles."""
