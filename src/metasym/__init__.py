@@ -25,21 +25,21 @@ from metasym.verdicts.symmetry_report import SymmetryReport
 if TYPE_CHECKING:
     from metasym.discovery.shared_parameters import SharedParameters, shared_parameters
     from metasym.experiments.discovering.discover import Discovered
-    from metasym.experiments.discovering.discover_run import load_discovered
-    from metasym.experiments.discovering.door import discover
-    from metasym.experiments.own_tasks.learned import LearnedRun, load_learned
-    from metasym.runs import Run, learn, open_run
+    from metasym.runs.discovering.discover_arrays import discover
+    from metasym.runs.discovering.discover_run import load_discovered
+    from metasym.runs.learning.learned_run import LearnedRun, load_learned
+    from metasym.runs.run import Run, learn, open_run
 
 _ON_FIRST_USE = {
     "Discovered": "experiments.discovering.discover",
-    "LearnedRun": "experiments.own_tasks.learned",
-    "Run": "runs",
+    "LearnedRun": "runs.learning.learned_run",
+    "Run": "runs.run",
     "SharedParameters": "discovery.shared_parameters",
-    "discover": "experiments.discovering.door",
-    "learn": "runs",
-    "load_discovered": "experiments.discovering.discover_run",
-    "load_learned": "experiments.own_tasks.learned",
-    "open_run": "runs",
+    "discover": "runs.discovering.discover_arrays",
+    "learn": "runs.run",
+    "load_discovered": "runs.discovering.discover_run",
+    "load_learned": "runs.learning.learned_run",
+    "open_run": "runs.run",
     "shared_parameters": "discovery.shared_parameters",
 }
 """Names of whole runs, and of discovery, which needs scikit-learn: training a network should not wait for these."""
