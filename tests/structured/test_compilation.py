@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import metasym as ms
-from metasym.structured.compilation import structured
+from metasym.structured.deployment import structured
 from tests.structured import patterns
 
 

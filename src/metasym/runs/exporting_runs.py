@@ -16,13 +16,13 @@ from metasym.inspection.layers import inspect
 from metasym.inspection.projection import project
 from metasym.learners import Learner
 from metasym.learners.adaptable import with_parameters
-from metasym.learners.deploying import Compiler
 from metasym.runs.files.learn_files import COMMAND
 from metasym.runs.files.result_files import CONFIG
 from metasym.runs.finished_runs import open_run
 from metasym.runs.learning.learned_run import LearnedRun, load_learned
 from metasym.storage.json_files import read_json
 from metasym.structured.compilation import StructurePlan
+from metasym.structured.deployment import structured as compiled_copy
 from metasym.structured.exporting import check_suffix, export
 from metasym.symmetry.reparam import symmetries
 from metasym.tasks.npz import DAMAGED
@@ -80,7 +80,8 @@ def export_run(
         before = {name: p.detach().clone() for name, p in learner.model.state_dict().items()}
         if force:
             project(learner.model, inspect(learner.model))
-        learner, plan = Compiler().of(learner, batch=batch, onnx=path.suffix == ".onnx")
+        fast = compiled_copy(learner, batch=batch, onnx=path.suffix == ".onnx")
+        learner, plan = fast.learner, fast.plan
         change = _change(before, learner.model)
     task = None if support is None else run.read(Path(support))
     try:

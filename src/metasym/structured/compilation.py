@@ -1,4 +1,4 @@
-"""``ms.structured``: a copy of a model in which every layer with a structure is the cheapest equal computation."""
+"""What becomes of each layer of a model that has a structure: the cheapest equal computation, planned and built."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _BATCHES = tuple(2**k for k in range(1, 13))
 
 @dataclass(frozen=True, eq=False)
 class StructurePlan:
-    """What :func:`structured` does to each linear layer of a model; ``str`` shows it."""
+    """What :func:`metasym.structured` does to each linear layer of a model; ``str`` shows it."""
 
     layers: tuple[LayerPlan, ...]
 
@@ -101,33 +101,6 @@ class StructurePlan:
         return plain
 
 
-def structured(
-    module: nn.Module,
-    structure: Any = None,
-    *,
-    project: bool = False,
-    batch: int = 32,
-    training: bool = True,
-    onnx: bool = False,
-    always: bool = False,
-) -> nn.Module:
-    """A copy of ``module`` with plain modules: layers with a structure become the cheapest equal computation.
-
-    The structure is what :func:`metasym.inspect` finds in the U of each layer, or what is given: its report; or, for
-    plain layers too, ``{layer name: structure}`` (or the structure alone for a single layer), where a structure is a
-    ``Group`` (or a pair, for outputs and inputs), a ``SharingPattern``, or whole numbers ``[outputs, inputs]``: 0 is
-    zero, equal numbers are tied, opposite ones tied up to sign. Other layers stay as they are, symmetries baked. What
-    pays is estimated from sizes for batches of ``batch`` examples; :func:`structure_plan` shows it: forward, and
-    forward and backward unless the layer will not be trained (``training=False``). A weight that has
-    its structure only nearly is refused unless ``project`` averages it. ``onnx`` leaves out Fourier transforms, of
-    which runtimes of ONNX make little. ``always`` compiles also where the estimate says that it does not pay.
-    """
-    plan = structure_plan(
-        module, structure, project=project, batch=batch, training=training, onnx=onnx, always=always
-    )
-    return plan.apply(module, project=project)
-
-
 def structure_plan(
     module: nn.Module,
     structure: Any = None,
@@ -138,7 +111,7 @@ def structure_plan(
     onnx: bool = False,
     always: bool = False,
 ) -> StructurePlan:
-    """What :func:`structured` would do to each linear layer, and why. Arguments as there."""
+    """What :func:`metasym.structured` would do to each linear layer, and why. Arguments as there."""
     if not isinstance(module, nn.Module):
         raise MetasymError(f"expected an nn.Module to compile, found {type(module).__name__}")
     if not isinstance(batch, int) or isinstance(batch, bool) or batch < 1:

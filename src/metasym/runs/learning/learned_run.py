@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ from metasym.runs.files.result_files import RESULT, read_result
 from metasym.runs.learning.automatic_choices import split
 from metasym.runs.learning.loading import AnyLearned, open_learned
 from metasym.runs.learning.training_stages import score
+from metasym.structured.deployment import StructuredLearner
+from metasym.structured.deployment import structured as compiled_copy
 from metasym.tasks.frames import Frame, is_frame
 from metasym.tasks.reading import read_tasks
 from metasym.tasks.stored import Layout, StoredTasks
@@ -89,6 +91,8 @@ class LearnedRun:
     """What was found, with the certificate and the names; None for the baseline."""
     tasks: TaskFile | None = None
     """The tasks that it learned from, where they are at hand; else they are read from their file."""
+    _structured: dict[int, StructuredLearner] = field(default_factory=dict, repr=False)
+    """By size of the batches that it was compiled for."""
 
     @property
     def model(self) -> nn.Module:
@@ -113,7 +117,12 @@ class LearnedRun:
         ``structured``: with U projected on the symmetry that was found in it, and layers compiled to use it
         where that pays for ``batch`` examples at once.
         """
-        return self.deployed(self.learner.adapt(self.support(x, y), structured=structured, batch=batch))
+        support = self.support(x, y)
+        if not structured:
+            return self.deployed(self.learner.adapt(support))
+        if batch not in self._structured:
+            self._structured[batch] = compiled_copy(self.learner, batch=batch)
+        return self.deployed(self._structured[batch].adapt(support))
 
     def inputs(self, x: Any) -> Tensor:
         """``x [examples, ...]`` of a task, tensors, arrays or a frame, as the adapted module takes it."""
