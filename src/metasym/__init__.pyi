@@ -4,9 +4,9 @@ from .discovery.shared_parameters import (
     shared_parameters as shared_parameters,
 )
 from .experiments.discovering.discover import Discovered as Discovered
-from .experiments.discovering.discover_run import load_discovered as load_discovered
-from .experiments.discovering.door import discover as discover
-from .experiments.own_tasks.learned import LearnedRun as LearnedRun, load_learned as load_learned
+from .runs.discovering.discover_run import load_discovered as load_discovered
+from .runs.discovering.discover_arrays import discover as discover
+from .runs.learning.learned_run import LearnedRun as LearnedRun, load_learned as load_learned
 from .fast_layers.compilation import structure_plan as structure_plan
 from .fast_layers.deployment import StructuredLearner as StructuredLearner, structured as structured
 from .inspection.layers import inspect as inspect
@@ -17,7 +17,7 @@ from .learners.evidence_msr import EvidenceMSR as EvidenceMSR
 from .learners.gradient import ANIL as ANIL, MAML as MAML, MSR as MSR, MSRJoint as MSRJoint
 from .learners.multitask import MTSR as MTSR
 from .learners.prototypes import ProtoNet as ProtoNet
-from .runs import Run as Run, learn as learn, open_run as open_run
+from .runs.run import Run as Run, learn as learn, open_run as open_run
 from .storage.serialization import CheckpointError as CheckpointError
 from .symmetry.costs import cost as cost
 from .symmetry.field_symmetry import FieldSymmetry as FieldSymmetry

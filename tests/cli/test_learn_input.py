@@ -124,7 +124,7 @@ def test_a_loaded_run_scores_and_predicts_in_the_tables_own_units(tmp_path, caps
 
 
 def test_what_a_layer_is_too_large_for_is_said_before_training(tmp_path, capsys, monkeypatch):
-    from metasym.experiments.own_tasks import choosing
+    from metasym.runs.learning import automatic_choices as choosing
 
     monkeypatch.setattr(choosing, "LARGEST", 5)
     path = npz(tmp_path / "t.npz", x=X, y=Y)
@@ -137,8 +137,8 @@ def test_what_a_layer_is_too_large_for_is_said_before_training(tmp_path, capsys,
 
 def test_too_few_examples_for_a_large_layer_are_said_before_training(tmp_path):
     from metasym.diagnosis.look import look
-    from metasym.experiments.own_tasks.choosing import choose, unread_layers
-    from metasym.experiments.own_tasks.options import Options
+    from metasym.runs.files.learn_options import Options
+    from metasym.runs.learning.automatic_choices import choose, unread_layers
     from metasym.tasks.reading import read_tasks
 
     for examples, cautions in ((6, 1), (132, 0)):

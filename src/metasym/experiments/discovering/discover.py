@@ -17,12 +17,12 @@ from metasym.discovery.continuous import (
     plain_fit,
     search,
 )
+from metasym.discovery.discover_options import DiscoverOptions, Memory, Note, forget
 from metasym.discovery.fitted_module import State, module_of, state_of
 from metasym.discovery.gaussian_processes import Array, Hyper, posterior
 from metasym.discovery.prepared import Prepared, prepare
 from metasym.discovery.symmetric_fit import SymmetricFit, symmetric_fit
 from metasym.experiments.discovering.discover_finite import FiniteModel, finite_in
-from metasym.experiments.discovering.discover_options import DiscoverOptions, Memory, Note, forget
 from metasym.experiments.discovering.discover_pairs import TurnedModel, pairs_in
 from metasym.experiments.discovering.discover_polynomials import PolynomialModel, polynomial_in
 from metasym.tasks.dataset import DataSet

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from metasym.discovery.coordinates import Coordinates
+from metasym.discovery.discover_options import DiscoverOptions, Memory, Note
 from metasym.discovery.fields import Array
 from metasym.discovery.fitted_module import State, averaged_state, module_of, state_of
 from metasym.discovery.gaussian_processes import Hyper, posterior, squares
@@ -25,7 +26,6 @@ from metasym.discovery.shared_group import (
     task_model,
 )
 from metasym.experiments.discovering.discover import Discovered, Scores
-from metasym.experiments.discovering.discover_options import DiscoverOptions, Memory, Note
 from metasym.groups.signed_permutations import SignedPermutation
 from metasym.tasks.dataset import Family
 from metasym.types import MetasymError

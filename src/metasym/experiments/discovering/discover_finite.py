@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from metasym.discovery.discover_options import DiscoverOptions, Memory, Note
 from metasym.discovery.equivariant_fit import Equivariant, equivariant
 from metasym.discovery.fields import Array
 from metasym.discovery.finite import finite_symmetries, generated
@@ -14,7 +15,6 @@ from metasym.discovery.fitted_module import State, averaged_state, state_of
 from metasym.discovery.gaussian_processes import Hyper, Posterior
 from metasym.discovery.prepared import Prepared, Scaled, each_once
 from metasym.discovery.sites import Sites, on_sites, sites_of
-from metasym.experiments.discovering.discover_options import DiscoverOptions, Memory, Note
 from metasym.groups.signed_permutations import Points, SignedPermutation
 from metasym.tasks.dataset import CONSTANT, DataSet
 from metasym.types import MetasymError

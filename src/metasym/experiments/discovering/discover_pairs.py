@@ -10,6 +10,7 @@ import torch
 
 from metasym.discovery.continuous import plain_fit
 from metasym.discovery.coordinates import Coordinates, coordinates
+from metasym.discovery.discover_options import DiscoverOptions, Memory, Note
 from metasym.discovery.fields import Array, conjugated
 from metasym.discovery.fitted_module import State, state_of
 from metasym.discovery.gaussian_processes import Hyper, Posterior, posterior
@@ -17,7 +18,6 @@ from metasym.discovery.pair_claims import Turning, as_dict, judge_pairs, turning
 from metasym.discovery.pairs import pair_ambients, search_pairs, sides
 from metasym.discovery.prepared import Prepared, Scaled, each_once
 from metasym.discovery.turned_fit import MOST_JOINT, averaged_posterior, turned_posterior
-from metasym.experiments.discovering.discover_options import DiscoverOptions, Memory, Note
 from metasym.types import MetasymError
 
 _DEPENDENT = 1e-4

@@ -10,6 +10,7 @@ import numpy as np
 
 from metasym.discovery.claims import SURELY
 from metasym.discovery.coordinates import Coordinates, coordinates
+from metasym.discovery.discover_options import DiscoverOptions, Memory, Note
 from metasym.discovery.fields import Array, conjugated
 from metasym.discovery.fitted_module import State, polynomial_state
 from metasym.discovery.gaussian_processes import Hyper, out_of_fold, parts
@@ -20,7 +21,6 @@ from metasym.discovery.polynomial_recovery import recover
 from metasym.discovery.polynomials import Support, all_monomials, columns
 from metasym.discovery.prepared import Prepared
 from metasym.discovery.shared_sizes import tied
-from metasym.experiments.discovering.discover_options import DiscoverOptions, Memory, Note
 from metasym.experiments.discovering.discover_pairs import Outputs, independent_outputs, lifted
 
 STAGE = "polynomial"
