@@ -46,7 +46,16 @@ MAY_IMPORT = {
 }
 """For each room, the rooms it may import. ``__init__`` and ``__main__`` open the doors of all."""
 
-INSIDE = {"experiments": {"own_tasks": "", "paper": "", "discovering": ""}}
+INSIDE = {
+    "experiments": {"own_tasks": "", "paper": "", "discovering": ""},
+    "discovery": {
+        "algebra": "",
+        "models": "algebra",
+        "continuous": "algebra models",
+        "finite": "algebra models",
+        "families": "algebra models",
+    },
+}
 """For rooms with rooms inside: the inner rooms that each of them may import."""
 
 

@@ -17,9 +17,10 @@ import torch
 from threadpoolctl import threadpool_limits
 from torch import nn
 
-from metasym.discovery.fitted_module import module_of
-from metasym.experiments.discovering.discover import Discovered, discover_in
-from metasym.experiments.discovering.discover_family import FamilyModel, discover_family_in
+from metasym.discovery.families.family_symmetries import FamilyModel, discover_family_in
+from metasym.discovery.models.fitted_module import module_of
+from metasym.discovery.one_function import Discovered, discover_in
+from metasym.discovery.search_settings import Note
 from metasym.experiments.discovering.discover_files import (
     COMMAND,
     MODEL,
@@ -28,7 +29,7 @@ from metasym.experiments.discovering.discover_files import (
     read_discovered,
     read_model,
 )
-from metasym.experiments.discovering.discover_options import DiscoverOptions, Note
+from metasym.experiments.discovering.discover_options import DiscoverOptions
 from metasym.experiments.machine import commit, threads, versions
 from metasym.experiments.result_files import CONFIG, RESULT
 from metasym.storage.atomic import make_folder, make_inside, write_atomically
