@@ -36,11 +36,10 @@ MAY_IMPORT = {
     "training": "types storage symmetry tasks adaptation learners",
     "certification": "types groups evidence inspection verdicts",
     "discovery": "types groups tasks inspection certification verdicts",
-    "experiments": "types groups tasks discovery",
     "paper": "types storage groups symmetry models tasks engines learners training",
     "runs.files": "types storage verdicts tasks diagnosis training",
     "runs": "types storage groups verdicts symmetry nn models tasks diagnosis adaptation evidence engines "
-    "inspection fast_layers learners training certification discovery experiments paper runs.files",
+    "inspection fast_layers learners training certification discovery paper runs.files",
     "report": "types storage groups verdicts symmetry models tasks diagnosis inspection fast_layers learners "
     "training certification discovery paper runs.files runs",
     "runs.run": "types storage verdicts tasks training runs.files runs report",
@@ -52,7 +51,16 @@ MAY_IMPORT = {
 A room inside a room may have a line of its own; a module belongs to the longest name that fits.
 """
 
-INSIDE = {"runs": {"learning": "", "reproducing": "", "discovering": ""}}
+INSIDE = {
+    "runs": {"learning": "", "reproducing": "", "discovering": ""},
+    "discovery": {
+        "algebra": "",
+        "models": "algebra",
+        "continuous": "algebra models",
+        "finite": "algebra models",
+        "families": "algebra models",
+    },
+}
 """For rooms with rooms inside: the inner rooms that each of them may import."""
 
 

@@ -1,16 +1,12 @@
-"""What a user of ``metasym discover`` may ask for, and how searches are told of and remembered."""
+"""What a user of ``metasym discover`` may ask for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-from metasym.discovery.claims import TOLERANCE
-from metasym.discovery.prepared import TEST
+from metasym.discovery.continuous.invariance_claims import TOLERANCE
+from metasym.discovery.models.preprocessing import TEST
 from metasym.types import MetasymError
-
-Note = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -32,11 +28,3 @@ class DiscoverOptions:
             raise MetasymError(f"expected --tolerance between 0 and 1, found {self.tolerance}")
         if not (self.continuous or self.finite):
             raise MetasymError("expected continuous or finite symmetries to be looked for, found neither")
-
-
-Memory = Callable[[str, Callable[[], dict[str, Any]]], dict[str, Any]]
-
-
-def forget(_: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """No memory: every stage is computed."""
-    return compute()
