@@ -23,7 +23,7 @@ METHODS = ("maml", "msr", "msr-joint", "mtsr", "oracle", "anil", "protonet")
 NETWORKS = ("fc", "lc", "conv1d", "conv2d", *image_networks.NETWORKS)
 MAPS = ("auto", "vmap", "loop")
 AUTOCASTS = ("none", "bfloat16")
-_LARGEST = 2**63 - 1
+_LARGEST_INTEGER = 2**63 - 1
 """The largest whole number that torch's and NumPy's generators and tensors take."""
 _MANY, _STEPS, _PIXELS, _IMAGES, _THREADS, _FIELDS = 10**8, 10_000, 1024, 10_000, 1024, 64
 """Bounds of outer steps (also tasks and entries), inner steps, pixels a side, images a class, and threads: a larger
@@ -237,7 +237,7 @@ def _check(
 ) -> None:
     if isinstance(value, float) and not math.isfinite(value):
         raise MetasymError(f"expected a finite {name}, found {value}")
-    if isinstance(value, int) and value > _LARGEST:
+    if isinstance(value, int) and value > _LARGEST_INTEGER:
         raise MetasymError(f"expected {name} of at most 64 bits, found {value}")
     if choices is not None and value not in choices:
         raise MetasymError(f"expected {name} to be one of {', '.join(choices)}, found {value!r}")

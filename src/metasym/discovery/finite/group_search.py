@@ -38,7 +38,7 @@ UNSEEN = 3.0
 LABELS = 10 / 3
 """How many times larger a violation may be where outputs are labels: a hundredth of the variance by default."""
 
-LARGEST = 1000
+MOST_ELEMENTS = 1000
 """Elements of a group that is written out; larger ones are claimed in parts."""
 
 Note = Callable[[str], None]
@@ -137,9 +137,9 @@ def finite_symmetries(
 
 
 def generated(moves: Sequence[SignedPermutation]) -> SignedGroup | None:
-    """The group that the moves generate; None where it has more than ``LARGEST`` elements."""
+    """The group that the moves generate; None where it has more than ``MOST_ELEMENTS`` elements."""
     found = SignedGroup(tuple(moves), moves[0].shape)
-    return found if found.has_at_most(LARGEST) else None
+    return found if found.has_at_most(MOST_ELEMENTS) else None
 
 
 def _together(search: _Search, groups: list[list[SignedPermutation]], note: Note) -> list[FiniteClaim]:
@@ -240,7 +240,7 @@ def _claims(
     if found:
         return found, _kept(found)
     if not reasons:
-        return [], f"{len(moves)} moves generate a group of more than {LARGEST} elements"
+        return [], f"{len(moves)} moves generate a group of more than {MOST_ELEMENTS} elements"
     return [], "; ".join(reasons)
 
 
@@ -270,7 +270,7 @@ def _judged(search: _Search, moves: list[SignedPermutation], note: Note) -> tupl
     """The group that the moves generate, on held-out data."""
     group = generated(moves)
     if group is None:
-        return None, f"{len(moves)} moves generate a group of more than {LARGEST} elements"
+        return None, f"{len(moves)} moves generate a group of more than {MOST_ELEMENTS} elements"
     everywhere = [search.sites.on_all(g) for g in moves]
     if any(g is None for g in everywhere):
         return None, f"{group.name} moves an output that is repeated to one that is not"

@@ -14,7 +14,13 @@ from metasym.types import MetasymError
 
 MODELS = ("fc", "mlp", "conv1d", "conv2d")
 _MOST = 10**8
-_LARGEST = {"seed": 2**63 - 1, "inner_steps": 10_000, "kernel_size": 1024, "hidden": 10**5, "outer_lr": 1e6}
+_LARGEST_VALUES = {
+    "seed": 2**63 - 1,
+    "inner_steps": 10_000,
+    "kernel_size": 1024,
+    "hidden": 10**5,
+    "outer_lr": 1e6,
+}
 """The largest values of choices; ``_MOST`` of others. What is beyond is a slip, or was not written by a run."""
 
 
@@ -100,9 +106,9 @@ class Options:
                 raise MetasymError(f"expected {flag} to be one of {', '.join(choices)}, found {value!r}")
             if least is not None and not value >= least:
                 raise MetasymError(f"expected {flag} >= {least:g}, found {value}")
-            if isinstance(value, int) and value > _LARGEST.get(field.name, _MOST):
+            if isinstance(value, int) and value > _LARGEST_VALUES.get(field.name, _MOST):
                 raise MetasymError(
-                    f"expected {flag} of at most {_LARGEST.get(field.name, _MOST):,}, found {value}"
+                    f"expected {flag} of at most {_LARGEST_VALUES.get(field.name, _MOST):,}, found {value}"
                 )
 
 
@@ -156,9 +162,9 @@ class Choices:
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            if isinstance(value, int | float) and not 0 <= value <= _LARGEST.get(field.name, _MOST):
+            if isinstance(value, int | float) and not 0 <= value <= _LARGEST_VALUES.get(field.name, _MOST):
                 raise MetasymError(
-                    f"expected {field.name} from 0 to {_LARGEST.get(field.name, _MOST):,}, found {value}"
+                    f"expected {field.name} from 0 to {_LARGEST_VALUES.get(field.name, _MOST):,}, found {value}"
                 )
         shapes = (*self.layout.input_shape, *self.layout.output_shape)
         if not all(1 <= size <= _MOST for size in shapes) or not self.layout.input_shape:

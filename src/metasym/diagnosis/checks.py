@@ -21,7 +21,7 @@ _OFFSET = 0.2
 """Of few examples: the mean of y, in its standard deviations, that counts as an offset where inputs have none."""
 
 
-def look(file: TaskFile) -> Diagnosis:
+def diagnose(file: TaskFile) -> Diagnosis:
     """What can be seen in the data, in words, and what follows for centring and scaling.
 
     Columns are compared where examples are vectors; of images, whose borders may well be constant, only their mean

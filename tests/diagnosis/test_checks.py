@@ -7,8 +7,8 @@ import json
 import numpy as np
 import pytest
 
+from metasym.diagnosis.checks import diagnose
 from metasym.diagnosis.findings import Diagnosis
-from metasym.diagnosis.look import look
 from metasym.tasks.reading import read_tasks
 
 T, E, N = 120, 20, 6
@@ -27,7 +27,7 @@ def family(seed: int, examples: int = E) -> tuple[np.random.Generator, np.ndarra
 
 def seen(tmp_path, **arrays: np.ndarray) -> Diagnosis:
     np.savez(tmp_path / "t.npz", **arrays)
-    return look(read_tasks(tmp_path / "t.npz"))
+    return diagnose(read_tasks(tmp_path / "t.npz"))
 
 
 def clean(seed):
