@@ -35,10 +35,10 @@ MAY_IMPORT = {
     "testing": "types groups learners",
     "training": "types storage symmetry tasks adaptation learners",
     "certification": "types groups evidence inspection verdicts",
-    "discovery": "types groups tasks inspection certification verdicts",
+    "discovery": "types storage groups tasks inspection certification verdicts",
     "experiments": "types groups tasks discovery",
     "paper": "types storage groups symmetry models tasks engines learners training",
-    "runs.files": "types storage verdicts tasks diagnosis training",
+    "runs.files": "types storage verdicts tasks diagnosis paper",
     "runs": "types storage groups verdicts symmetry nn models tasks diagnosis adaptation evidence engines "
     "inspection structured learners training certification discovery experiments paper runs.files",
     "report": "types storage groups verdicts symmetry models tasks diagnosis inspection structured learners "
