@@ -31,20 +31,19 @@ MAY_IMPORT = {
     "engines": "types native symmetry nn adaptation",
     "inspection": "types storage groups symmetry verdicts",
     "learners": "types symmetry nn adaptation evidence engines",
-    "structured": "types storage groups symmetry inspection verdicts learners",
+    "fast_layers": "types storage groups symmetry inspection verdicts learners",
     "testing": "types groups learners",
     "training": "types storage symmetry tasks adaptation learners",
     "certification": "types groups evidence inspection verdicts",
-    "discovery": "types storage groups tasks inspection certification verdicts",
-    "experiments": "types groups tasks discovery",
+    "discovery": "types groups tasks inspection certification verdicts",
     "paper": "types storage groups symmetry models tasks engines learners training",
     "runs.files": "types storage verdicts tasks diagnosis paper",
     "runs": "types storage groups verdicts symmetry nn models tasks diagnosis adaptation evidence engines "
-    "inspection structured learners training certification discovery experiments paper runs.files",
-    "report": "types storage groups verdicts symmetry models tasks diagnosis inspection structured learners "
+    "inspection fast_layers learners training certification discovery paper runs.files",
+    "report": "types storage groups verdicts symmetry models tasks diagnosis inspection fast_layers learners "
     "training certification discovery paper runs.files runs",
     "runs.run": "types storage verdicts tasks training runs.files runs report",
-    "cli": "types native storage groups verdicts symmetry models tasks diagnosis engines inspection structured "
+    "cli": "types native storage groups verdicts symmetry models tasks diagnosis engines inspection fast_layers "
     "learners testing training certification discovery paper runs.files runs report runs.run",
 }
 """For each room, the rooms it may import. ``__init__`` and ``__main__`` open the doors of all.
@@ -52,7 +51,16 @@ MAY_IMPORT = {
 A room inside a room may have a line of its own; a module belongs to the longest name that fits.
 """
 
-INSIDE = {"runs": {"learning": "", "reproducing": "", "discovering": ""}}
+INSIDE = {
+    "runs": {"learning": "", "reproducing": "", "discovering": ""},
+    "discovery": {
+        "algebra": "",
+        "models": "algebra",
+        "continuous": "algebra models",
+        "finite": "algebra models",
+        "families": "algebra models",
+    },
+}
 """For rooms with rooms inside: the inner rooms that each of them may import."""
 
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pytest
 
 from metasym.cli import main
-from metasym.discovery.discover_options import DiscoverOptions
+from metasym.runs.discovering.discover_options import DiscoverOptions
 from metasym.runs.files.command_line import command_line, flags
 from metasym.storage.options import changed
 from metasym.types import MetasymError

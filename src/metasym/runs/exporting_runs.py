@@ -12,6 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from metasym.fast_layers.compilation import StructurePlan
+from metasym.fast_layers.deployment import structured as compiled_copy
+from metasym.fast_layers.exporting import check_suffix, export
 from metasym.inspection.layers import inspect
 from metasym.inspection.projection import project
 from metasym.learners import Learner
@@ -19,9 +22,6 @@ from metasym.learners.adaptable import with_parameters
 from metasym.runs.files.config_files import kind_of, read_config
 from metasym.runs.finished_runs import open_run
 from metasym.runs.learning.learned_run import LearnedRun, load_learned
-from metasym.structured.compilation import StructurePlan
-from metasym.structured.deployment import structured as compiled_copy
-from metasym.structured.exporting import check_suffix, export
 from metasym.symmetry.reparam import symmetries
 from metasym.tasks.npz import DAMAGED
 from metasym.tasks.table_files import SUFFIXES as TABLES

@@ -13,11 +13,11 @@ import torch
 
 import metasym as ms
 from metasym.cli import main
-from metasym.discovery import claims
-from metasym.discovery.gaussian_processes import Hyper
-from metasym.discovery.symmetric_fit import Features, SymmetricFit
-from metasym.experiments.discovering.discover import likeliest
-from metasym.experiments.discovering.discover_finite import FiniteModel
+from metasym.discovery.continuous import invariance_claims
+from metasym.discovery.finite.finite_symmetries import FiniteModel
+from metasym.discovery.models.gaussian_processes import Hyper
+from metasym.discovery.models.invariant_features import Features, SymmetricFit
+from metasym.discovery.one_function import likeliest
 from metasym.runs.discovering import discover_run
 from metasym.tasks.dataset import dataset, read_dataset
 from metasym.types import MetasymError
@@ -192,11 +192,11 @@ def test_what_a_symmetric_model_leaves_has_to_be_noise(monkeypatch: pytest.Monke
     x, y = turning(120, 0)
     assert ms.discover(x, y, finite=False).symmetries
     # A flexible model that is far above the floor shows nothing about what lies below it.
-    monkeypatch.setattr("metasym.discovery.claims._left_over", lambda *_: (0.001, 0.05))
+    monkeypatch.setattr("metasym.discovery.continuous.invariance_claims._left_over", lambda *_: (0.001, 0.05))
     found = ms.discover(x, y, finite=False)
     assert not found.symmetries
     assert any("shows it to be noise" in one["reason"] for one in found.refused)
-    monkeypatch.setattr("metasym.discovery.claims._left_over", lambda *_: (0.02, 0.05))
+    monkeypatch.setattr("metasym.discovery.continuous.invariance_claims._left_over", lambda *_: (0.02, 0.05))
     assert ms.discover(x, y, finite=False).symmetries
 
 
@@ -219,7 +219,7 @@ def test_a_space_that_brackets_leave_ends_its_own_search_alone(monkeypatch: pyte
     def nearly(*_: object) -> None:
         raise MetasymError("expected a space closed under brackets")
 
-    monkeypatch.setattr(claims, "LieAlgebra", nearly)
+    monkeypatch.setattr(invariance_claims, "LieAlgebra", nearly)
     x, y = turning(120, 0)
     found = ms.discover(x, y)
     assert all(one["kind"] == "finite" for one in found.symmetries)

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 import metasym as ms
+from metasym.fast_layers.exporting import export
 from metasym.runs.learning.learned_run import Deployed
-from metasym.structured.exporting import export
 from metasym.tasks.stored import Layout
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from metasym.cli import main
-from metasym.diagnosis.look import look
+from metasym.diagnosis.checks import diagnose
 from metasym.runs.files.learn_options import Choices, Options
 from metasym.runs.learning import training_effort as effort
 from metasym.runs.learning.automatic_choices import choose
@@ -25,7 +25,7 @@ def images(tmp_path, side: int) -> tuple[Choices, StoredTasks]:
     draw = np.random.default_rng(0)
     np.savez(tmp_path / "t.npz", x=draw.standard_normal((6, 20, side, side)), y=draw.integers(0, 2, (6, 20)))
     file = read_tasks(tmp_path / "t.npz")
-    choices, _ = choose(file, Options(), look(file))
+    choices, _ = choose(file, Options(), diagnose(file))
     return choices, StoredTasks(file, range(6), support=choices.support, layout=choices.layout)
 
 
@@ -45,7 +45,7 @@ def test_more_steps_than_that_are_the_users_wish(tmp_path):
     draw = np.random.default_rng(0)
     np.savez(tmp_path / "t.npz", x=draw.standard_normal((6, 20, 64, 64)), y=draw.integers(0, 2, (6, 20)))
     file = read_tasks(tmp_path / "t.npz")
-    assert choose(file, Options(outer_steps=1234), look(file))[0].outer_steps == 1234
+    assert choose(file, Options(outer_steps=1234), diagnose(file))[0].outer_steps == 1234
 
 
 def test_a_trial_changes_nothing(tmp_path):

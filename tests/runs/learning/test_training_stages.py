@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 
 import metasym as ms
-from metasym.diagnosis.look import look
+from metasym.diagnosis.checks import diagnose
 from metasym.runs.files.learn_options import Options
 from metasym.runs.learning.automatic_choices import choose
 from metasym.runs.learning.restored_directions import choose_strength, missing
@@ -36,7 +36,7 @@ def prepared(folder, U: torch.Tensor, noise: float = 0.0):
     data["y"] = data["y"] + noise * np.random.default_rng(1).standard_normal(data["y"].shape)
     np.savez(folder / "tasks.npz", **data)
     file = read_tasks(folder / "tasks.npz")
-    choices, _ = choose(file, Options(solver="ridge"), look(file))
+    choices, _ = choose(file, Options(solver="ridge"), diagnose(file))
     layer = torch.nn.Linear(4, 4, bias=False)
     symmetry = ms.DenseSymmetry((4, 4), U=U.float())
     ms.reparameterize(layer, lambda *_: symmetry, filter_std=0.0)

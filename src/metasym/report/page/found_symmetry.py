@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from metasym.groups.signed_permutations import SignedPermutation, cycle_notation
 from metasym.report.page.html_words import MINUS, number, plural, shape
-from metasym.report.page.matrix_pictures import LARGEST, image, matrix_image
+from metasym.report.page.matrix_pictures import MOST_CELLS, image, matrix_image
 from metasym.report.page.svg import drawing
 from metasym.report.page.training_section import Figure
 from metasym.verdicts.reports import FoundGroup, GroupErrors, SharingPattern
@@ -35,7 +35,7 @@ _GOLDEN = 0.61803398875
 def pattern_figure(pattern: SharingPattern) -> Figure | None:
     """Which entries of W are tied: a colour a class. None where the weight is too large to draw."""
     classes = np.asarray(pattern.classes, dtype=np.int64)
-    if classes.size > LARGEST:
+    if classes.size > MOST_CELLS:
         return None
     about = (
         f"Sharing pattern of {shape(classes.shape)}: {plural(pattern.count, 'class', 'classes')}, "
@@ -162,7 +162,7 @@ def permutation_picture(where: str, to: Sequence[int], signs: Sequence[int]) -> 
     n = len(to)
     about = f"Permutation of {n} {where}: {cycle_notation(to, signs, most=_LONGEST)}."
     if n > MOST_ON_A_RING:
-        if n * n > LARGEST:
+        if n * n > MOST_CELLS:
             return Markup("<p>{}</p>").format(f"{n:,} points: too many to draw.")
         matrix = np.zeros((n, n))
         matrix[list(to), range(n)] = signs

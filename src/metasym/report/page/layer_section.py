@@ -20,7 +20,7 @@ from metasym.report.page.compiled_facts import compiled_facts
 from metasym.report.page.found_symmetry import errors_figure, group_figures, pattern_figure
 from metasym.report.page.html_words import layer_name, number, shape
 from metasym.report.page.learned_layers import Layer
-from metasym.report.page.matrix_pictures import LARGEST, colour_bar, matrix_image
+from metasym.report.page.matrix_pictures import MOST_CELLS, colour_bar, matrix_image
 from metasym.report.page.svg import Series, line_chart
 from metasym.report.page.training_section import Figure
 from metasym.symmetry.field_symmetry import FieldSymmetry
@@ -254,7 +254,7 @@ def _draw_weight(layer: Layer, part: LayerPart) -> None:
         part.notes.append("The weight has entries of NaN or infinity, drawn in magenta.")
     if weight.ndim > 2:
         part.figures.append(filters_figure(weight, about))
-    elif weight.numel() > LARGEST:
+    elif weight.numel() > MOST_CELLS:
         part.notes.append(f"The weight has {weight.numel():,} entries: too many to draw.")
     else:
         W = weight.numpy()
@@ -299,7 +299,7 @@ def _draw_factors(symmetry: KroneckerSymmetry, part: LayerPart) -> None:
         if values.size == 1:
             part.facts.append((f"factor {name}", f"one number, {number(float(values[0, 0]))}"))
             continue
-        if values.size > LARGEST:
+        if values.size > MOST_CELLS:
             part.notes.append(f"{name} has {values.size:,} entries: too many to draw.")
             continue
         part.figures.append(

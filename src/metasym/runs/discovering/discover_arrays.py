@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from metasym.discovery.claims import TOLERANCE
-from metasym.discovery.discover_options import DiscoverOptions, Note, forget
-from metasym.discovery.prepared import TEST
-from metasym.experiments.discovering.discover import Discovered, discover_in
-from metasym.experiments.discovering.discover_family import discover_family_in
+from metasym.discovery.continuous.invariance_claims import TOLERANCE
+from metasym.discovery.families.family_symmetries import discover_family_in
+from metasym.discovery.models.preprocessing import TEST
+from metasym.discovery.one_function import Discovered, discover_in
+from metasym.discovery.search_settings import Note, forget
+from metasym.runs.discovering.discover_options import DiscoverOptions
 from metasym.tasks.dataset import dataset, family, is_family
 
 

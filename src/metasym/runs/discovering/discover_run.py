@@ -15,10 +15,11 @@ import torch
 from threadpoolctl import threadpool_limits
 from torch import nn
 
-from metasym.discovery.discover_options import DiscoverOptions, Note
-from metasym.discovery.fitted_module import module_of
-from metasym.experiments.discovering.discover import Discovered, discover_in
-from metasym.experiments.discovering.discover_family import FamilyModel, discover_family_in
+from metasym.discovery.families.family_symmetries import FamilyModel, discover_family_in
+from metasym.discovery.models.fitted_module import module_of
+from metasym.discovery.one_function import Discovered, discover_in
+from metasym.discovery.search_settings import Note
+from metasym.runs.discovering.discover_options import DiscoverOptions
 from metasym.runs.files.command_line import command_line, flags
 from metasym.runs.files.config_files import read_config
 from metasym.runs.files.discover_files import (

@@ -13,7 +13,7 @@ from metasym.tasks.stored import Layout
 from metasym.types import MetasymError
 
 MODELS = ("fc", "mlp", "conv1d", "conv2d")
-_LARGEST = {
+_LARGEST_VALUES = {
     "inner_steps": 10_000,
     "kernel_size": 1024,
     "hidden": 10**5,
@@ -31,10 +31,13 @@ class Options:
         None, f"{', '.join(MODELS)}, or package.module:function that returns an nn.Module"
     )
     hidden: int | None = option(
-        None, "width of the hidden layer of mlp, channels of a conv network", least=1, most=_LARGEST["hidden"]
+        None,
+        "width of the hidden layer of mlp, channels of a conv network",
+        least=1,
+        most=_LARGEST_VALUES["hidden"],
     )
     kernel_size: int | None = option(
-        None, "width of the kernels of conv1d and conv2d", least=1, most=_LARGEST["kernel_size"]
+        None, "width of the kernels of conv1d and conv2d", least=1, most=_LARGEST_VALUES["kernel_size"]
     )
     bias: bool | None = option(None, "biases, adapted to each task, in the network")
     symmetry: str | None = option(None, "how U is stored", choices=("dense", "kronecker"))
@@ -45,7 +48,7 @@ class Options:
     test: float | None = option(None, "part of the tasks that the scores are of", least=0)
     solver: str | None = option(None, "how a network adapts to a task", choices=("evidence", "ridge", "sgd"))
     penalty: float | None = option(None, "penalty of ridge", least=0)
-    inner_steps: int | None = option(None, "steps of sgd", least=1, most=_LARGEST["inner_steps"])
+    inner_steps: int | None = option(None, "steps of sgd", least=1, most=_LARGEST_VALUES["inner_steps"])
     inner_lr: float | None = option(None, "where the step sizes of sgd start", least=0)
     find_steps: int | None = option(None, "outer steps that find how few filter entries are needed", least=0)
     outer_steps: int | None = option(None, "at most so many outer steps (of the last stage)", least=1)
@@ -125,9 +128,9 @@ class Choices:
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            if isinstance(value, int | float) and not 0 <= value <= _LARGEST.get(field.name, MOST):
+            if isinstance(value, int | float) and not 0 <= value <= _LARGEST_VALUES.get(field.name, MOST):
                 raise MetasymError(
-                    f"expected {field.name} from 0 to {_LARGEST.get(field.name, MOST):,}, found {value}"
+                    f"expected {field.name} from 0 to {_LARGEST_VALUES.get(field.name, MOST):,}, found {value}"
                 )
         shapes = (*self.layout.input_shape, *self.layout.output_shape)
         if not all(1 <= size <= MOST for size in shapes) or not self.layout.input_shape:

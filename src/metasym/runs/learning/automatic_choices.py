@@ -13,7 +13,7 @@ from metasym.adaptation.functional import ModelPredictor, parameters_of
 from metasym.adaptation.linear_solve import check_linear
 from metasym.certification.certificate import TOLERANCE
 from metasym.diagnosis.findings import CAUTION, Diagnosis, Finding
-from metasym.inspection.pattern import LARGEST
+from metasym.inspection.pattern import MOST_WEIGHTS
 from metasym.runs.files.learn_options import MODELS, Choices, Options, Reason
 from metasym.runs.learning.choice_words import adaptation_words, network_words, steps_words
 from metasym.runs.learning.large_layers import MOST_DIRECTIONS, fits
@@ -145,11 +145,11 @@ def unread_layers(choices: Choices, file: TaskFile) -> list[Finding]:
     found = []
     for name, weight in sizes.items():
         assert isinstance(weight, torch.Tensor)
-        if weight.ndim == 2 and stored_dense(choices, weight.numel()) and weight.numel() > LARGEST:
+        if weight.ndim == 2 and stored_dense(choices, weight.numel()) and weight.numel() > MOST_WEIGHTS:
             shape = " x ".join(str(size) for size in weight.shape)
             said = (
                 f"The weight of {name or 'the layer'}, {shape}, has {weight.numel():,} entries: it will be trained "
-                f"and scored, but its symmetry is not read, which takes at most {LARGEST:,}; fewer inputs or "
+                f"and scored, but its symmetry is not read, which takes at most {MOST_WEIGHTS:,}; fewer inputs or "
                 "outputs, or --symmetry kronecker, whose factors are read one by one"
             )
             found.append(Finding("layer_not_read", CAUTION, said, {"layer": name, "weights": weight.numel()}))

@@ -13,8 +13,8 @@ from typing import Any
 
 import torch
 
+from metasym.diagnosis.checks import diagnose
 from metasym.diagnosis.findings import Diagnosis
-from metasym.diagnosis.look import look
 from metasym.inspection import inspect, save_symmetry
 from metasym.learners.gradient import GradientLearner
 from metasym.runs.files.config_files import read_config
@@ -154,7 +154,7 @@ def learn_tasks(
             pick_device(options.device, torch.device("cpu"))
         )  # fails at once without such a device
         file = tasks if isinstance(tasks, TaskFile) else read_tasks(tasks, reading)
-        diagnosis = look(file)
+        diagnosis = diagnose(file)
         choices, reasons = choose(file, options, diagnosis)
         diagnosis = diagnosis.with_more(unread_layers(choices, file))
         if ranks.main:

@@ -12,6 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from metasym.fast_layers.deployment import StructuredLearner
+from metasym.fast_layers.deployment import structured as compiled_copy
 from metasym.runs.files.learn_files import columns_of
 from metasym.runs.files.learn_options import Choices, Options
 from metasym.runs.files.result_files import read_result
@@ -19,8 +21,6 @@ from metasym.runs.learning.automatic_choices import split
 from metasym.runs.learning.loading import AnyLearned, open_learned
 from metasym.runs.learning.training_stages import score
 from metasym.storage.file_names import RESULT
-from metasym.structured.deployment import StructuredLearner
-from metasym.structured.deployment import structured as compiled_copy
 from metasym.tasks.frames import Frame, is_frame
 from metasym.tasks.reading import read_tasks
 from metasym.tasks.stored import Layout, StoredTasks
