@@ -37,7 +37,7 @@ MAY_IMPORT = {
     "certification": "types groups evidence inspection verdicts",
     "discovery": "types groups tasks inspection certification verdicts",
     "paper": "types storage groups symmetry models tasks engines learners training",
-    "runs.files": "types storage verdicts tasks diagnosis training",
+    "runs.files": "types storage verdicts tasks diagnosis paper",
     "runs": "types storage groups verdicts symmetry nn models tasks diagnosis adaptation evidence engines "
     "inspection fast_layers learners training certification discovery paper runs.files",
     "report": "types storage groups verdicts symmetry models tasks diagnosis inspection fast_layers learners "

@@ -13,7 +13,7 @@ import pytest
 import metasym as ms
 from metasym.cli import main
 from metasym.report.page import render, write
-from metasym.training.checkpoint import CURRENT
+from metasym.storage.file_names import CURRENT
 from metasym.types import MetasymError
 from tests.report.page_runs import Document, copy, edit, make_run, train_into
 

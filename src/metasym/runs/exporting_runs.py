@@ -19,11 +19,9 @@ from metasym.inspection.layers import inspect
 from metasym.inspection.projection import project
 from metasym.learners import Learner
 from metasym.learners.adaptable import with_parameters
-from metasym.runs.files.learn_files import COMMAND
-from metasym.runs.files.result_files import CONFIG
+from metasym.runs.files.config_files import kind_of, read_config
 from metasym.runs.finished_runs import open_run
 from metasym.runs.learning.learned_run import LearnedRun, load_learned
-from metasym.storage.json_files import read_json
 from metasym.symmetry.reparam import symmetries
 from metasym.tasks.npz import DAMAGED
 from metasym.tasks.table_files import SUFFIXES as TABLES
@@ -147,10 +145,7 @@ class _Run:
 
 
 def _opened(folder: Path) -> _Run:
-    if not (folder / CONFIG).is_file():
-        raise MetasymError(f"{folder}: expected the folder of a run with {CONFIG}, found none")
-    config = read_json(folder / CONFIG, "the config of a run")
-    if config.get("command") == COMMAND:
+    if kind_of(read_config(folder)) == "learn":
         learned = load_learned(folder)
         shape = tuple(int(s) for s in learned.config["data"]["x"]["shape"][2:])
         return _Run(learned.learner, shape, learned)

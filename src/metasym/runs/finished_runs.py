@@ -6,19 +6,16 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 from metasym.learners import Learner
-from metasym.paper.config import experiment_from
 from metasym.paper.image_problem import ImageProblem
-from metasym.runs.files.learn_files import COMMAND, LearnConfig
-from metasym.runs.files.result_files import CONFIG, RESULT, read_result
+from metasym.runs.files.config_files import read_config
+from metasym.runs.files.result_files import read_result
 from metasym.runs.learning.learned_run import load_learned
 from metasym.runs.reproducing.experiment_run import load_run
 from metasym.runs.reproducing.scoring import test_score, test_seed
-from metasym.storage.described import Count, described
-from metasym.storage.json_files import read_json
-from metasym.training.checkpoint import CURRENT
+from metasym.storage.file_names import CURRENT, RESULT
 from metasym.types import MetasymError, Score, Tasks
 from metasym.verdicts.symmetry_report import SymmetryReport
 
@@ -45,49 +42,13 @@ class OpenedRun:
     """``result.json``, of ``metasym learn``."""
 
 
-class PlainConfig(TypedDict, total=False):
-    """``config.json`` of a training by ``ms.train``, or of a program of its own: few fields have a meaning."""
-
-    name: str
-    experiment: str
-    method: str
-    outer_steps: Count
-    learner: dict[str, Any]
-    run: dict[str, Any]
-    choices: dict[str, Any]
-
-
 Opener = Callable[[Path], OpenedRun]
-
-
-def read_config(path: Path) -> dict[str, Any]:
-    """The config of a run, of whichever command, with every field that has a meaning as it may be."""
-    found = read_json(path, "the config of a run")
-    check_config(found, str(path))
-    return found
-
-
-def check_config(found: dict[str, Any], name: str) -> None:
-    """Refuse a config with a field that cannot be; ``name`` is what errors call the file."""
-    if found.get("command") == COMMAND:
-        described(found, LearnConfig, name)
-    elif isinstance(found.get("recipe"), dict):
-        experiment_from(found, name)
-    else:
-        described(found, PlainConfig, name)
 
 
 def open_run(folder: str | os.PathLike[str]) -> OpenedRun:
     """The run in ``folder``: of ``metasym run`` or of ``metasym learn``."""
     path = Path(folder)
-    if not path.is_dir():
-        found = "a file" if path.exists() else "nothing there"
-        raise MetasymError(f"{path}: expected the folder of a run, found {found}")
-    if not (path / CONFIG).exists():
-        runs = sorted(str(below.parent.relative_to(path)) for below in path.glob(f"*/{CONFIG}"))[:3]
-        inside = f", but runs below it: {', '.join(runs)}, ..." if runs else ""
-        raise MetasymError(f"{path}: expected the folder of a run with {CONFIG}, found none{inside}")
-    config = read_config(path / CONFIG)
+    config = read_config(path)
     if not (path / CURRENT).exists():
         raise MetasymError(f"{path}: expected a run with {CURRENT}, found none: has it been trained?")
     if "learner" in config and "recipe" not in config:

@@ -20,11 +20,12 @@ from torch import nn
 
 from metasym.report.page.page import NAME, write
 from metasym.runs.files.learn_options import Options
-from metasym.runs.files.result_files import RESULT, read_result
-from metasym.runs.learning.learn import BASELINE, learn_tasks
+from metasym.runs.files.result_files import read_result
+from metasym.runs.learning.learn import learn_tasks
 from metasym.runs.learning.learned_run import LearnedRun, load_learned
 from metasym.runs.learning.networks import load_function
 from metasym.storage.atomic import make_folder
+from metasym.storage.file_names import BASELINE, RESULT
 from metasym.tasks.frames import is_frame
 from metasym.tasks.reading import tasks_in
 from metasym.tasks.task_file import Reading

@@ -166,7 +166,7 @@ def test_tables_and_bad_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 @pytest.mark.parametrize("seed", [-1, 2**63])
 def test_a_seed_that_cannot_be_is_refused_before_the_search(seed: int) -> None:
-    with pytest.raises(MetasymError, match="expected --seed from 0 to"):
+    with pytest.raises(MetasymError, match="expected --seed"):
         ms.discover(np.eye(30), np.arange(30.0), seed=seed)
 
 

@@ -126,7 +126,7 @@ def test_a_finished_run_is_shown_again_and_another_is_refused(learned, capsys):
     assert "seed 1, found one with 0" in capsys.readouterr().err
     np.savez(folder / "other.npz", **circular(seed=1))
     assert main(["learn", str(folder / "other.npz"), "--out", str(folder / "run"), *QUICK]) == 2
-    assert "expected an empty folder or a run with x" in capsys.readouterr().err
+    assert "expected an empty folder or a run with data.x" in capsys.readouterr().err
 
 
 def in_silence(arguments: list[str]) -> None:

@@ -10,19 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from metasym.report.page.html_words import number, plural
-from metasym.runs.files.discover_files import (
-    is_discovered,
-    read_discover_config,
-    read_discovered,
-)
-from metasym.runs.files.result_files import CONFIG, RESULT, read_result
-from metasym.runs.finished_runs import check_config, read_config
-from metasym.runs.learning.learn import BASELINE
-from metasym.runs.reproducing.experiment_run import FIND
+from metasym.runs.files.config_files import check_config, kind_of, read_config
+from metasym.runs.files.result_files import read_result
 from metasym.storage.atomic import read_bytes
+from metasym.storage.file_names import BASELINE, CONFIG, CURRENT, FIND, RESULT
 from metasym.storage.serialization import CheckpointError, unpack
 from metasym.training import metrics
-from metasym.training.checkpoint import CURRENT
 from metasym.types import MetasymError
 from metasym.verdicts.symmetry_report import SymmetryReport
 
@@ -204,11 +197,15 @@ def find_runs(folder: Path) -> Runs:
     return read
 
 
+def is_discovered(folder: Path) -> bool:
+    """Whether the folder holds a run of ``metasym discover``."""
+    return (folder / CONFIG).is_file() and kind_of(read_config(folder)) == "discover"
+
+
 def _read_discovered(folder: Path, root: Path) -> DiscoveredRun:
-    read_discover_config(folder)
     if not (folder / RESULT).exists():
         return DiscoveredRun(_name(folder, root), "unfinished", "-", "-")
-    found = read_discovered(folder)
+    found = read_result(folder / RESULT)
     plain, symmetric = (
         "-" if part is None else f"{number(part['mean'])} ± {number(part['ci95'], 2)}"
         for part in (found["plain"], found["symmetric"])
@@ -263,8 +260,10 @@ def read_run(folder: Path, root: Path) -> Run:
 def _read_run(folder: Path, root: Path) -> Run:
     config: dict[str, Any] = {}
     if (folder / CONFIG).exists():
-        config = read_config(folder / CONFIG)
+        config = read_config(folder)
     result = read_result(folder / RESULT) if (folder / RESULT).exists() else None
+    if result is not None and "symmetries" in result:
+        raise MetasymError(f"{folder / CONFIG}: expected one of metasym discover, found another")
     if not config and result is not None and isinstance(result.get("config"), dict):
         config = result["config"]
         check_config(config, f"{folder / RESULT}: config")

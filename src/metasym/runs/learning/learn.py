@@ -17,14 +17,15 @@ from metasym.diagnosis.checks import diagnose
 from metasym.diagnosis.findings import Diagnosis
 from metasym.inspection import inspect, save_symmetry
 from metasym.learners.gradient import GradientLearner
-from metasym.runs.files.learn_files import COMMAND, check_same, command, config_of, read_config
+from metasym.runs.files.config_files import read_config
+from metasym.runs.files.learn_files import COMMAND, command, config_of, settings_of
 from metasym.runs.files.learn_options import Choices, Options, Reason
-from metasym.runs.files.result_files import CONFIG, RESULT, read_result
+from metasym.runs.files.result_files import read_result, write_result
 from metasym.runs.learned_step_sizes import inner_lrs
 from metasym.runs.learning.automatic_choices import choose, parts, unread_layers
 from metasym.runs.learning.large_layers import is_large, learned_from_weights, with_allowed
 from metasym.runs.learning.learning_by_evidence import learn_by_evidence
-from metasym.runs.learning.loading import SYMMETRY, AnyLearned
+from metasym.runs.learning.loading import AnyLearned
 from metasym.runs.learning.networks import plain_network, symmetric_network
 from metasym.runs.learning.predicting_the_mean import predicting_the_mean
 from metasym.runs.learning.reports_without_certificate import uncertified
@@ -32,7 +33,6 @@ from metasym.runs.learning.restored_directions import missing
 from metasym.runs.learning.training_effort import say_effort
 from metasym.runs.learning.training_stages import (
     DIVERGED,
-    FIND,
     Fitted,
     Stage,
     choose_penalty,
@@ -52,21 +52,21 @@ from metasym.runs.machine import (
     versions,
 )
 from metasym.storage.atomic import check_inside, make_folder, make_inside
+from metasym.storage.file_names import BASELINE, CONFIG, CURRENT, FIND, RESULT, SYMMETRY
 from metasym.storage.json_files import write_json
+from metasym.storage.same_run import check_same_run
 from metasym.storage.system import peak_memory
 from metasym.symmetry.reparam import symmetries
 from metasym.tasks.reading import read_tasks
 from metasym.tasks.sampling import sample
 from metasym.tasks.stored import StoredTasks
 from metasym.tasks.task_file import Reading, TaskFile
-from metasym.training.checkpoint import CURRENT, save
+from metasym.training.checkpoint import save
 from metasym.training.distributed import Ranks, connect, pick_device
 from metasym.training.progress import ProgressChoice
 from metasym.types import MetasymError
 from metasym.verdicts.symmetry_report import SymmetryReport
 
-BASELINE = "maml"
-"""The folder, in a run's, of the baseline."""
 Explain = Callable[[TaskFile, Diagnosis, list[Reason]], None]
 _SHOTS = (1, 2, 5, 10, 20)
 _FIND_PART, _MSR_PART = 0.3, 0.6
@@ -212,7 +212,7 @@ def _open_folders(run: _Run) -> None:
         make_folder(place)
         wanted = config_of(run.file, run.diagnosis, run.choices, method)
         if (place / CONFIG).exists():
-            check_same(read_config(place / CONFIG), wanted, place)
+            check_same_run(settings_of(wanted), settings_of(read_config(place, "learn")), str(place))
         else:
             if (place / CURRENT).exists():
                 raise MetasymError(
@@ -393,8 +393,4 @@ def _write(run: _Run, folder: Path, result: dict[str, Any], began: float) -> dic
         "per_task": per_task,
     }
 
-    def write() -> dict[str, Any]:
-        write_json(folder / RESULT, written)
-        return read_result(folder / RESULT)
-
-    return run.ranks.on_main(write)
+    return run.ranks.on_main(lambda: write_result(folder, written))

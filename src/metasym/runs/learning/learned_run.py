@@ -16,10 +16,11 @@ from metasym.fast_layers.deployment import StructuredLearner
 from metasym.fast_layers.deployment import structured as compiled_copy
 from metasym.runs.files.learn_files import columns_of
 from metasym.runs.files.learn_options import Choices, Options
-from metasym.runs.files.result_files import RESULT, read_result
+from metasym.runs.files.result_files import read_result
 from metasym.runs.learning.automatic_choices import split
 from metasym.runs.learning.loading import AnyLearned, open_learned
 from metasym.runs.learning.training_stages import score
+from metasym.storage.file_names import RESULT
 from metasym.tasks.frames import Frame, is_frame
 from metasym.tasks.reading import read_tasks
 from metasym.tasks.stored import Layout, StoredTasks
@@ -106,7 +107,7 @@ class LearnedRun:
         The numbers of x are those of ``columns.inputs`` in this order, the numbers of y those of ``columns.outputs``
         (one column of labels). None where the run learned from arrays.
         """
-        return columns_of(self.config["data"], "config.json")
+        return columns_of(self.config["data"])
 
     def adapt(self, x: Any, y: Any, *, structured: bool = False, batch: int = 32) -> nn.Module:
         """An ordinary ``nn.Module`` adapted to a new task from its examples.

@@ -12,18 +12,16 @@ from torch import nn
 
 from metasym.learners.evidence_msr import EvidenceMSR
 from metasym.learners.gradient import GradientLearner
-from metasym.runs.files.learn_files import COMMAND, read_config
+from metasym.runs.files.config_files import read_config
 from metasym.runs.files.learn_options import Choices
-from metasym.runs.files.result_files import CONFIG, RESULT, read_result
+from metasym.runs.files.result_files import read_result
 from metasym.runs.learning.networks import plain_network, symmetric_network
 from metasym.runs.learning.restored_directions import completed
 from metasym.runs.learning.training_stages import loss_of, maml, msr
-from metasym.storage.json_files import read_json
-from metasym.training.checkpoint import CURRENT, load
+from metasym.storage.file_names import CONFIG, CURRENT, RESULT, SYMMETRY
+from metasym.training.checkpoint import load
 from metasym.types import MetasymError
 
-SYMMETRY = "symmetry.safetensors"
-"""The file, in a run's folder, of the learned U and the report on it."""
 AnyLearned = GradientLearner | EvidenceMSR
 
 
@@ -32,9 +30,7 @@ def open_learned(
 ) -> tuple[dict[str, Any], Choices, AnyLearned]:
     """The config of a finished run (MSR's folder, or the baseline's in it), its choices, its learner as trained."""
     path = Path(folder)
-    if read_json(path / CONFIG, "the config of a run").get("command") != COMMAND:
-        raise MetasymError(f"{path}: expected a run of metasym learn, found another")
-    config = read_config(path / CONFIG)
+    config = read_config(path, "learn")
     if not (path / RESULT).exists():
         raise MetasymError(
             f"{path}: expected a finished run with {RESULT}, found none: metasym learn --resume goes on with it"

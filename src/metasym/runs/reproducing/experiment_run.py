@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shlex
 import time
 from collections.abc import Callable
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +18,12 @@ from metasym.learners import Learner
 from metasym.learners.gradient import GradientLearner
 from metasym.paper.build import AnyProblem, build_learner, build_problem
 from metasym.paper.catalogue import find
-from metasym.paper.config import Experiment, Recipe
+from metasym.paper.config import Experiment
 from metasym.paper.image_cells import BUDGETS
 from metasym.paper.image_problem import ImageProblem
 from metasym.paper.optimizers import outer_autocast, outer_optimizer, outer_schedule
-from metasym.runs.files.result_files import CONFIG, RESULT, read_result
+from metasym.runs.files.command_line import command_line, flags
+from metasym.runs.files.result_files import read_result
 from metasym.runs.learned_step_sizes import inner_lrs
 from metasym.runs.machine import commit, enough_threads, one_line, threads, versions
 from metasym.runs.reproducing.same_experiment import read_experiment, same_run
@@ -37,13 +36,15 @@ from metasym.runs.reproducing.scoring import (
 )
 from metasym.runs.spent_resources import Spent
 from metasym.storage.atomic import make_folder, make_inside
+from metasym.storage.file_names import CONFIG, CURRENT, FIND, RESULT
 from metasym.storage.json_files import read_json, write_json
 from metasym.storage.locks import FolderLock
+from metasym.storage.options import changed
 from metasym.symmetry.pruning import NuclearAdam, compress
 from metasym.symmetry.reparam import symmetries
 from metasym.tasks.sampling import mix, sample
 from metasym.tasks.subset import hold_out
-from metasym.training.checkpoint import CURRENT, load
+from metasym.training.checkpoint import load
 from metasym.training.distributed import Ranks, connect, pick_device
 from metasym.training.loop import train
 from metasym.training.progress import ProgressChoice
@@ -51,8 +52,6 @@ from metasym.training.settings import Files, Validation
 from metasym.types import Tasks
 
 _FIND = 17
-FIND = "find"
-"""The folder of the first stage, inside the run's folder."""
 
 
 def run(
@@ -102,7 +101,7 @@ def load_run(
     run was tested with.
     """
     path = Path(folder)
-    experiment = read_experiment(path / CONFIG)
+    experiment = read_experiment(path)
     if data is not None:
         experiment = experiment.replace(data=data)
     problem = build_problem(experiment)
@@ -126,23 +125,15 @@ def _test_with(learner: Learner, steps: int) -> None:
 def command(experiment: Experiment) -> str:
     """The command line that runs ``experiment``."""
     anywhere = experiment.replace(data=None)  # where the images are differs from machine to machine
-    return shlex.join(["metasym", "run", experiment.name, "--out", "DIR", *flags(anywhere)])
+    return command_line("run", experiment.name, recipe_flags(anywhere))
 
 
-def flags(experiment: Experiment) -> list[str]:
+def recipe_flags(experiment: Experiment) -> list[str]:
     """The flags for whatever in ``experiment`` differs from the catalogue's."""
     budgets = {recipe: ["--budget", budget] for budget, recipe in BUDGETS.items()}
-    parts = {"paper": [], **budgets}.get(experiment.recipe_name, ["--recipe", experiment.recipe_name])
+    named = {"paper": [], **budgets}.get(experiment.recipe_name, ["--recipe", experiment.recipe_name])
     usual = find(experiment.name, experiment.recipe_name).recipe
-    for field in fields(Recipe):
-        value = getattr(experiment.recipe, field.name)
-        if value != getattr(usual, field.name):
-            flag = field.name.replace("_", "-")
-            if isinstance(value, bool):
-                parts.append(f"--{flag}" if value else f"--no-{flag}")
-            else:
-                parts += [f"--{flag}", "none" if value is None else str(value)]
-    return parts
+    return [*named, *flags(changed(experiment.recipe, usual))]
 
 
 def _run(

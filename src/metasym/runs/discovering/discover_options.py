@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from metasym.discovery.continuous.invariance_claims import TOLERANCE
 from metasym.discovery.models.preprocessing import TEST
+from metasym.storage.options import LARGEST_SEED, check_options, option
 from metasym.types import MetasymError
 
 
@@ -13,17 +14,19 @@ from metasym.types import MetasymError
 class DiscoverOptions:
     """What a user may ask for."""
 
-    seed: int = 0
-    test: float = TEST
-    tolerance: float = TOLERANCE
-    continuous: bool = True
-    finite: bool = True
+    seed: int = option(0, "of the split and the search (default: 0)", least=0, most=LARGEST_SEED)
+    test: float = option(TEST, f"part that is held out (default: {TEST})", least=0.05, most=0.5)
+    tolerance: float = option(
+        TOLERANCE,
+        f"largest violation, as a part of the variance, with which a symmetry is named (default: {TOLERANCE})",
+        least=0,
+        most=1,
+    )
+    continuous: bool = option(True, "look for continuous symmetries")
+    finite: bool = option(True, "look for finite symmetries")
 
     def __post_init__(self) -> None:
-        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or not 0 <= self.seed < 2**63:
-            raise MetasymError(f"expected --seed from 0 to {2**63 - 1:,}, found {self.seed}")
-        if not 0.05 <= self.test <= 0.5:
-            raise MetasymError(f"expected --test from 0.05 to 0.5, found {self.test}")
+        check_options(self)
         if not 0 < self.tolerance < 1:
             raise MetasymError(f"expected --tolerance between 0 and 1, found {self.tolerance}")
         if not (self.continuous or self.finite):
