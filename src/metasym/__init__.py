@@ -23,7 +23,7 @@ from metasym.types import Batch, Episode, MetasymError, MetasymWarning, OuterLos
 from metasym.verdicts.symmetry_report import SymmetryReport
 
 if TYPE_CHECKING:
-    from metasym.discovery.one_function import Discovered
+    from metasym.discovery.discovered import Discovered
     from metasym.discovery.shared_parameters import SharedParameters, shared_parameters
     from metasym.experiments.discovering.discover_run import load_discovered
     from metasym.experiments.discovering.door import discover
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from metasym.runs import Run, learn, open_run
 
 _ON_FIRST_USE = {
-    "Discovered": "discovery.one_function",
+    "Discovered": "discovery.discovered",
     "LearnedRun": "experiments.own_tasks.learned",
     "Run": "runs",
     "SharedParameters": "discovery.shared_parameters",

@@ -17,9 +17,10 @@ import torch
 from threadpoolctl import threadpool_limits
 from torch import nn
 
+from metasym.discovery.discovered import Discovered
 from metasym.discovery.families.family_symmetries import FamilyModel, discover_family_in
 from metasym.discovery.models.fitted_module import module_of
-from metasym.discovery.one_function import Discovered, discover_in
+from metasym.discovery.one_function import discover_in
 from metasym.discovery.search_settings import Note
 from metasym.experiments.discovering.discover_files import (
     COMMAND,
@@ -168,9 +169,7 @@ def _result(found: Discovered, typed: str, config: dict[str, Any], began: float)
     symmetric = None if found.symmetric is None else found.symmetric.as_dict(found.metric)
     return {
         "command": COMMAND,
-        "verdict": found.verdict,
-        "symmetries": found.symmetries,
-        "refused": found.refused,
+        **found.verdict.to_json(),
         "plain": found.plain.as_dict(found.metric),
         "symmetric": symmetric,
         "examples": found.examples,
