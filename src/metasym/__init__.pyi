@@ -3,7 +3,7 @@ from .discovery.shared_parameters import (
     SharedParameters as SharedParameters,
     shared_parameters as shared_parameters,
 )
-from .discovery.one_function import Discovered as Discovered
+from .discovery.discovered import Discovered as Discovered
 from .runs.discovering.discover_run import load_discovered as load_discovered
 from .runs.discovering.discover_arrays import discover as discover
 from .runs.learning.learned_run import LearnedRun as LearnedRun, load_learned as load_learned

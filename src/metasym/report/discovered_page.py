@@ -15,6 +15,7 @@ from metasym.runs.files.result_files import read_result
 from metasym.storage.atomic import make_folder, write_atomically
 from metasym.storage.file_names import MODEL, RESULT
 from metasym.types import MetasymError
+from metasym.verdicts.discovery_reasons import Outcome
 
 _MOST_GENERATORS = 12
 _MOST_CYCLES = 16
@@ -56,7 +57,7 @@ def _page(found: dict[str, Any]) -> str:
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
-        f"<title>{escape(found['verdict'])}</title>\n<style>{style}</style>\n</head>\n<body>\n"
+        f"<title>{escape(found['verdict']['words'])}</title>\n<style>{style}</style>\n</head>\n<body>\n"
         f'<main style="padding-top: 1.5rem">\n{body}\n</main>\n'
         "</body>\n</html>\n"
     )
@@ -188,11 +189,14 @@ def _matrix(rows: list[list[float]]) -> str:
     )
 
 
-def _refused(refused: list[dict[str, str]]) -> str:
-    if not refused:
-        return ""
-    rows = "".join(f"<li>{escape(one['what'])}: {escape(one['reason'])}</li>" for one in refused)
-    return f"<section><h2>Looked for and not claimed</h2><ul>{rows}</ul></section>"
+def _refused(refused: list[dict[str, Any]]) -> str:
+    unseen = [one for one in refused if one["outcome"] == Outcome.NOT_EXAMINED]
+    seen = [one for one in refused if one["outcome"] != Outcome.NOT_EXAMINED]
+    found = ""
+    for title, some in (("Looked for and not claimed", seen), ("Not looked for", unseen)):
+        rows = "".join(f"<li>{escape(one['what'])}: {escape(one['words'])}</li>" for one in some)
+        found += f"<section><h2>{title}</h2><ul>{rows}</ul></section>" if rows else ""
+    return found
 
 
 def _origin(found: dict[str, Any]) -> str:

@@ -19,6 +19,7 @@ from metasym.discovery.continuous.polynomial_algebra import algebra_of, jackknif
 from metasym.discovery.continuous.polynomial_claims import certified
 from metasym.discovery.models.polynomial_recovery import recover
 from metasym.discovery.models.polynomials import Monomial, Support, all_monomials, columns
+from metasym.verdicts.discovery_reasons import AffineFunction
 
 Array = npt.NDArray[np.float64]
 
@@ -193,5 +194,5 @@ def test_nothing_is_claimed_of_an_affine_function(outputs: int) -> None:
     y = x @ drawn(14, 3, outputs) + 1
     found = ms.discover(x, y, finite=False)
     assert found.symmetries == []
-    assert "affine" in found.refused[0]["reason"]
+    assert found.verdict.reasons[0] == AffineFunction()
     assert found.plain.relative < 1e-20

@@ -25,6 +25,14 @@ from metasym.discovery.algebra.vector_fields import (
 from metasym.discovery.continuous.generator_spectrum import GAP, Spectrum, spectrum
 from metasym.discovery.continuous.invariance_search import FARTHEST, GROUPS
 from metasym.discovery.models.gaussian_processes import Hyper, jackknife, parts
+from metasym.verdicts.discovery_reasons import (
+    AnyDiscoveryReason,
+    BracketsLeave,
+    EveryDirectionChanges,
+    FewDirectionsTold,
+    NoClearGap,
+    NoDirectionTold,
+)
 
 MOST_UNKNOWNS = 700
 MOST_QUIET = 200
@@ -44,7 +52,7 @@ class PairCandidate:
     asked: int
     gap: float
     degrees: float
-    reason: str
+    reason: AnyDiscoveryReason | None = None
 
 
 def pair_ambients(n: int, m: int) -> dict[str, Array]:
@@ -71,23 +79,19 @@ def search_pairs(
     count = seen.quiet()
     gap = seen.gap(count)
     if count == 0:
-        return PairCandidate(empty, len(ambient), gap, 0.0, "every direction changes the function")
+        return PairCandidate(empty, len(ambient), gap, 0.0, EveryDirectionChanges())
     if count == len(seen.signals):
-        return PairCandidate(empty, len(ambient), gap, 0.0, "the data tell no direction from any other")
+        return PairCandidate(empty, len(ambient), gap, 0.0, NoDirectionTold())
     note(f"{count} of {len(ambient)} directions are quiet, gap {gap:.1f}")
     if gap < GAP:
-        reason = f"no clear gap between directions that are kept and others ({gap:.1f} < {GAP:g})"
-        return PairCandidate(empty, len(ambient), gap, 0.0, reason)
+        return PairCandidate(empty, len(ambient), gap, 0.0, NoClearGap(gap, GAP))
     if count > MOST_QUIET:
-        return PairCandidate(
-            empty, len(ambient), gap, 0.0, f"the data tell only {len(ambient) - count} directions from others"
-        )
+        return PairCandidate(empty, len(ambient), gap, 0.0, FewDirectionsTold(len(ambient) - count))
     quiet = orthonormal(np.einsum("dk,dij->kij", seen.vectors[:, :count], ambient))
     closed = close(quiet, within=ambient)
     if not closed.is_algebra or closed.degrees > FARTHEST:
-        reason = f"{count} quiet directions are not closed under brackets"
-        return PairCandidate(empty, len(ambient), gap, closed.degrees, reason)
-    return PairCandidate(orthonormal(closed.fields), len(ambient), gap, closed.degrees, "")
+        return PairCandidate(empty, len(ambient), gap, closed.degrees, BracketsLeave(count))
+    return PairCandidate(orthonormal(closed.fields), len(ambient), gap, closed.degrees)
 
 
 def _look(ambient: Array, x: Array, y: Array, plain: Hyper, generator: np.random.Generator) -> Spectrum:

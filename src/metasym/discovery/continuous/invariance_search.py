@@ -41,11 +41,20 @@ from metasym.discovery.models.invariant_features import (
     KINDS,
     SymmetricFit,
     definite,
-    features_of,
     products,
     symmetric_fit,
     with_rest,
 )
+from metasym.verdicts.discovery_reasons import (
+    AnyDiscoveryReason,
+    BracketsLeave,
+    EveryDirectionChanges,
+    NoClearGap,
+    NoDirectionTold,
+    NumberOfInvariants,
+    SearchDidNotEnd,
+)
+from metasym.verdicts.discovery_words import refusal_words
 
 GROUPS = 8
 LEVELS = 6
@@ -86,8 +95,8 @@ class Candidate:
     rest: Hyper | None
     """The kernel with a part for what the symmetry leaves."""
     levels: list[Level] = field(default_factory=list)
-    reason: str = ""
-    """Why there is none, in words."""
+    reason: AnyDiscoveryReason | None = None
+    """Why there is none."""
 
 
 def plain_fit(x: Array, y: Array, generator: np.random.Generator) -> Hyper:
@@ -125,8 +134,8 @@ def search(
     empty = np.zeros((0, n, n + 1))
     levels: list[Level] = []
 
-    def none(reason: str) -> Candidate:
-        note(f"{name}: {reason}")
+    def none(reason: AnyDiscoveryReason) -> Candidate:
+        note(f"{name}: {refusal_words(reason)}")
         return Candidate(name, empty, empty, None, None, levels, reason)
 
     inside, hyper, inputs = ambient, plain, x
@@ -136,29 +145,29 @@ def search(
         count = seen.quiet()
         gap = seen.gap(count)
         if count == 0:
-            return none("every direction changes the function")
+            return none(EveryDirectionChanges())
         if count == len(seen.signals):
-            return none("the data tell no direction from any other")
+            return none(NoDirectionTold())
         enough = GAP_INSIDE if levels and name == ROTATIONS else GAP
         if gap < enough:
-            return none(f"no clear gap between directions that are kept and others ({gap:.1f} < {enough:g})")
+            return none(NoClearGap(gap, enough))
         closed = close(np.einsum("dk,dij->kij", seen.vectors[:, :count], inside))
         levels.append(Level(len(inside), count, gap, closed.degrees))
         note(f"{name}: {count} of {len(inside)} directions are quiet, gap {gap:.1f}")
         if not closed.is_algebra or closed.degrees > FARTHEST:
-            return none(f"{count} quiet directions are not closed under brackets")
+            return none(BracketsLeave(count))
         found = invariants(closed.fields)
         if name == ROTATIONS:  # lengths and cosines fit better than combinations of them
             found = separated(found, polynomials) if levels[1:] else lengths(found)
         polynomials = found
         if not 0 < len(polynomials) <= MOST_INVARIANTS:
-            return none(f"{count} quiet directions have {len(polynomials)} invariants of degree 1 and 2")
+            return none(NumberOfInvariants(count, len(polynomials)))
         inside, polynomials = _placed(closed.fields, polynomials, ambient, x, y, generator)
         fit = symmetric_fit(polynomials, x, y, generator)
         hyper, inputs = with_rest(fit, x, y, generator), fit.inputs(x)
         if hyper.evidence - fit.hyper.evidence < NOTHING:
             return Candidate(name, inside, polynomials, fit, hyper, levels)
-    return none("the search did not end")
+    return none(SearchDidNotEnd())
 
 
 def _look(
@@ -221,6 +230,3 @@ def _explained(polynomials: Array, x: Array, y: Array, generator: np.random.Gene
     seed = int(generator.integers(2**31))
     fit = symmetric_fit(polynomials, x, y, np.random.default_rng(seed), kinds=("plain",))
     return with_rest(fit, x, y, np.random.default_rng(seed), starts=1).evidence
-
-
-__all__ = ["Candidate", "Level", "ambients", "features_of", "plain_fit", "search"]

@@ -27,6 +27,16 @@ from metasym.discovery.continuous.generator_spectrum import GAP, Spectrum, spect
 from metasym.discovery.continuous.invariance_search import FARTHEST
 from metasym.discovery.models.gaussian_processes import parts
 from metasym.discovery.models.polynomials import Support
+from metasym.verdicts.discovery_reasons import (
+    AffineFunction,
+    AnyDiscoveryReason,
+    BracketsLeave,
+    DependentOutputs,
+    EveryDirectionChanges,
+    NoClearGap,
+    NoDirectionTold,
+    SizesOutOfReach,
+)
 
 GROUPS = 20
 _POINTS = 5000
@@ -68,7 +78,7 @@ def algebra_of(
     replicates: Sequence[Array],
     x: Array,
     note: Callable[[str], None] = lambda _: None,
-) -> tuple[Array, str]:
+) -> tuple[Array, AnyDiscoveryReason | None]:
     """Pairs ``[d, n+m, n+m+1]`` that a polynomial keeps up to the spread of its coefficients; and why there are none.
 
     ``replicates`` are its coefficients as parts of the examples tell them (the same twice: without noise).
@@ -78,13 +88,10 @@ def algebra_of(
     n, m, r = x.shape[1], len(support.monomials), len(used)
     empty = np.zeros((0, n + m, n + m + 1))
     if max(len(one) for terms in support.monomials for one in terms) < 2:
-        return empty, "an affine function goes along with every change of its outputs: that says nothing"
+        return empty, AffineFunction()
     ambient = _ambient(r, m, len(x) * m // 2)
     if ambient is None:
-        return (
-            empty,
-            f"{len(x)} examples of {r} inputs and {m} outputs are too few, or too many to be looked at",
-        )
+        return empty, SizesOutOfReach(len(x), r, m)
     number = {old: new for new, old in enumerate(used)}
     small = Support(
         tuple(tuple(tuple(number[i] for i in one) for one in terms) for terms in support.monomials)
@@ -93,21 +100,21 @@ def algebra_of(
     count = seen.quiet()
     gap = seen.gap(count)
     if count == 0:
-        return empty, "every direction changes the polynomial"
+        return empty, EveryDirectionChanges("polynomial")
     if count == len(seen.signals):
-        return empty, "the data tell no direction from any other"
+        return empty, NoDirectionTold()
     note(f"{count} of {len(ambient)} directions are quiet, gap {gap:.1f}")
     if gap < GAP:
-        return empty, f"no clear gap between directions that are kept and others ({gap:.1f} < {GAP:g})"
+        return empty, NoClearGap(gap, GAP)
     found = orthonormal(np.einsum("dk,dij->kij", seen.vectors[:, :count], ambient))
     if len(orthonormal(sides(found, r)[0], _APART)) < count:
-        return empty, "outputs follow from each other up to noise, so that pairs are not unique"
+        return empty, DependentOutputs()
     if closure_defect(found) > _EXACTLY:
         closed = close(found, within=ambient)
         if closed.defect > CLOSED or closed.degrees > FARTHEST:
-            return empty, f"{count} quiet directions are not closed under brackets"
+            return empty, BracketsLeave(count)
         found = orthonormal(closed.fields)
-    return _on_all(found, used, n), ""
+    return _on_all(found, used, n), None
 
 
 def _ambient(n: int, m: int, most: int) -> Array | None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,12 +16,29 @@ from scipy.special import chdtrc
 from metasym.certification.beta import Beta, beta
 from metasym.discovery.algebra.vector_fields import Array
 from metasym.discovery.families.common_violation import shared_breaking
-from metasym.discovery.families.tie_violation import ROUNDING, Shared, linear_maps, shared_violation
+from metasym.discovery.families.tie_violation import ROUNDING, linear_maps, shared_violation
 from metasym.discovery.models.gaussian_processes import Hyper, choose, posterior, squares
 from metasym.groups.pattern_groups import pattern_group
 from metasym.groups.signed_groups import SignedGroup
 from metasym.groups.signed_permutations import SignedPermutation
 from metasym.types import MetasymError
+from metasym.verdicts.claims import Claim
+from metasym.verdicts.discovery_reasons import (
+    AnyDiscoveryReason,
+    CommonAllows,
+    InputsElsewhere,
+    MapTooLarge,
+    NoGapInTies,
+    NoLinearPart,
+    NoPermutationOfTies,
+    RefutedByBeta,
+    TasksAllow,
+    TiesDiffer,
+    TiesNotClasses,
+    TooFewExamples,
+    ZerosUnclear,
+)
+from metasym.verdicts.verdict import Reason
 
 CERTIFIED = 0.35
 """The part of the tasks that takes no part in the search."""
@@ -45,32 +61,6 @@ LAW = 1e-3
 """Means that differ by less likely a chance than this are those of inputs with different laws."""
 
 Labels = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, eq=False)
-class FamilyClaim:
-    """A finite group that all tasks of a family keep."""
-
-    name: str
-    order: int
-    generators: tuple[SignedPermutation, ...]
-    beta: Beta
-    shared: Shared
-    common: Beta
-    """That of a function which all tasks share."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain types, for ``result.json``."""
-        return {
-            "kind": "finite",
-            "name": self.name,
-            "order": self.order,
-            "inputs": sorted({i for g in self.generators for i, p in enumerate(g.inputs) if i != p}),
-            "generators": [g.as_dict() for g in self.generators],
-            "violation_upper": max(self.beta.violation_upper, self.shared.upper, self.common.violation_upper),
-            "beta": self.beta.value,
-            "beta_ci": [self.beta.low, self.beta.high],
-        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,21 +129,21 @@ def split_tasks_of(tasks: int, seed: int) -> tuple[Labels, Labels]:
 
 def family_symmetry(
     x: Array, y: Array, model: TaskModel, seed: int, note: Callable[[str], None] = lambda _: None
-) -> tuple[FamilyClaim | None, str]:
-    """The group of ``x [tasks, examples, n]``, ``y [tasks, examples, m]``, or None; and the reason in words."""
+) -> Claim | AnyDiscoveryReason:
+    """The claim of ``x [tasks, examples, n]``, ``y [tasks, examples, m]``; or why there is none."""
     tasks, examples, n = x.shape
     m = y.shape[2]
     if examples < n + 4:
-        return None, f"expected at least {n + 4} examples a task for {n} inputs, found {examples}"
+        return TooFewExamples(n + 4, n, examples)
     if m * n > MOST_ENTRIES:
-        return None, f"expected at most {MOST_ENTRIES} entries of a linear map, found {m} x {n}"
+        return MapTooLarge(MOST_ENTRIES, m, n)
     find, fresh = split_tasks_of(tasks, seed)
-    classes, reason = tied_entries(x[find], y[find])
-    if classes is None:
-        return None, reason
+    classes = tied_entries(x[find], y[find])
+    if isinstance(classes, Reason):
+        return classes
     group = pattern_group(classes)
     if not group.generators:
-        return None, "the ties between entries of the tasks' linear maps are kept by no permutation"
+        return NoPermutationOfTies()
     name, size, generators = group.name, group.order, group.generators
     note(f"ties between entries are kept by {name}, of order {size}; certifying")
     # All tasks: what was searched can only make this stricter, and a small gain by position shows in many alone.
@@ -170,38 +160,36 @@ def family_symmetry(
         np.random.default_rng([seed, 16]),
     )
     if shared.refutes or shared.upper > SHARED:
-        return None, (
-            f"{name} cannot be told from a near symmetry: entries of the tasks' linear maps differ, in all tasks "
-            f"alike, by {shared.value:.2g} of their power, at most {shared.upper:.2g} (named up to {SHARED:g})"
-        )
-    interval = f"beta {found.value:.2g} ({found.low:.2g} to {found.high:.2g})"
+        upper = shared.upper if np.isfinite(shared.upper) else None
+        return TiesDiffer(name, shared.value, upper, SHARED)
+    interval = found.value, found.low, found.high
     if found.refutes and not keeps_law(x, generators):
-        return None, (
-            f"{name} cannot be decided: it takes inputs to where there are none, since their means or sizes differ"
-        )
+        return InputsElsewhere(name)
     if found.refutes:
-        return None, f"{name} is refuted by functions fitted to fresh tasks: {interval}"
+        return RefutedByBeta(name, *interval, on="tasks")
     if found.violation_upper > VIOLATION:
-        return None, (
-            f"{name} cannot be told from a near symmetry: {interval} allows a violation of "
-            f"{found.violation_upper:.2g} of the variance (named up to {VIOLATION:g})"
-        )
+        return TasksAllow(name, *interval, found.violation_upper, VIOLATION)
     if common.violation_upper > COMMON:
-        return None, (
-            f"{name} cannot be told from a near symmetry: what all tasks share allows a violation of "
-            f"{common.violation_upper:.2g} of the variance (named up to {COMMON:g})"
-        )
-    return FamilyClaim(name, size, generators, found, shared, common), f"{name} is kept"
+        return CommonAllows(name, common.violation_upper, COMMON)
+    return Claim.of_group(
+        name,
+        size,
+        generators,
+        violation_upper=max(found.violation_upper, shared.upper, common.violation_upper),
+        beta=found.value,
+        beta_ci=(found.low, found.high),
+        tested_on=len(fresh),
+    )
 
 
-def tied_entries(x: Array, y: Array) -> tuple[Labels | None, str]:
+def tied_entries(x: Array, y: Array) -> Labels | ZerosUnclear | NoLinearPart | NoGapInTies | TiesNotClasses:
     """Which entries of the tasks' linear maps are tied in all tasks: ``[m, n]`` labels, opposite ones negative."""
     maps, noise = linear_maps(x, y)
     tasks, m, n = maps.shape
     flat, level = maps.reshape(tasks, m * n), noise.reshape(tasks, m * n)
     strength = (flat**2 / level).mean(0)
     if ((strength > DEAD) & (strength < TIED)).any():
-        return None, "it is unclear which entries of the tasks' linear maps are zero"
+        return ZerosUnclear()
     zero = strength <= DEAD
     equal, opposite = np.empty((m * n, m * n)), np.empty((m * n, m * n))
     for i in range(m * n):  # every task counts alike: differences in units of its own noise
@@ -211,10 +199,10 @@ def tied_entries(x: Array, y: Array) -> tuple[Labels | None, str]:
     near = np.minimum(equal, opposite)
     pairs = near[np.triu_indices(m * n, 1)][~(zero[:, None] | zero[None, :])[np.triu_indices(m * n, 1)]]
     if not len(pairs):
-        return None, "the tasks have no linear part to read"
+        return NoLinearPart()
     cut = _cut(pairs)
     if cut is None:
-        return None, "no gap separates entries that are tied in all tasks from others"
+        return NoGapInTies()
     close = (near < cut) & ~zero[:, None] & ~zero[None, :]
     labels = np.zeros(m * n, dtype=np.int64)
     number = 0
@@ -223,11 +211,11 @@ def tied_entries(x: Array, y: Array) -> tuple[Labels | None, str]:
             continue
         members = np.flatnonzero(close[i] | (np.arange(m * n) == i))
         if any(labels[j] for j in members) or not _clique(close, members):
-            return None, "ties between entries of the tasks' linear maps do not form classes"
+            return TiesNotClasses()
         number += 1
         for j in members:
             labels[j] = number if j == i or equal[i, j] <= opposite[i, j] else -number
-    return labels.reshape(m, n), ""
+    return labels.reshape(m, n)
 
 
 def _clique(close: npt.NDArray[np.bool_], members: Labels) -> bool:

@@ -14,6 +14,7 @@ from metasym.discovery.models.fitted_module import State, averaged_state, state_
 from metasym.discovery.models.gaussian_processes import Hyper, Posterior
 from metasym.discovery.models.group_averaged_kernels import Equivariant, equivariant
 from metasym.discovery.models.preprocessing import Prepared, Scaled, each_once
+from metasym.discovery.search_findings import Findings
 from metasym.discovery.search_settings import Memory, Note, SearchSettings
 from metasym.groups.signed_permutations import Points, SignedPermutation
 from metasym.tasks.dataset import CONSTANT, DataSet
@@ -51,13 +52,13 @@ class FiniteModel:
 
 def finite_in(
     data: DataSet, prepared: Prepared, plain: Hyper, options: SearchSettings, note: Note, memory: Memory
-) -> tuple[list[dict[str, Any]], FiniteModel | None, list[dict[str, str]]]:
-    """What is claimed, the model with the largest group of it, and what is not claimed."""
+) -> tuple[Findings, FiniteModel | None]:
+    """What is claimed and what is not, and the model with the largest group that is claimed."""
     note("looking for finite symmetries")
     sites = sites_of(prepared, _constant(data, prepared))
 
     def look() -> dict[str, Any]:
-        claims, reason = finite_symmetries(
+        claims, reasons = finite_symmetries(
             sites,
             (data.x_shape, data.y_shape),
             plain,
@@ -66,16 +67,14 @@ def finite_in(
             tolerance=options.tolerance,
             note=note,
         )
-        plain_claims = [claim.as_dict() for claim in claims]
-        return {"claim": plain_claims[0] if claims else None, "more": plain_claims[1:], "reason": reason}
+        return Findings.of("finite", "signed permutations", tuple(claims), reasons).to_stage()
 
-    found = memory("finite", look)
-    note(f"finite: {found['reason']}")
-    if found["claim"] is None:
-        return [], None, [{"kind": "finite", "what": "signed permutations", "reason": found["reason"]}]
-    claims = [found["claim"], *found.get("more", [])]
-    largest = max(claims, key=lambda claim: int(claim["order"]))
-    return claims, _model(sites, [SignedPermutation.of(**g) for g in largest["generators"]], plain), []
+    found = Findings.from_stage(memory("finite", look))
+    note(f"finite: {found.words}")
+    if not found.claims:
+        return found, None
+    largest = max(found.claims, key=lambda claim: claim.size)
+    return found, _model(sites, list(largest.moves), plain)
 
 
 def _constant(data: DataSet, prepared: Prepared) -> dict[int, float]:
