@@ -24,7 +24,7 @@ import torch
 from scipy.stats import beta
 
 import metasym as ms
-from metasym.discovery.fields import angle, orthonormal
+from metasym.discovery.algebra.vector_fields import angle, orthonormal
 from metasym.storage.json_files import write_json
 from studies.discover_finite import FINITE, run_finite
 from studies.known_functions import PROBLEMS as FUNCTIONS

@@ -14,8 +14,8 @@ import pytest
 
 import metasym
 from metasym.cli import main
-from metasym.experiments.paper import names
-from metasym.experiments.paper.config import Recipe
+from metasym.paper import names
+from metasym.paper.config import Recipe
 from tests import forked
 
 NAME = "translation/rank1/small/msr-fc"

@@ -12,8 +12,8 @@ import numpy.typing as npt
 import pytest
 
 from metasym.cli import main
-from metasym.experiments.discovering.discover_options import DiscoverOptions
-from metasym.experiments.discovering.discover_run import command_line
+from metasym.discovery.discover_options import DiscoverOptions
+from metasym.runs.discovering.discover_run import command_line
 from metasym.types import MetasymError
 
 Array = npt.NDArray[np.float64]
@@ -139,7 +139,7 @@ def test_the_command_line_of_a_result_can_be_typed_again(
         raise MetasymError("enough")
 
     monkeypatch.setattr("metasym.tasks.dataset.read_dataset", lambda *_, **__: None)
-    monkeypatch.setattr("metasym.experiments.discovering.discover_run.discover_file", found)
+    monkeypatch.setattr("metasym.runs.discovering.discover_run.discover_file", found)
     assert main(["discover", "data.csv", "--out", str(tmp_path), *typed]) == 2
     line = command_line(Path("data.csv"), *calls[0])
     assert main(shlex.split(line)[1:]) == 2

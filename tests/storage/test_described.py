@@ -27,10 +27,10 @@ from hypothesis import strategies as st
 
 import metasym as ms
 from metasym.cli import main
-from metasym.experiments.finished_runs import check_config
-from metasym.experiments.own_tasks.config_file import LearnConfig
-from metasym.experiments.paper.catalogue import find
-from metasym.experiments.result_files import ResultFile, read_result, result_files
+from metasym.paper.catalogue import find
+from metasym.runs.files.learn_files import LearnConfig
+from metasym.runs.files.result_files import ResultFile, read_result, result_files
+from metasym.runs.finished_runs import check_config
 from metasym.storage.described import Count, Number, described
 from metasym.storage.json_files import read_json
 from metasym.training.metrics import read_records

@@ -10,10 +10,10 @@ import sys
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
 
-from metasym.experiments.paper.catalogue import find
-from metasym.experiments.paper.config import Experiment, Recipe, field_type
-from metasym.experiments.paper.image_cells import BUDGETS
-from metasym.experiments.paper.synthetic_cells import RECIPES
+from metasym.paper.catalogue import find
+from metasym.paper.config import Experiment, Recipe, field_type
+from metasym.paper.image_cells import BUDGETS
+from metasym.paper.synthetic_cells import RECIPES
 from metasym.types import MetasymError
 
 Commands: TypeAlias = "argparse._SubParsersAction[Any]"

@@ -74,8 +74,8 @@ def add(commands: Commands) -> None:
 
 
 def _discover(options: argparse.Namespace) -> None:
-    from metasym.experiments.discovering.discover_options import DiscoverOptions
-    from metasym.experiments.discovering.discover_run import discover_file
+    from metasym.discovery.discover_options import DiscoverOptions
+    from metasym.runs.discovering.discover_run import discover_file
     from metasym.tasks.dataset import read_dataset
     from metasym.types import MetasymError
 

@@ -12,8 +12,8 @@ from metasym.cli.common import PROGRESS, Commands, console, interval, say
 
 if TYPE_CHECKING:
     from metasym.diagnosis.findings import Diagnosis
-    from metasym.experiments.own_tasks.learn import Learned
-    from metasym.experiments.own_tasks.options import Choices, Reason
+    from metasym.runs.files.learn_options import Choices, Reason
+    from metasym.runs.learning.learn import Learned
     from metasym.tasks.task_file import TaskFile
 
 _SHOWN = 12
@@ -48,7 +48,7 @@ def add(commands: Commands) -> None:
     learn.add_argument("--out", type=Path, required=True, help="folder for the run's files")
     learn.add_argument("--resume", action="store_true", help="go on with the run in --out, if there is one")
     learn.add_argument("--progress", choices=PROGRESS, default="auto", help="how to show the steps")
-    from metasym.experiments.own_tasks.options import Options
+    from metasym.runs.files.learn_options import Options
     from metasym.tasks.task_file import Reading
 
     _add_options(learn, Reading, "how the file is read")
@@ -80,8 +80,8 @@ def _add_options(parser: argparse.ArgumentParser, described: Any, title: str) ->
 
 
 def _learn(options: argparse.Namespace) -> None:
-    from metasym.experiments.own_tasks.learn import learn_tasks
-    from metasym.experiments.own_tasks.options import Options
+    from metasym.runs.files.learn_options import Options
+    from metasym.runs.learning.learn import learn_tasks
     from metasym.tasks.task_file import Reading
     from metasym.training.distributed import is_main
 
@@ -142,7 +142,7 @@ def _shape(array: Any) -> str:
 def _summary(found: Learned) -> None:
     from rich.table import Table
 
-    from metasym.experiments.own_tasks.judgement import bought, given_back, judgement
+    from metasym.report.comparison_words import bought, given_back, judgement
     from metasym.verdicts.group_words import method_words, tasks_share
     from metasym.verdicts.layer_words import verdict_words
 

@@ -27,7 +27,7 @@ from metasym.verdicts.reports import SharingPattern
 
 PAIRS = 6000
 """Up to this many entries of a weight all pairs of rows are compared; beyond it neighbours (``neighbours.py``)."""
-LARGEST = 2**18
+MOST_WEIGHTS = 2**18
 """A weight of up to this many entries is read entry by entry."""
 MARGIN = 2.0
 """Classes at least this many times farther apart than they are wide are clear."""

@@ -7,15 +7,15 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from metasym.experiments.discovering.discover_files import (
+from metasym.report.discovered_lead import GLOSSARY, lead
+from metasym.report.page.html_words import number
+from metasym.runs.files.discover_files import (
     MODEL,
     read_discover_config,
     read_discovered,
     read_model,
 )
-from metasym.experiments.result_files import RESULT
-from metasym.report.discovered_lead import GLOSSARY, lead
-from metasym.report.page.text import number
+from metasym.runs.files.result_files import RESULT
 from metasym.storage.atomic import make_folder, write_atomically
 from metasym.types import MetasymError
 

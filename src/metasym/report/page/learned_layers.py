@@ -12,10 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from metasym.experiments.finished_runs import open_run
-from metasym.experiments.paper.experiment_run import load_run
 from metasym.learners import Learner
-from metasym.report.page.read import Run
+from metasym.report.page.run_folders import Run
+from metasym.runs.finished_runs import open_run
+from metasym.runs.reproducing.experiment_run import load_run
 from metasym.storage.serialization import CheckpointError
 from metasym.symmetry.matrices import DenseSymmetry, KroneckerSymmetry, Symmetry
 from metasym.symmetry.parametrized import JOINT, layer_of_filter, symmetry_name

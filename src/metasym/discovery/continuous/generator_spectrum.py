@@ -1,0 +1,64 @@
+"""Directions along which a fitted function does not change by more than its own noise.
+
+``phi(x)`` is linear in the unknown generator. With G the mean of ``phi phi^T`` over the data, less its noise N (from
+the jackknife), the generalized eigenvalue in ``G v = lambda N v`` is the signal in units of noise: directions that
+the function keeps have about 0 or less, whatever their scale, and a gap separates them from the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import eigh
+
+from metasym.discovery.algebra.vector_fields import Array
+
+QUIET = 3.0
+"""Signals, in units of noise, that count as none."""
+GAP = 3.0
+"""How many times larger the first signal that counts must be than the last that does not (both with 2 added)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Spectrum:
+    """Signals in units of noise, ascending, and the combinations of unknowns that they belong to."""
+
+    signals: Array
+    """``[D]``"""
+    vectors: Array
+    """``[D, D]``: column i belongs to signal i."""
+
+    def quiet(self) -> int:
+        """How many directions lie below the largest gap among small signals."""
+        if not len(self.signals) or self.signals[0] >= QUIET:
+            return 0
+        if self.signals[-1] < QUIET:
+            return len(self.signals)
+        last = int((self.signals < QUIET).sum())
+        ratios = self._ratios()[:last]
+        return int(np.argmax(ratios)) + 1
+
+    def gap(self, count: int) -> float:
+        """How clearly ``count`` directions are apart from the others; infinite where there are no others."""
+        if count in (0, len(self.signals)):
+            return float("inf")
+        return float(self._ratios()[count - 1])
+
+    def _ratios(self) -> Array:
+        low, high = self.signals[:-1], self.signals[1:]
+        return np.asarray((high + 2) / (np.maximum(low, -1) + 2))
+
+
+def spectrum(replicates: Sequence[Array]) -> Spectrum:
+    """From ``phi [points, D]`` of each jackknife replicate."""
+    stacked = np.stack(replicates)
+    groups, points, unknowns = stacked.shape
+    middle = stacked.mean(0)
+    off = (stacked - middle).reshape(-1, unknowns)
+    noise = (groups - 1) / groups * off.T @ off / points
+    signal = middle.T @ middle / points - noise
+    floor = 1e-6 * np.trace(noise) / unknowns + 1e-12 * np.trace(signal + noise) / unknowns + 1e-300
+    signals, vectors = eigh(signal, noise + floor * np.eye(unknowns))
+    return Spectrum(signals, vectors)
