@@ -140,7 +140,9 @@ def certify_all(
     differing = differing_tasks(tasks, form, total)
     there = differing.there
     by_class, faint = _known_classes(tasks, orbits, projection, power, there, tolerance)
-    measures = [mean_square(tasks, one, there) for one in (form, *(_element_form(g, shape) for g in generators))]
+    measures = [
+        mean_square(tasks, one, there) for one in (form, *(_element_form(g, shape) for g in generators))
+    ]
     classes = mean_square(tasks, by_class, there)
     held = tasks.fresh & ~there
     known = own[held]
@@ -174,7 +176,12 @@ def _element_form(g: SignedPermutation, shape: tuple[int, int]) -> Tensor:
 
 
 def _known_classes(
-    tasks: AllTasks, orbits: WeightOrbits, projection: Tensor, power: Tensor, differing: Tensor, tolerance: float
+    tasks: AllTasks,
+    orbits: WeightOrbits,
+    projection: Tensor,
+    power: Tensor,
+    differing: Tensor,
+    tolerance: float,
 ) -> tuple[Tensor, tuple[int, ...]]:
     """The form in which every class counts by its own size, and the entries of classes too faint to be known so.
 
