@@ -246,11 +246,11 @@ def _learned(run: Run) -> tuple[list[LayerPart], list[LayerReport], str]:
     if not run.has_checkpoint:
         return [], [], "There is no checkpoint here, so that what was learned cannot be shown."
     found = learned(run)
-    if not found.layers:
+    if not found:
         return [], [], "The checkpoint holds no weight of two or more dimensions."
     # Layers with a symmetry first: they are what the page is about.
-    ordered = sorted(found.layers, key=lambda layer: layer.symmetry is None and layer.columns is None)
-    reports = inspected(found.layers, found.model, run.report)
+    ordered = sorted(found, key=lambda layer: layer.symmetry is None and layer.columns is None)
+    reports = inspected(found, run.report)
     names = _names(run)
     shown = [layer_part(layer, reports.get(layer.name), names) for layer in ordered[:_MOST_LAYERS]]
     told = [reports[layer.name] for layer in ordered if layer.name in reports]
