@@ -164,7 +164,7 @@ def _commit() -> str:
     return found.stdout.strip()
 
 
-def judged(truth: Truth, found: ms.Discovered) -> tuple[str, float | None]:
+def judged(truth: Truth, found: ms.DiscoveredRun) -> tuple[str, float | None]:
     """right, part, refused or wrong; and the angle of what is claimed to what is true, in degrees.
 
     All that is claimed has to be true; right is what contains the symmetry that should be named.

@@ -29,7 +29,7 @@ from metasym.runs.reproducing.experiment_run import load_run
 from metasym.runs.reproducing.scoring import test_seed
 from metasym.storage.file_names import RESULT
 from metasym.storage.json_files import read_json, write_json
-from metasym.training.evaluation import summarise
+from metasym.training.task_scores import summarise
 from metasym.types import MetasymError
 
 OUT = Path("results/inner_steps")

@@ -115,8 +115,8 @@ def _summary(folder: Path, found: dict[str, Any]) -> None:
     line(f"More: metasym report {folder}")
     line("Use it from Python:")
     line("    import metasym as ms")
-    line(f"    model = ms.load_discovered({str(folder)!r})")
+    line(f"    run = ms.open_run({str(folder)!r})")
     if found.get("family"):
-        line("    network = model.adapt(x, y)   # one new task's examples: an ordinary nn.Module")
+        line("    network = run.adapt(x, y)     # one new task's examples: an ordinary nn.Module")
     else:
-        line("    prediction = model(x)         # an ordinary nn.Module")
+        line("    prediction = run.model(x)     # an ordinary nn.Module")

@@ -165,9 +165,7 @@ def _summary(found: Learned) -> None:
     seconds = found.msr["seconds"] + (0 if found.maml is None else found.maml["seconds"])
     if found.stored:
         _line(out, f"This run was finished before: the above is read from {folder}, nothing was trained.")
-    _line(
-        out, f"Saved in {folder}: result.json, checkpoint.safetensors, symmetry.safetensors ({seconds:.0f} s)"
-    )
+    _line(out, f"Saved in {folder}: result.json, model.safetensors, symmetry.safetensors ({seconds:.0f} s)")
     baseline = "" if found.maml is None else f"; the baseline in {folder / 'maml'}"
     _line(out, f"More: metasym inspect {folder}, metasym report {folder}{baseline}")
     _line(out, "Use it from Python:")

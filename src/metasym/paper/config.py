@@ -6,9 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
-from metasym.engines.plan import AUTO, parse
-from metasym.learners.gradient import SOLVERS
-from metasym.learners.step_sizes import MODES
+from metasym.adaptation.choices import AUTO, SOLVERS, STEP_SIZES
 from metasym.models import image_networks
 from metasym.storage.described import described
 from metasym.storage.options import LARGEST_SEED, check_options, option
@@ -51,7 +49,7 @@ class Recipe:
         most=_STEPS,
     )
     inner_lr: float = option(0.02, "where inner step sizes start (mtsr: Adam's rate at test)")
-    step_sizes: str = option("layer", "which inner step sizes are learned", MODES)
+    step_sizes: str = option("layer", "which inner step sizes are learned", STEP_SIZES)
     solver: str = option("sgd", "how the inner problem is solved", SOLVERS)
     penalty: float = option(1e-6, "penalty of the solvers ridge and cg", least=0)
     learn_start: bool = option(True, "learn the values that adaptation starts from")
@@ -112,7 +110,10 @@ class Recipe:
 
     def __post_init__(self) -> None:
         check_options(self)
-        parse(self.paths)
+        if self.paths != AUTO:
+            from metasym.engines.plan import parse  # not for readers of results, who compute nothing
+
+            parse(self.paths)
         if self.find_steps and self.symmetry != "dense":
             raise MetasymError(f"expected a dense symmetry with find_steps, found {self.symmetry!r}")
 

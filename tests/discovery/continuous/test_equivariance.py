@@ -53,7 +53,7 @@ def test_a_rotation_of_inputs_and_outputs_is_found_certified_and_built_in(tmp_pa
     np.testing.assert_allclose(outer, inner, atol=1e-6)  # they turn together, by the same angle
     assert result["symmetric"]["mean"] < result["plain"]["mean"] / 2
     # The stored module turns with its inputs, and predicts.
-    model = ms.load_discovered(tmp_path / "run")
+    model = ms.open_run(tmp_path / "run").model
     assert isinstance(model, torch.nn.Module)
     x_new, y_new = swirl(60, 1)
     turn = rotation(0.7)

@@ -165,7 +165,7 @@ def test_a_pair_is_named_stored_and_loaded(tmp_path: Path) -> None:
     np.testing.assert_allclose(inner, -inner.T, atol=1e-8)
     np.testing.assert_allclose(outer, inner, atol=1e-8)
     assert result["symmetric"]["relative"] < 1e-20
-    model = ms.load_discovered(tmp_path / "run")
+    model = ms.open_run(tmp_path / "run").model
     assert isinstance(model, torch.nn.Module)
     x_new = torch.tensor(drawn(11, 30, 2))
     np.testing.assert_allclose(model(x_new).numpy(), cubic(x_new.numpy()), atol=1e-10)

@@ -89,7 +89,7 @@ def test_the_command_writes_a_result_a_model_and_a_page(
     result = json.loads((out / "result.json").read_text())
     assert result["symmetries"][0]["violation_upper"] < 0.003
     assert result["plain"]["mean"] > result["symmetric"]["mean"]
-    model = ms.load_discovered(out)
+    model = ms.open_run(out).model
     assert model(torch.tensor(x)).shape == (150,)
     assert main(["report", str(out)]) == 0
     assert "so(2)" in (out / "report.html").read_text()

@@ -128,7 +128,7 @@ def test_a_model_that_was_sealed_again_is_taken_or_one_line(copied: Path) -> Non
     for number, one in enumerate(places(good)):
         path.write_bytes(pack(changed(good, one, ODD[number % len(ODD)])))
         try:
-            ms.load_discovered(copied / "run")
+            ms.open_run(copied / "run")
         except MetasymError as error:
             assert str(path) in str(error)
             assert "\n" not in str(error)

@@ -13,13 +13,13 @@ from metasym.report.page.html_words import number, plural
 from metasym.runs.files.config_files import check_config, kind_of, read_config
 from metasym.runs.files.result_files import read_result
 from metasym.storage.atomic import read_bytes
-from metasym.storage.file_names import BASELINE, CONFIG, CURRENT, FIND, RESULT
+from metasym.storage.file_names import BASELINE, CONFIG, CURRENT, FIND, MODEL, RESULT
 from metasym.storage.serialization import CheckpointError, unpack
 from metasym.training import metrics
 from metasym.types import MetasymError
 from metasym.verdicts.symmetry_report import SymmetryReport
 
-FILES = (CONFIG, metrics.NAME, CURRENT, RESULT)
+FILES = (CONFIG, metrics.NAME, CURRENT, MODEL, RESULT)
 """A folder with one of these files is a run's folder."""
 _COLUMNS = ("outer_loss", "inner_loss_before", "inner_loss_after", "gradient_norm", "validation")
 
@@ -274,7 +274,7 @@ def _read_run(folder: Path, root: Path) -> Run:
         records=read_records(folder / metrics.NAME),
         first_stage=read_records(folder / FIND / metrics.NAME),
         result=result,
-        has_checkpoint=(folder / CURRENT).exists(),
+        has_checkpoint=(folder / CURRENT).exists() or (folder / MODEL).exists(),
     )
 
 

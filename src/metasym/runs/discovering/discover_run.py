@@ -27,7 +27,6 @@ from metasym.runs.files.discover_files import (
     COMMAND,
     DiscoverReading,
     StageFile,
-    read_model,
 )
 from metasym.runs.files.result_files import read_result, write_result
 from metasym.runs.machine import commit, threads, versions
@@ -64,11 +63,7 @@ def discover_file(
     make_folder(folder)
     lock = FolderLock(folder)
     try:
-        wanted = {
-            "command": COMMAND,
-            "data": {"path": str(path.resolve()), **data.describe()},
-            "options": asdict(options),
-        }
+        wanted = config_of(data, str(path.resolve()), options)
         if (folder / CONFIG).exists():
             check_same_run(_settings(wanted), _settings(read_config(folder, "discover")), str(folder))
             if (folder / RESULT).exists():
@@ -91,18 +86,24 @@ def discover_file(
         write_atomically(folder / MODEL, pack(found.state), what="a model")
         given = flags({**changed(reading or DiscoverReading()), **changed(options)})
         typed = command_line(COMMAND, str(path), given)
-        return write_result(folder, _result(found, f"{COMMAND}/{path.stem}", typed, wanted, began))
+        return write_result(
+            folder, result_of(found, f"{COMMAND}/{path.stem}", typed, wanted, time.perf_counter() - began)
+        )
     finally:
         lock.release()
 
 
-def load_discovered(folder: str | os.PathLike[str]) -> nn.Module | FamilyModel:
-    """The model that ``metasym discover`` left in ``folder``: an ordinary module, ``x [points, ...]`` to y.
+def config_of(data: DataSet | Family, path: str, options: DiscoverOptions) -> dict[str, Any]:
+    """What ``config.json`` holds."""
+    return {"command": COMMAND, "data": {"path": path, **data.describe()}, "options": asdict(options)}
 
-    Of a family of tasks, a model whose ``adapt(x, y)`` gives such a module for a new task.
+
+def module_in(state: dict[str, Any], name: str) -> nn.Module | FamilyModel:
+    """The model that ``state`` defines: an ordinary module, ``x [points, ...]`` to y.
+
+    Of a family of tasks, a model whose ``adapt(x, y)`` gives such a module for a new task. ``name`` is what errors
+    call the file.
     """
-    path = Path(folder) / MODEL
-    state = read_model(path)
     try:
         if "family" in state:
             return FamilyModel(state)
@@ -112,7 +113,7 @@ def load_discovered(folder: str | os.PathLike[str]) -> nn.Module | FamilyModel:
         return module
     except (KeyError, TypeError, ValueError, RuntimeError, IndexError) as error:
         said = " ".join(str(error).split())[:200]
-        raise CheckpointError(f"{path}: expected a model of metasym discover, found {said}") from None
+        raise CheckpointError(f"{name}: expected a model of metasym discover, found {said}") from None
 
 
 @contextlib.contextmanager
@@ -154,7 +155,10 @@ def _settings(config: Mapping[str, Any]) -> dict[str, Any]:
     return {"data": data, "options": config["options"]}
 
 
-def _result(found: Discovered, name: str, typed: str, config: dict[str, Any], began: float) -> dict[str, Any]:
+def result_of(
+    found: Discovered, name: str, typed: str, config: dict[str, Any], seconds: float
+) -> dict[str, Any]:
+    """What ``result.json`` holds."""
     symmetric = None if found.symmetric is None else found.symmetric.as_dict(found.metric)
     return {
         "experiment": name,
@@ -166,7 +170,7 @@ def _result(found: Discovered, name: str, typed: str, config: dict[str, Any], be
         "held_out": found.held_out,
         "family": found.family,
         "notes": found.notes,
-        "seconds": time.perf_counter() - began,
+        "seconds": seconds,
         "peak_memory_mb": peak_memory(),
         "command": typed,
         "commit": commit(),

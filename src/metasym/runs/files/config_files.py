@@ -61,11 +61,12 @@ def read_config(folder: Path, kind: Kind | None = None) -> dict[str, Any]:
     found = read_json(path, "the config of a run")
     if kind is not None and kind_of(found) != kind:
         raise MetasymError(
-            f"{folder}: expected a run of {_words(kind)}, found one of {_words(kind_of(found))}"
+            f"{folder}: expected a run of {kind_words(kind)}, found one of {kind_words(kind_of(found))}"
         )
     check_config(found, str(path))
     return found
 
 
-def _words(kind: Kind) -> str:
+def kind_words(kind: Kind) -> str:
+    """Who has made a run."""
     return "ms.train" if kind == "train" else f"metasym {kind}"

@@ -11,10 +11,15 @@ from metasym.storage.described import Count, Number, Scalar, Score, Seed, descri
 from metasym.storage.file_names import ANGLES, RESULT
 from metasym.storage.json_files import read_json, write_json
 from metasym.types import MetasymError
+from metasym.types import Score as TaskScore
 from metasym.verdicts.symmetry_report import SymmetryReport
 
 VERSION = 1
 """Of the schema of ``result.json``; files without a version are older, and read all the same."""
+
+
+DIVERGED = 10.0
+"""A task whose error is this many times the mean square of the targets has diverged, finite or not."""
 
 
 class _SupportScore(TypedDict, total=False):
@@ -142,6 +147,18 @@ def write_result(folder: Path, result: dict[str, Any]) -> dict[str, Any]:
 
 def _number(value: float | None) -> float:
     return math.nan if value is None else float(value)
+
+
+def score_of(result: dict[str, Any]) -> TaskScore:
+    """The test score in a result of ``metasym run`` or ``metasym learn``."""
+    return TaskScore(
+        per_task=tuple(result["per_task"]),
+        mean=result["mean"],
+        ci95=result["ci95"],
+        median=result["median"],
+        metric=result["metric"],
+        diverged=result["diverged"],
+    )
 
 
 def result_files(folder: Path) -> list[Path]:

@@ -29,7 +29,7 @@ from metasym.storage.file_names import ANGLES, RESULT
 from metasym.storage.json_files import read_json, write_json
 from metasym.tasks.augment import rotate
 from metasym.tasks.sampling import mix, sample, seeded
-from metasym.training.evaluation import summarise
+from metasym.training.task_scores import summarise
 from metasym.types import Batch, MetasymError
 
 DEGREES = tuple(range(0, 181, 15))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from metasym.engines.description import Setting
 from metasym.engines.plan import as_dict
@@ -23,7 +23,8 @@ from metasym.paper.image_cells import BUDGETS
 from metasym.paper.image_problem import ImageProblem
 from metasym.paper.optimizers import outer_autocast, outer_optimizer, outer_schedule
 from metasym.runs.files.command_line import command_line, flags
-from metasym.runs.files.result_files import read_result
+from metasym.runs.files.model_files import filter_sizes, read_model_file, write_model
+from metasym.runs.files.result_files import read_result, write_result
 from metasym.runs.learned_step_sizes import inner_lrs
 from metasym.runs.machine import commit, enough_threads, one_line, threads, versions
 from metasym.runs.reproducing.same_experiment import read_experiment, same_run
@@ -36,7 +37,7 @@ from metasym.runs.reproducing.scoring import (
 )
 from metasym.runs.spent_resources import Spent
 from metasym.storage.atomic import make_folder, make_inside
-from metasym.storage.file_names import CONFIG, CURRENT, FIND, RESULT
+from metasym.storage.file_names import CONFIG, CURRENT, FIND, MODEL, RESULT
 from metasym.storage.json_files import read_json, write_json
 from metasym.storage.locks import FolderLock
 from metasym.storage.options import changed
@@ -44,12 +45,12 @@ from metasym.symmetry.pruning import NuclearAdam, compress
 from metasym.symmetry.reparam import symmetries
 from metasym.tasks.sampling import mix, sample
 from metasym.tasks.subset import hold_out
-from metasym.training.checkpoint import load
+from metasym.training.checkpoint import check_learner
 from metasym.training.distributed import Ranks, connect, pick_device
 from metasym.training.loop import train
 from metasym.training.progress import ProgressChoice
 from metasym.training.settings import Files, Validation
-from metasym.types import Tasks
+from metasym.types import Batch, MetasymError, Tasks
 
 _FIND = 17
 
@@ -105,14 +106,13 @@ def load_run(
     if data is not None:
         experiment = experiment.replace(data=data)
     problem = build_problem(experiment)
-    tasks, _ = _training_tasks(experiment, problem)
-    learner = build_learner(experiment, problem, len(tasks), _found_model(experiment, problem, tasks, path))
-    # Checkpoints written before keep_best was respected hold the best parameters of Table 3's runs too.
-    load(path / CURRENT, learner, best=not experiment.has_classes)
-    if experiment.recipe.choose_inner_steps and (path / RESULT).exists():
-        steps = read_result(path / RESULT).get("inner_steps_chosen")
-        if steps is not None:
-            _test_with(learner, steps)
+    stored = read_model_file(path)
+    learner = _blank(experiment, problem, filter_sizes(stored))
+    check_learner(learner, stored, str(path / MODEL), method_only=True)
+    learner.load_state_dict(stored["learner"])
+    steps = stored["settings"].get("test_inner_steps")
+    if isinstance(steps, int) and isinstance(learner, GradientLearner):
+        learner.test_inner_steps = steps
     return experiment, problem, learner
 
 
@@ -207,21 +207,22 @@ def _run(
             held.callback(FolderLock(folder).release)
 
         ranks.on_main(hold)
+        learner = _as_stored(experiment, problem, learner)
         result = {
             **_tested(experiment, problem, learner, spent, progress),
             "outer_steps_per_second": rate,
             "config": config,
         }
 
-        def write_result() -> dict[str, Any]:
+        def write() -> dict[str, Any]:
             result["skipped_tasks"] = skipped_tasks(folder)
             if recipe.validate_every:
                 result["curve"] = learning_curve(folder)
             result["per_task"] = result.pop("per_task")  # last: it is long
-            write_json(folder / RESULT, result)
-            return read_result(folder / RESULT)
+            _store(folder, problem, learner)
+            return write_result(folder, result)
 
-        return ranks.on_main(write_result)
+        return ranks.on_main(write)
 
 
 def _tested(
@@ -312,13 +313,37 @@ def _finder(experiment: Experiment, problem: AnyProblem, tasks: Tasks) -> Learne
     return build_learner(experiment.replace(solver=solver, penalty=recipe.find_penalty), problem, len(tasks))
 
 
-def _found_model(experiment: Experiment, problem: AnyProblem, tasks: Tasks, folder: Path) -> nn.Module | None:
-    """The model that a finished first stage has left; None for a recipe without one."""
-    if not experiment.recipe.find_steps:
-        return None
-    learner = load(folder / FIND / CURRENT, _finder(experiment, problem, tasks))
-    compress(learner.model, equal=experiment.recipe.find_equal)
-    return learner.model
+def _blank(experiment: Experiment, problem: AnyProblem, sizes: Mapping[str, int]) -> Learner:
+    """A learner that takes the state of a scored one, whose first stage may have left other filters."""
+    if experiment.recipe.find_steps:
+        (size,) = sizes.values()
+        experiment = experiment.replace(filter_size=size)
+    return build_learner(experiment, problem, len(_training_tasks(experiment, problem)[0]))
+
+
+def _as_stored(experiment: Experiment, problem: AnyProblem, learner: Learner) -> Learner:
+    """The learner as opening its run will make it: what is tested is what is stored, to the bit."""
+    sizes = {name: one.filter_shape.numel() for name, one in symmetries(learner.model).items()}
+    made = _blank(experiment, problem, sizes)
+    made.load_state_dict(learner.state_dict())
+    return made.to(next(learner.parameters()).device)
+
+
+def _store(folder: Path, problem: AnyProblem, learner: Learner) -> None:
+    """Write the learner as it was tested, and its weights for the first test task, to be looked at."""
+    episodes = sample(problem.test, torch.tensor([0]), 0)
+    adapted: dict[str, Tensor] = {}
+    # Where what was learned is not finite nothing can be adapted.
+    with contextlib.suppress(MetasymError, RuntimeError):
+        network = learner.adapt(Batch(episodes.support.x[0], episodes.support.y[0]))
+        adapted = {
+            name.rpartition(".")[0]: parameter.detach()
+            for name, parameter in network.named_parameters()
+            if parameter.ndim >= 2 and name.rpartition(".")[2] == "weight"
+        }
+    steps = learner.test_inner_steps if isinstance(learner, GradientLearner) else None
+    settings = {"test_inner_steps": steps}
+    write_model(folder, learner.model, learner.state_dict(), learner.describe(), settings, adapted)
 
 
 def _training_tasks(experiment: Experiment, problem: AnyProblem) -> tuple[Tasks, Tasks | None]:
