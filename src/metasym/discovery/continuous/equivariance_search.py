@@ -19,10 +19,8 @@ from metasym.discovery.algebra.vector_fields import (
     beside,
     orthonormal,
     rotations,
-    sides,
-    values,
 )
-from metasym.discovery.continuous.generator_spectrum import GAP, Spectrum, spectrum
+from metasym.discovery.continuous.generator_spectrum import GAP, pair_spectrum
 from metasym.discovery.continuous.invariance_search import FARTHEST, GROUPS
 from metasym.discovery.models.gaussian_processes import Hyper, jackknife, parts
 from metasym.verdicts.discovery_reasons import (
@@ -75,7 +73,8 @@ def search_pairs(
 ) -> PairCandidate:
     """The algebra of pairs inside ``ambient`` that ``y [examples, m]`` keeps as a function of ``x [examples, n]``."""
     empty = ambient[:0]
-    seen = _look(ambient, x, y, plain, generator)
+    fits = jackknife(plain, x, y, parts(len(x), GROUPS, generator))
+    seen = pair_spectrum(ambient, fits, x)
     count = seen.quiet()
     gap = seen.gap(count)
     if count == 0:
@@ -92,18 +91,6 @@ def search_pairs(
     if not closed.is_algebra or closed.degrees > FARTHEST:
         return PairCandidate(empty, len(ambient), gap, closed.degrees, BracketsLeave(count))
     return PairCandidate(orthonormal(closed.fields), len(ambient), gap, closed.degrees)
-
-
-def _look(ambient: Array, x: Array, y: Array, plain: Hyper, generator: np.random.Generator) -> Spectrum:
-    n, m = x.shape[1], y.shape[1]
-    inner, outer = sides(ambient, n)
-    moves = values(inner, x)
-    replicates = []
-    for fit in jackknife(plain, x, y, parts(len(x), GROUPS, generator)):
-        changes = np.einsum("pmi,pdi->pmd", fit.jacobian(x, n), moves)
-        turned = values(outer, fit(x)).transpose(0, 2, 1)
-        replicates.append((changes - turned).reshape(len(x) * m, len(ambient)))
-    return spectrum(replicates)
 
 
 def at_round_numbers(fields: Array) -> Array | None:

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import eigh
 
-from metasym.discovery.algebra.vector_fields import Array
+from metasym.discovery.algebra.vector_fields import Array, sides, values
+from metasym.discovery.models.function_models import DifferentiableFunction
 
 QUIET = 3.0
 """Signals, in units of noise, that count as none."""
@@ -62,3 +63,18 @@ def spectrum(replicates: Sequence[Array]) -> Spectrum:
     floor = 1e-6 * np.trace(noise) / unknowns + 1e-12 * np.trace(signal + noise) / unknowns + 1e-300
     signals, vectors = eigh(signal, noise + floor * np.eye(unknowns))
     return Spectrum(signals, vectors)
+
+
+def pair_spectrum(ambient: Array, fits: Sequence[DifferentiableFunction], x: Array) -> Spectrum:
+    """Of the pairs ``ambient [D, n+m, n+m+1]``: how far ``J_f(x) (A x + a)`` is from ``B f(x) + b``.
+
+    ``fits`` are replicates of one function, each fitted without a part of the examples.
+    """
+    inner, outer = sides(ambient, x.shape[1])
+    moves = values(inner, x)
+    replicates = []
+    for fit in fits:
+        changes = np.einsum("pmi,pdi->pmd", fit.jacobian(x), moves)
+        turned = values(outer, fit(x)).transpose(0, 2, 1)
+        replicates.append((changes - turned).reshape(-1, len(ambient)))
+    return spectrum(replicates)

@@ -31,6 +31,8 @@ class Sites:
     prepared: Prepared
     inputs: tuple[int, ...]
     """Which of the data's inputs."""
+    constant: dict[int, float]
+    """Those of them that do not vary, with their values."""
     kinds: Points
     """Equal for inputs with the same mean and spread, up to chance: only those change places."""
     train: Array
@@ -54,25 +56,34 @@ class Sites:
         like = (wider <= enough) | (wider <= _WIDER * np.maximum(powers[there], powers))
         return bool(near.all() and like.all())
 
-    def placed(self, group: SignedGroup | None) -> tuple[Scaled, Array, Array, Array, Array]:
-        """Units that the group keeps, and training and held-out examples in them: x, y, x, y."""
-        prepared = self.prepared
+    def units(self, group: SignedGroup | None) -> Scaled:
+        """Units of inputs and outputs that the group keeps."""
         centre, scale = self._middle()
-        kept = list(self.outputs)
-        before = prepared.offset[kept]
-        offset = before
+        offset = self.prepared.offset[list(self.outputs)]
         if group is not None:
             centre, offset = group.average_inputs(centre), group.average_outputs(offset)
             alike = group.point_orbits[1]
             scale = np.sqrt((np.bincount(alike, scale**2) / np.bincount(alike))[alike])
-        scaled = Scaled(Coordinates(centre, scale), self.inputs, offset, prepared.unit)
-        shift = (before - offset) / prepared.unit
+        return Scaled(Coordinates(centre, scale), self.inputs, offset, self.prepared.unit)
+
+    def raw(self, x: Array) -> Array:
+        """Prepared inputs ``x [examples, n]`` as ``[examples, sites]``, as the data have them."""
+        return _raw(x, self.prepared, self.inputs, self.constant)
+
+    def targets(self, y: Array, scaled: Scaled) -> Array:
+        """Prepared outputs ``y [examples, m]``, those that are used, in such units."""
+        kept = list(self.outputs)
+        return np.asarray(y[:, kept] + (self.prepared.offset[kept] - scaled.offset) / self.prepared.unit)
+
+    def placed(self, group: SignedGroup | None) -> tuple[Scaled, Array, Array, Array, Array]:
+        """Units that the group keeps, and training and held-out examples in them: x, y, x, y."""
+        scaled = self.units(group)
         return (
             scaled,
             scaled.place(self.train),
-            prepared.train[1][:, kept] + shift,
+            self.targets(self.prepared.train[1], scaled),
             scaled.place(self.held_out),
-            prepared.held_out[1][:, kept] + shift,
+            self.targets(self.prepared.held_out[1], scaled),
         )
 
     def _middle(self) -> tuple[Array, Array]:
@@ -121,16 +132,18 @@ class Sites:
 def sites_of(prepared: Prepared, constant: dict[int, float]) -> Sites:
     """From prepared examples; ``constant`` are the data's inputs that do not vary, with their values."""
     inputs = tuple(sorted((*prepared.inputs, *constant)))
+    train, held_out = (_raw(x, prepared, inputs, constant) for x, _ in (prepared.train, prepared.held_out))
     place = {i: k for k, i in enumerate(inputs)}
-    used = [place[i] for i in prepared.inputs]
-    found = []
-    for x, _ in (prepared.train, prepared.held_out):
-        raw = np.tile([constant.get(i, 0.0) for i in inputs], (len(x), 1))
-        raw[:, used] = x * prepared.place.scale + prepared.place.centre
-        found.append(raw)
-    kinds = _kinds(found[0], used, prepared.place.scale)
+    kinds = _kinds(train, [place[i] for i in prepared.inputs], prepared.place.scale)
     outputs, lift = _outputs(prepared.train[1])
-    return Sites(prepared, inputs, kinds, found[0], found[1], outputs, lift)
+    return Sites(prepared, inputs, constant, kinds, train, held_out, outputs, lift)
+
+
+def _raw(x: Array, prepared: Prepared, inputs: tuple[int, ...], constant: dict[int, float]) -> Array:
+    found = np.tile([constant.get(i, 0.0) for i in inputs], (len(x), 1))
+    place = {i: k for k, i in enumerate(inputs)}
+    found[:, [place[i] for i in prepared.inputs]] = x * prepared.place.scale + prepared.place.centre
+    return np.asarray(found)
 
 
 def _outputs(y: Array) -> tuple[tuple[int, ...], Array]:
