@@ -11,7 +11,6 @@ from metasym.discovery.continuous.invariance_claims import judge
 from metasym.discovery.continuous.invariance_search import (
     MOST_ROTATED,
     MOST_SHIFTED,
-    NOTHING,
     ambients,
     plain_fit,
     search,
@@ -25,6 +24,7 @@ from metasym.discovery.models.invariant_features import SymmetricFit, symmetric_
 from metasym.discovery.models.preprocessing import Prepared, prepare
 from metasym.discovery.search_findings import Findings
 from metasym.discovery.search_settings import Memory, Note, SearchSettings, forget
+from metasym.discovery.thresholds import CONTINUOUS
 from metasym.tasks.dataset import DataSet
 from metasym.verdicts.claims import CandidateVerdict, Claim
 from metasym.verdicts.discovery_reasons import ExplainedBetter, TooManyInputs
@@ -119,11 +119,13 @@ def likeliest(
     highest = max((fit.hyper.evidence for _, _, fit in seen), default=0.0)
     best: tuple[Claim, SymmetricFit] | None = None
     refused = []
-    likely = [claim for _, claim, fit in seen if claim and fit.hyper.evidence >= highest - NOTHING]
+    likely = [
+        claim for _, claim, fit in seen if claim and fit.hyper.evidence >= highest - CONTINUOUS.evidence
+    ]
     for name, claim, fit in seen:
         if claim is None or any(claim.size < other.size for other in likely):
             continue  # one that is smaller may be a part of what is claimed
-        if fit.hyper.evidence < highest - NOTHING:
+        if fit.hyper.evidence < highest - CONTINUOUS.evidence:
             refused.append(CandidateVerdict("continuous", name, (ExplainedBetter(claim.name),)))
         elif best is None or claim.size > best[0].size:
             best = claim, fit

@@ -13,7 +13,7 @@ from metasym.discovery.algebra.vector_fields import Array, beside, orthonormal, 
 from metasym.discovery.continuous.certified_algebras import CertifiedAlgebra, name_of_fields, refuted_by
 from metasym.discovery.continuous.equivariance_search import PairCandidate, at_round_numbers
 from metasym.discovery.continuous.input_constraints import constraint_left
-from metasym.discovery.continuous.invariance_claims import SURELY, unexplained
+from metasym.discovery.continuous.invariance_claims import unexplained
 from metasym.discovery.continuous.invariance_search import plain_fit
 from metasym.discovery.models.circle_averaged_kernels import (
     MOST_JOINT,
@@ -25,6 +25,7 @@ from metasym.discovery.models.circle_averaged_kernels import (
     turned_posterior,
 )
 from metasym.discovery.models.gaussian_processes import Hyper, Posterior, posterior
+from metasym.discovery.thresholds import CONTINUOUS
 from metasym.verdicts.discovery_reasons import (
     AnyDiscoveryReason,
     NearSymmetry,
@@ -137,7 +138,7 @@ def _certified(
             worst = judged
         # Both bounds know smooth functions; a rougher violation is among what the symmetric model leaves.
         left = unexplained(float(((symmetric(x_new) - y_new) ** 2).sum(1).mean()) / variance, floor)
-        if left > SURELY * tolerance:
+        if left > CONTINUOUS.surely * tolerance:
             return None, NotShownToBeNoise(name, left, floor)
         violation = max(violation, judged.violation_upper, hidden.upper, left)
         least = min(least, _share(one, fit, x, generator))

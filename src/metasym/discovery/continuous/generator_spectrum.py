@@ -15,11 +15,7 @@ from scipy.linalg import eigh
 
 from metasym.discovery.algebra.vector_fields import Array, sides, values
 from metasym.discovery.models.function_models import DifferentiableFunction
-
-QUIET = 3.0
-"""Signals, in units of noise, that count as none."""
-GAP = 3.0
-"""How many times larger the first signal that counts must be than the last that does not (both with 2 added)."""
+from metasym.discovery.thresholds import CONTINUOUS
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,11 +29,11 @@ class Spectrum:
 
     def quiet(self) -> int:
         """How many directions lie below the largest gap among small signals."""
-        if not len(self.signals) or self.signals[0] >= QUIET:
+        if not len(self.signals) or self.signals[0] >= CONTINUOUS.quiet:
             return 0
-        if self.signals[-1] < QUIET:
+        if self.signals[-1] < CONTINUOUS.quiet:
             return len(self.signals)
-        last = int((self.signals < QUIET).sum())
+        last = int((self.signals < CONTINUOUS.quiet).sum())
         ratios = self._ratios()[:last]
         return int(np.argmax(ratios)) + 1
 

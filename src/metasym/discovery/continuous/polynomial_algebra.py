@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from metasym.discovery.algebra.nearest_algebra import CLOSED, close, closure_defect
+from metasym.discovery.algebra.nearest_algebra import close, closure_defect
 from metasym.discovery.algebra.vector_fields import (
     Array,
     affine,
@@ -22,10 +22,10 @@ from metasym.discovery.algebra.vector_fields import (
     sides,
 )
 from metasym.discovery.continuous.equivariance_search import MOST_UNKNOWNS
-from metasym.discovery.continuous.generator_spectrum import GAP, pair_spectrum
-from metasym.discovery.continuous.invariance_search import FARTHEST
+from metasym.discovery.continuous.generator_spectrum import pair_spectrum
 from metasym.discovery.models.gaussian_processes import parts
 from metasym.discovery.models.polynomials import FittedPolynomial, Support
+from metasym.discovery.thresholds import CONTINUOUS
 from metasym.verdicts.discovery_reasons import (
     AffineFunction,
     AnyDiscoveryReason,
@@ -104,14 +104,14 @@ def algebra_of(
     if count == len(seen.signals):
         return empty, NoDirectionTold()
     note(f"{count} of {len(ambient)} directions are quiet, gap {gap:.1f}")
-    if gap < GAP:
-        return empty, NoClearGap(gap, GAP)
+    if gap < CONTINUOUS.gap:
+        return empty, NoClearGap(gap, CONTINUOUS.gap)
     found = orthonormal(np.einsum("dk,dij->kij", seen.vectors[:, :count], ambient))
     if len(orthonormal(sides(found, r)[0], _APART)) < count:
         return empty, DependentOutputs()
     if closure_defect(found) > _EXACTLY:
         closed = close(found, within=ambient)
-        if closed.defect > CLOSED or closed.degrees > FARTHEST:
+        if closed.defect > CONTINUOUS.closed or closed.degrees > CONTINUOUS.farthest:
             return empty, BracketsLeave(count)
         found = orthonormal(closed.fields)
     return _on_all(found, used, n), None

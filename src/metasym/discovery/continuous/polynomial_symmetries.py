@@ -13,7 +13,6 @@ from metasym.discovery.algebra.vector_fields import Array, conjugated, sides
 from metasym.discovery.continuous.certified_algebras import CertifiedAlgebra
 from metasym.discovery.continuous.coefficient_ties import tied
 from metasym.discovery.continuous.equivariance_symmetries import Outputs, independent_outputs, lifted
-from metasym.discovery.continuous.invariance_claims import SURELY
 from metasym.discovery.continuous.polynomial_algebra import Kept, algebra_of, jackknifed, kept_by
 from metasym.discovery.continuous.polynomial_claims import ROUNDING, judge_polynomial
 from metasym.discovery.models.fitted_module import State, polynomial_state
@@ -25,6 +24,7 @@ from metasym.discovery.models.preprocessing import Prepared
 from metasym.discovery.models.shared_units import Coordinates, coordinates
 from metasym.discovery.search_findings import Findings
 from metasym.discovery.search_settings import Memory, Note, SearchSettings
+from metasym.discovery.thresholds import CONTINUOUS
 from metasym.verdicts.claims import Claim
 from metasym.verdicts.discovery_reasons import AnyDiscoveryReason
 
@@ -138,7 +138,7 @@ def _first_model(
     """The polynomial, where examples that it was not fitted to show it to be next to exact, and the better model."""
     if not _in_general_position(x):
         return None
-    enough = SURELY * options.tolerance
+    enough = CONTINUOUS.surely * options.tolerance
     support = recover(x, y, enough)
     if support is None:
         return None

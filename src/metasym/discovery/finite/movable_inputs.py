@@ -10,15 +10,9 @@ from metasym.discovery.algebra.vector_fields import Array
 from metasym.discovery.models.gaussian_processes import Hyper, squares
 from metasym.discovery.models.preprocessing import Prepared, Scaled
 from metasym.discovery.models.shared_units import Coordinates
+from metasym.discovery.thresholds import FINITE
 from metasym.groups.signed_groups import SignedGroup
 from metasym.groups.signed_permutations import Points, SignedPermutation
-
-_FAR = 4.5
-"""Standard errors between the means of inputs that are of one kind."""
-_WIDER = 0.4
-"""Variances that differ by less than this part are those of one kind."""
-_QUIET = 0.05
-"""Inputs that vary less than this part of what others do are of one kind, with those that are constant."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,10 +44,13 @@ class Sites:
         doubt = np.sqrt(np.maximum(((x - means) ** 4).mean(0) - powers**2, 0) / len(x))
         there = np.array(g.inputs)
         apart = np.abs(means[there] - np.array(g.input_signs) * means)
-        near = apart <= _FAR * np.sqrt((powers[there] + powers) / len(x)) + 1e-9 * np.abs(means).max()
+        near = (
+            apart
+            <= FINITE.same_mean * np.sqrt((powers[there] + powers) / len(x)) + 1e-9 * np.abs(means).max()
+        )
         wider = np.abs(powers[there] - powers)
-        enough = _FAR * np.sqrt(doubt[there] ** 2 + doubt**2)
-        like = (wider <= enough) | (wider <= _WIDER * np.maximum(powers[there], powers))
+        enough = FINITE.same_mean * np.sqrt(doubt[there] ** 2 + doubt**2)
+        like = (wider <= enough) | (wider <= FINITE.same_variance * np.maximum(powers[there], powers))
         return bool(near.all() and like.all())
 
     def units(self, group: SignedGroup | None) -> Scaled:
@@ -162,14 +159,14 @@ def _kinds(x: Array, used: list[int], scale: Array) -> Points:
     count = x.shape[1]
     scales = np.zeros(count)
     scales[used] = scale
-    quiet = spreads < _QUIET * np.median(spreads[used])
+    quiet = spreads < FINITE.hardly_varies * np.median(spreads[used])
     scales[quiet] = 0.0
     kinds = np.zeros(count, dtype=np.int64)
     number = 0
     for one in np.unique(scales):
         members = np.flatnonzero(scales == one)
         members = members[np.argsort(means[members])]
-        apart = np.diff(means[members]) > _FAR * np.sqrt(
+        apart = np.diff(means[members]) > FINITE.same_mean * np.sqrt(
             (spreads[members][1:] ** 2 + spreads[members][:-1] ** 2) / len(x)
         ) + 1e-9 * np.abs(means[members]).max(initial=0.0)
         kinds[members] = number + np.concatenate([[0], np.cumsum(apart)])

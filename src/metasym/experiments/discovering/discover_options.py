@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from metasym.discovery.continuous.invariance_claims import TOLERANCE
 from metasym.discovery.models.preprocessing import TEST
+from metasym.discovery.thresholds import TOLERANCE
 from metasym.types import MetasymError
 
 

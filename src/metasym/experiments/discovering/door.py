@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from metasym.discovery.continuous.invariance_claims import TOLERANCE
 from metasym.discovery.discovered import Discovered
 from metasym.discovery.families.family_symmetries import discover_family_in
 from metasym.discovery.models.preprocessing import TEST
 from metasym.discovery.one_function import discover_in
 from metasym.discovery.search_settings import Note, forget
+from metasym.discovery.thresholds import TOLERANCE
 from metasym.experiments.discovering.discover_options import DiscoverOptions
 from metasym.tasks.dataset import dataset, family, is_family
 
