@@ -28,7 +28,7 @@ import torch
 
 import metasym as ms
 from metasym.cli.main import main
-from metasym.experiments.machine import commit
+from metasym.runs.machine import commit
 from metasym.storage.json_files import read_json, write_json
 from studies.tampering import circular, odd_npz, tampered
 

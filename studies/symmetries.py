@@ -30,8 +30,8 @@ import torch
 
 import metasym as ms
 from metasym.cli import main
-from metasym.experiments.machine import commit
 from metasym.groups.signed_permutations import SignedPermutation
+from metasym.runs.machine import commit
 from metasym.storage.json_files import write_json
 from metasym.tasks.planted import FAMILIES, planted, planted_basis
 from metasym.tasks.synthetic import rotation_basis

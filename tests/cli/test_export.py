@@ -12,7 +12,7 @@ import torch
 
 import metasym as ms
 from metasym.cli.main import main
-from metasym.structured.exporting import export
+from metasym.fast_layers.exporting import export
 
 
 @pytest.fixture(scope="module")
@@ -173,7 +173,7 @@ def test_the_same_network_from_python(run: Path) -> None:
     x, y = torch.from_numpy(task["x"]), torch.from_numpy(task["y"])
     assert torch.allclose(network(x), y, atol=1e-2)
     assert torch.allclose(network(x), learned.adapt(task["x"], task["y"])(x), atol=1e-2)
-    plan = learned.learner.compiler.of(learned.learner)[1]
+    plan = ms.structured(learned.learner).plan
     assert "circular convolution of 12 points" in str(plan)
 
 

@@ -12,7 +12,7 @@ from torch import nn
 import metasym as ms
 from metasym.inspection import pattern as reading
 from metasym.inspection.neighbours import cut_tree, distances, spanning_tree
-from tests.structured import patterns
+from tests.fast_layers import patterns
 
 
 def scattered(classes: np.ndarray, noise: float, k: int, seed: int) -> np.ndarray:

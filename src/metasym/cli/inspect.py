@@ -13,8 +13,8 @@ from metasym.cli.common import Commands, console, say
 from metasym.types import MetasymError
 
 if TYPE_CHECKING:
-    from metasym.experiments.finished_runs import OpenedRun
     from metasym.groups.signed_permutations import SignedPermutation
+    from metasym.runs.finished_runs import OpenedRun
     from metasym.verdicts.reports import GroupErrors, LayerReport
     from metasym.verdicts.symmetry_report import SymmetryReport
 
@@ -91,7 +91,7 @@ def _inspect(options: argparse.Namespace) -> None:
         return
     show(report)
     if result is not None:
-        from metasym.experiments.own_tasks.judgement import bought
+        from metasym.report.comparison_words import bought
 
         sentence = bought(result)
         if sentence is not None:
@@ -102,10 +102,10 @@ def _inspect(options: argparse.Namespace) -> None:
 
 def _ask_functions(options: argparse.Namespace) -> None:
     """What the layers have learned, where they have symmetries, and what the adapted networks do."""
-    from metasym.experiments.adapted_functions import TASKS, adapted_functions
-    from metasym.experiments.finished_runs import open_run
-    from metasym.experiments.machine import threads
     from metasym.inspection import inspect
+    from metasym.runs.adapted_functions import TASKS, adapted_functions
+    from metasym.runs.finished_runs import open_run
+    from metasym.runs.machine import threads
     from metasym.symmetry.reparam import symmetries
 
     if options.project or options.run.suffix == ".safetensors":
@@ -156,9 +156,9 @@ def _of_run(
     options: argparse.Namespace,
 ) -> tuple[SymmetryReport, dict[str, Any] | None, dict[str, Any] | None]:
     """The report, what a projection did, and the run's result where it has scores without the symmetry."""
-    from metasym.experiments.finished_runs import open_run
-    from metasym.experiments.machine import threads
     from metasym.inspection import inspect
+    from metasym.runs.finished_runs import open_run
+    from metasym.runs.machine import threads
 
     with threads(1):
         opened = open_run(options.run)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from metasym.discovery.claim_thresholds import CONTINUOUS
 from metasym.discovery.continuous.equivariance_symmetries import pairs_in
 from metasym.discovery.continuous.invariance_claims import judge
 from metasym.discovery.continuous.invariance_search import (
@@ -24,7 +25,6 @@ from metasym.discovery.models.invariant_features import SymmetricFit, symmetric_
 from metasym.discovery.models.preprocessing import Prepared, prepare
 from metasym.discovery.search_findings import Findings
 from metasym.discovery.search_settings import Memory, Note, SearchSettings, forget
-from metasym.discovery.thresholds import CONTINUOUS
 from metasym.tasks.dataset import DataSet
 from metasym.verdicts.claims import CandidateVerdict, Claim
 from metasym.verdicts.discovery_reasons import ExplainedBetter, TooManyInputs

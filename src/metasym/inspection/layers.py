@@ -17,7 +17,7 @@ from metasym.inspection.finding import find_group
 from metasym.inspection.kronecker import read_factors
 from metasym.inspection.layer_verdict import with_verdict
 from metasym.inspection.network import end_to_end
-from metasym.inspection.pattern import LARGEST, PAIRS, Labels, find_pattern
+from metasym.inspection.pattern import MOST_WEIGHTS, PAIRS, Labels, find_pattern
 from metasym.inspection.spatial import match, spatial_group, transforms
 from metasym.inspection.spectrum import dominant, effective_size, singular_values, symmetry_values
 from metasym.inspection.translations import explains, find_translations
@@ -108,7 +108,7 @@ def inspect_layer(
         verdict=Verdict(Status.NOT_READ),
     )
     # A U that is stored whole is read row by row; one made of factors or of kernels only where it is small.
-    most = LARGEST if isinstance(symmetry, DenseSymmetry) and len(shape) == 2 else PAIRS
+    most = MOST_WEIGHTS if isinstance(symmetry, DenseSymmetry) and len(shape) == 2 else PAIRS
     if math.prod(shape) > most:
         note = f"{math.prod(shape):,} entries are too many to be read (at most {most:,})"
         unread = None

@@ -84,14 +84,8 @@ class Learner(nn.Module, ABC):
         """Adapt to every task's support set and return the per-task losses, differentiably."""
 
     @abstractmethod
-    def adapt(
-        self, support: Batch, *, inner_steps: int | None = None, structured: bool = False, batch: int = 32
-    ) -> nn.Module:
-        """An ordinary ``nn.Module`` adapted to one task: no parametrizations, no link to the learner.
-
-        ``structured``: with U projected on the symmetry that is found in it, and layers compiled to use it
-        where that pays for ``batch`` examples at once (see ``ms.structured``).
-        """
+    def adapt(self, support: Batch, *, inner_steps: int | None = None) -> nn.Module:
+        """An ordinary ``nn.Module`` adapted to one task: no parametrizations, no link to the learner."""
 
     @abstractmethod
     def scores(self, episodes: Episode, metric: Metric, *, inner_steps: int | None = None) -> Tensor:

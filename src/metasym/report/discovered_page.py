@@ -7,16 +7,13 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from metasym.experiments.discovering.discover_files import (
-    MODEL,
-    read_discover_config,
-    read_discovered,
-    read_model,
-)
-from metasym.experiments.result_files import RESULT
 from metasym.report.discovered_lead import GLOSSARY, lead
-from metasym.report.page.text import number
+from metasym.report.page.html_words import number
+from metasym.runs.files.config_files import read_config
+from metasym.runs.files.discover_files import read_model
+from metasym.runs.files.result_files import read_result
 from metasym.storage.atomic import make_folder, write_atomically
+from metasym.storage.file_names import MODEL, RESULT
 from metasym.types import MetasymError
 from metasym.verdicts.discovery_reasons import Outcome
 
@@ -33,10 +30,10 @@ def write_discovered(folder: Path, out: Path) -> str:
         )
     if out.is_dir():
         raise MetasymError(f"{out}: expected a file to write the page to, found a folder")
-    read_discover_config(folder)
+    read_config(folder, "discover")
     if (folder / MODEL).exists():  # the page does not need it, but whoever reads the page will use it
         read_model(folder / MODEL)
-    html = _page(read_discovered(folder))
+    html = _page(read_result(folder / RESULT))
     make_folder(out.parent)
     write_atomically(out, html.encode(), what="a page")
     return html
@@ -203,7 +200,7 @@ def _refused(refused: list[dict[str, Any]]) -> str:
 
 
 def _origin(found: dict[str, Any]) -> str:
-    rows = [("command", found["command_line"]), ("commit", found["commit"])]
+    rows = [("command", found["command"]), ("commit", found["commit"])]
     rows += [("time", f"{number(found['seconds'], 3)} s")]
     rows += list(found["versions"].items())
     lines = "".join(

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from metasym import groups
-from metasym.experiments.paper.config import Experiment
-from metasym.experiments.paper.experiment_run import load_run
 from metasym.learners import Learner
+from metasym.paper.config import Experiment
 from metasym.report.drawing import figure_files
 from metasym.report.gauge import diagonal_spread, effective_filter_size, readable
 from metasym.report.tables import Cell
+from metasym.runs.reproducing.experiment_run import load_run
 from metasym.storage.atomic import make_folder
 from metasym.symmetry.reparam import symmetries
 from metasym.tasks.sampling import sample

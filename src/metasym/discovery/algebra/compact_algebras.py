@@ -8,7 +8,7 @@ import numpy as np
 import scipy.linalg
 
 from metasym.discovery.algebra.vector_fields import Array, sides
-from metasym.discovery.thresholds import CONTINUOUS
+from metasym.discovery.claim_thresholds import CONTINUOUS
 
 _STEPS = 24
 _HIGHEST = 4

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from metasym.discovery.algebra.polynomial_invariants import moments
 from metasym.discovery.algebra.vector_fields import Array, angle, orthonormal, squared
-from metasym.discovery.thresholds import CONTINUOUS
+from metasym.discovery.claim_thresholds import CONTINUOUS
 
 _NEARLY = 0.3
 _GAP = 5.0

@@ -10,6 +10,7 @@ from metasym.certification.beta import beta
 from metasym.discovery.algebra.compact_algebras import Circle, Frame, circle, frames, whole_turns
 from metasym.discovery.algebra.nearest_algebra import closure_defect
 from metasym.discovery.algebra.vector_fields import Array, beside, orthonormal, sides
+from metasym.discovery.claim_thresholds import CONTINUOUS
 from metasym.discovery.continuous.certified_algebras import CertifiedAlgebra, name_of_fields, refuted_by
 from metasym.discovery.continuous.equivariance_search import PairCandidate, at_round_numbers
 from metasym.discovery.continuous.input_constraints import constraint_left
@@ -25,7 +26,6 @@ from metasym.discovery.models.circle_averaged_kernels import (
     turned_posterior,
 )
 from metasym.discovery.models.gaussian_processes import Hyper, Posterior, posterior
-from metasym.discovery.thresholds import CONTINUOUS
 from metasym.verdicts.discovery_reasons import (
     AnyDiscoveryReason,
     NearSymmetry,

@@ -20,10 +20,10 @@ from metasym.discovery.algebra.vector_fields import (
     orthonormal,
     rotations,
 )
+from metasym.discovery.claim_thresholds import CONTINUOUS
 from metasym.discovery.continuous.generator_spectrum import pair_spectrum
 from metasym.discovery.continuous.invariance_search import GROUPS
 from metasym.discovery.models.gaussian_processes import Hyper, jackknife, parts
-from metasym.discovery.thresholds import CONTINUOUS
 from metasym.verdicts.discovery_reasons import (
     AnyDiscoveryReason,
     BracketsLeave,

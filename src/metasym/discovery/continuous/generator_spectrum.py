@@ -14,8 +14,8 @@ import numpy as np
 from scipy.linalg import eigh
 
 from metasym.discovery.algebra.vector_fields import Array, sides, values
+from metasym.discovery.claim_thresholds import CONTINUOUS
 from metasym.discovery.models.function_models import DifferentiableFunction
-from metasym.discovery.thresholds import CONTINUOUS
 
 
 @dataclass(frozen=True, eq=False)

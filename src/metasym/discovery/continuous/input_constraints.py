@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from metasym.discovery.algebra.vector_fields import Array, values
+from metasym.discovery.claim_thresholds import CONTINUOUS
 from metasym.discovery.models.polynomial_recovery import HIGHEST
 from metasym.discovery.models.polynomials import Monomial, all_monomials, along, columns
-from metasym.discovery.thresholds import CONTINUOUS
 from metasym.verdicts.discovery_reasons import FewValues, LeavesInputs
 
 FEWEST = HIGHEST + 2

@@ -9,6 +9,7 @@ import torch
 
 from metasym.certification.beta import Beta, beta
 from metasym.discovery.algebra.vector_fields import Array, orthonormal, squared
+from metasym.discovery.claim_thresholds import CONTINUOUS, TOLERANCE
 from metasym.discovery.continuous.certified_algebras import CertifiedAlgebra, name_of_fields, refuted_by
 from metasym.discovery.continuous.input_constraints import constraint_left
 from metasym.discovery.continuous.invariance_search import Candidate
@@ -16,7 +17,6 @@ from metasym.discovery.continuous.violation_bound import hidden
 from metasym.discovery.models.gaussian_processes import Hyper, Posterior, posterior, squares
 from metasym.discovery.models.invariant_features import SymmetricFit
 from metasym.discovery.models.preprocessing import Prepared
-from metasym.discovery.thresholds import CONTINUOUS, TOLERANCE
 from metasym.groups.lie_algebra import LieAlgebra, ideals, radical
 from metasym.types import MetasymError
 from metasym.verdicts.claims import Claim

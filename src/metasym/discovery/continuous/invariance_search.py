@@ -28,6 +28,7 @@ from metasym.discovery.algebra.vector_fields import (
     shifts_and_scalings,
     values,
 )
+from metasym.discovery.claim_thresholds import CONTINUOUS
 from metasym.discovery.continuous.algebra_alignment import refine
 from metasym.discovery.continuous.generator_spectrum import Spectrum, spectrum
 from metasym.discovery.models.gaussian_processes import (
@@ -45,7 +46,6 @@ from metasym.discovery.models.invariant_features import (
     symmetric_fit,
     with_rest,
 )
-from metasym.discovery.thresholds import CONTINUOUS
 from metasym.verdicts.discovery_reasons import (
     AnyDiscoveryReason,
     BracketsLeave,

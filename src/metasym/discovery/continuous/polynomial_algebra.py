@@ -21,11 +21,11 @@ from metasym.discovery.algebra.vector_fields import (
     shifts_and_scalings,
     sides,
 )
+from metasym.discovery.claim_thresholds import CONTINUOUS
 from metasym.discovery.continuous.equivariance_search import MOST_UNKNOWNS
 from metasym.discovery.continuous.generator_spectrum import pair_spectrum
 from metasym.discovery.models.gaussian_processes import parts
 from metasym.discovery.models.polynomials import FittedPolynomial, Support
-from metasym.discovery.thresholds import CONTINUOUS
 from metasym.verdicts.discovery_reasons import (
     AffineFunction,
     AnyDiscoveryReason,

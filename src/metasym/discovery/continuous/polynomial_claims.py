@@ -25,13 +25,13 @@ from metasym.discovery.algebra.vector_fields import (
     orthonormal,
     sides,
 )
+from metasym.discovery.claim_thresholds import CONTINUOUS
 from metasym.discovery.continuous.certified_algebras import CertifiedAlgebra, name_of_fields, refuted_by
 from metasym.discovery.continuous.equivariance_search import at_round_numbers
 from metasym.discovery.continuous.input_constraints import constraint_left
 from metasym.discovery.continuous.invariance_claims import ideal_fields
 from metasym.discovery.continuous.polynomial_algebra import kept_by, rotations_in
 from metasym.discovery.models.polynomials import Support
-from metasym.discovery.thresholds import CONTINUOUS
 from metasym.verdicts.discovery_reasons import (
     AnyDiscoveryReason,
     HardlyMatters,

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from metasym.discovery.algebra.vector_fields import Array, conjugated, sides
+from metasym.discovery.claim_thresholds import CONTINUOUS
 from metasym.discovery.continuous.certified_algebras import CertifiedAlgebra
 from metasym.discovery.continuous.coefficient_ties import tied
 from metasym.discovery.continuous.equivariance_symmetries import Outputs, independent_outputs, lifted
@@ -24,7 +25,6 @@ from metasym.discovery.models.preprocessing import Prepared
 from metasym.discovery.models.shared_units import Coordinates, coordinates
 from metasym.discovery.search_findings import Findings
 from metasym.discovery.search_settings import Memory, Note, SearchSettings
-from metasym.discovery.thresholds import CONTINUOUS
 from metasym.verdicts.claims import Claim
 from metasym.verdicts.discovery_reasons import AnyDiscoveryReason
 

@@ -12,8 +12,8 @@ from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from sklearn.gaussian_process.kernels import RBF, DotProduct
 
 from metasym.discovery.algebra.vector_fields import Array
+from metasym.discovery.claim_thresholds import LIKELIHOOD
 from metasym.discovery.models.invariant_features import SymmetricFit
-from metasym.discovery.thresholds import LIKELIHOOD
 
 MOST = 300
 _DELTAS = np.concatenate([[0.0], np.logspace(-7, 0, 29)])

@@ -15,10 +15,10 @@ from scipy.special import chdtrc
 
 from metasym.certification.beta import Beta, beta
 from metasym.discovery.algebra.vector_fields import Array
+from metasym.discovery.claim_thresholds import FAMILIES
 from metasym.discovery.families.common_violation import shared_breaking
 from metasym.discovery.families.tie_violation import ROUNDING, linear_maps, shared_violation
 from metasym.discovery.models.gaussian_processes import Hyper, choose, posterior, squares
-from metasym.discovery.thresholds import FAMILIES
 from metasym.groups.pattern_groups import pattern_group
 from metasym.groups.signed_groups import SignedGroup
 from metasym.groups.signed_permutations import SignedPermutation

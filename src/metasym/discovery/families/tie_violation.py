@@ -9,7 +9,7 @@ import numpy.typing as npt
 from scipy.special import chdtrc
 
 from metasym.discovery.algebra.vector_fields import Array
-from metasym.discovery.thresholds import FAMILIES
+from metasym.discovery.claim_thresholds import FAMILIES
 from metasym.groups.signed_groups import weight_orbits
 from metasym.groups.signed_permutations import SignedPermutation
 

@@ -14,12 +14,12 @@ import numpy as np
 
 from metasym.certification.beta import Beta, beta
 from metasym.discovery.algebra.vector_fields import Array
+from metasym.discovery.claim_thresholds import FINITE
 from metasym.discovery.finite.candidate_permutations import candidates
 from metasym.discovery.finite.movable_inputs import Sites, on_sites
 from metasym.discovery.finite.polynomial_bound import Direct, direct
 from metasym.discovery.models.gaussian_processes import Hyper, Posterior, posterior
 from metasym.discovery.models.group_averaged_kernels import MOST_LIKELY, MOST_ROWS, Equivariant, equivariant
-from metasym.discovery.thresholds import FINITE
 from metasym.groups.signed_groups import SignedGroup
 from metasym.groups.signed_permutations import SignedPermutation
 from metasym.verdicts.claims import Claim
@@ -42,7 +42,7 @@ MOST_ALONE = 24
 MOST_GENERATORS = 16
 TRIES = 4
 
-LARGEST = 1000
+MOST_ELEMENTS = 1000
 """Elements of a group that is written out; larger ones are claimed in parts."""
 
 Note = Callable[[str], None]
@@ -101,14 +101,14 @@ def finite_symmetries(
         else:
             alone.append(g)
     if not alone:
-        return [], (refuted or GroupTooLarge(1, LARGEST),)
+        return [], (refuted or GroupTooLarge(1, MOST_ELEMENTS),)
     return _claims(search, _independent(alone), note)
 
 
 def generated(moves: Sequence[SignedPermutation]) -> SignedGroup | None:
-    """The group that the moves generate; None where it has more than ``LARGEST`` elements."""
+    """The group that the moves generate; None where it has more than ``MOST_ELEMENTS`` elements."""
     found = SignedGroup(tuple(moves), moves[0].shape)
-    return found if found.has_at_most(LARGEST) else None
+    return found if found.has_at_most(MOST_ELEMENTS) else None
 
 
 def _together(search: _Search, groups: list[list[SignedPermutation]], note: Note) -> list[Claim]:
@@ -208,7 +208,7 @@ def _claims(
         reasons += [reason] if reason else []
     if found:
         return found, ()
-    return [], tuple(reasons) or (GroupTooLarge(len(moves), LARGEST),)
+    return [], tuple(reasons) or (GroupTooLarge(len(moves), MOST_ELEMENTS),)
 
 
 def _counts(most: int, tries: int) -> list[int]:
@@ -233,7 +233,7 @@ def _judged(search: _Search, moves: list[SignedPermutation], note: Note) -> Clai
     """The claim of the group that the moves generate, on held-out data; or why there is none."""
     group = generated(moves)
     if group is None:
-        return GroupTooLarge(len(moves), LARGEST)
+        return GroupTooLarge(len(moves), MOST_ELEMENTS)
     everywhere = [search.sites.on_all(g) for g in moves]
     if any(g is None for g in everywhere):
         return RepeatedOutputs(group.name)

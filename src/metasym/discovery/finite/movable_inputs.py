@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from metasym.discovery.algebra.vector_fields import Array
+from metasym.discovery.claim_thresholds import FINITE
 from metasym.discovery.models.gaussian_processes import Hyper, squares
 from metasym.discovery.models.preprocessing import Prepared, Scaled
 from metasym.discovery.models.shared_units import Coordinates
-from metasym.discovery.thresholds import FINITE
 from metasym.groups.signed_groups import SignedGroup
 from metasym.groups.signed_permutations import Points, SignedPermutation
 

@@ -14,9 +14,9 @@ from scipy.special import stdtrit
 
 from metasym.certification.beta import NEGLIGIBLE
 from metasym.discovery.algebra.vector_fields import Array
+from metasym.discovery.claim_thresholds import FINITE
 from metasym.discovery.finite.movable_inputs import Sites
 from metasym.discovery.models.matching_pursuit import Term
-from metasym.discovery.thresholds import FINITE
 from metasym.groups.signed_groups import SignedGroup
 from metasym.groups.signed_permutations import Points
 

@@ -17,8 +17,8 @@ from sklearn.gaussian_process.kernels import RBF, DotProduct
 from metasym.certification.beta import NEGLIGIBLE
 from metasym.discovery.algebra.compact_algebras import Circle
 from metasym.discovery.algebra.vector_fields import Array
+from metasym.discovery.claim_thresholds import LIKELIHOOD
 from metasym.discovery.models.gaussian_processes import Hyper, Posterior, squares
-from metasym.discovery.thresholds import LIKELIHOOD
 
 MOST_JOINT = 4000
 """Examples times outputs that functions which turn are fitted to."""

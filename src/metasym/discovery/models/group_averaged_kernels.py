@@ -15,11 +15,11 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Sum
 
 from metasym.discovery.algebra.vector_fields import Array
+from metasym.discovery.claim_thresholds import LIKELIHOOD
 from metasym.discovery.models.column_kernels import OnColumns
 from metasym.discovery.models.gaussian_processes import LEAST_NOISE, Hyper, Posterior, squares
 from metasym.discovery.models.kernel_evaluation import OfEachInput, at
 from metasym.discovery.models.noise_likelihood import best_noise
-from metasym.discovery.thresholds import LIKELIHOOD
 from metasym.groups.signed_groups import SignedGroup
 
 MOST_ROWS = 2400

@@ -12,17 +12,18 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from metasym.experiments.finished_runs import open_run
-from metasym.experiments.paper.experiment_run import load_run
 from metasym.learners import Learner
-from metasym.report.page.read import Run
+from metasym.report.page.run_folders import Run
+from metasym.runs.finished_runs import open_run
+from metasym.runs.reproducing.experiment_run import load_run
+from metasym.storage.file_names import CURRENT
 from metasym.storage.serialization import CheckpointError
 from metasym.symmetry.matrices import DenseSymmetry, KroneckerSymmetry, Symmetry
 from metasym.symmetry.parametrized import JOINT, layer_of_filter, symmetry_name
 from metasym.symmetry.pruning import completed_matrix
 from metasym.symmetry.reparam import symmetries
 from metasym.tasks.sampling import sample, seeded
-from metasym.training.checkpoint import CURRENT, learner_state
+from metasym.training.checkpoint import learner_state
 from metasym.types import Batch, MetasymError
 
 ADAPTED = "adapted to the first test task"

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import metasym
 from metasym.report.page.headline import GLOSSARY, headline
+from metasym.report.page.html_words import breakable, number, plural
+from metasym.report.page.layer_section import LayerPart, Names, inspected, layer_part
 from metasym.report.page.learned_layers import learned
-from metasym.report.page.read import Run, Runs, broken_seals, find_runs
-from metasym.report.page.scores import (
+from metasym.report.page.run_folders import Run, Runs, broken_seals, find_runs
+from metasym.report.page.score_section import (
     Methods,
     Row,
     description,
@@ -27,9 +29,7 @@ from metasym.report.page.scores import (
     score_text,
     tasks_figure,
 )
-from metasym.report.page.symmetry import LayerPart, Names, inspected, layer_part
-from metasym.report.page.text import breakable, number, plural
-from metasym.report.page.training import (
+from metasym.report.page.training_section import (
     Figure,
     by_evidence,
     compared_curves,
