@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
-from metasym.discovery.continuous.equivariance_symmetries import TurnedModel, pairs_in
+from metasym.discovery.claim_thresholds import CONTINUOUS
+from metasym.discovery.continuous.equivariance_symmetries import pairs_in
 from metasym.discovery.continuous.invariance_claims import judge
 from metasym.discovery.continuous.invariance_search import (
     MOST_ROTATED,
     MOST_SHIFTED,
-    NOTHING,
     ambients,
     plain_fit,
     search,
 )
 from metasym.discovery.continuous.polynomial_symmetries import PolynomialModel, polynomial_in
 from metasym.discovery.discovered import Discovered, Scores
-from metasym.discovery.finite.finite_symmetries import FiniteModel, finite_in
-from metasym.discovery.models.fitted_module import state_of
-from metasym.discovery.models.gaussian_processes import Array, Hyper, posterior
+from metasym.discovery.finite.finite_symmetries import finite_in
+from metasym.discovery.models.function_models import ComparedBy, FunctionModel, InvariantProcess, PlainProcess
+from metasym.discovery.models.gaussian_processes import Array, Hyper
 from metasym.discovery.models.invariant_features import SymmetricFit, symmetric_fit
 from metasym.discovery.models.preprocessing import Prepared, prepare
 from metasym.discovery.search_findings import Findings
@@ -29,10 +29,6 @@ from metasym.tasks.dataset import DataSet
 from metasym.verdicts.claims import CandidateVerdict, Claim
 from metasym.verdicts.discovery_reasons import ExplainedBetter, TooManyInputs
 from metasym.verdicts.discovery_verdict import DiscoveryVerdict
-
-Smooth = SymmetricFit | TurnedModel | PolynomialModel
-"""A model with a continuous symmetry."""
-Fitted = TypeVar("Fitted", bound=Smooth | Hyper)
 
 
 def discover_in(
@@ -45,7 +41,7 @@ def discover_in(
     note(f"fitting a model that knows no symmetry to {len(prepared.train[0])} examples")
     plain = plain_fit(*prepared.train, generator)
     found = Findings()
-    model: Smooth | None = None
+    model: FunctionModel | None = None
     polynomial: PolynomialModel | None = None
     if options.continuous and not data.classes:
         found, polynomial, model = polynomial_in(prepared, plain, options, note, memory)
@@ -60,11 +56,11 @@ def discover_in(
                 model = turned
             found = Findings(pair.claims if larger else found.claims, found.refused + pair.refused)
         found = Findings(found.claims, found.refused + _not_looked_for(len(prepared.inputs)))
-    finite: FiniteModel | None = None
+    finite: FunctionModel | None = None
     if options.finite:
         more, finite = finite_in(data, prepared, plain, options, note, memory)
         found = Findings(found.claims + more.claims, found.refused + more.refused)
-    first = plain if polynomial is None else polynomial
+    first = PlainProcess(prepared, plain) if polynomial is None else polynomial
     return _finish(data, prepared, first, (model, finite), found, notes)
 
 
@@ -80,7 +76,7 @@ def _not_looked_for(inputs: int) -> tuple[CandidateVerdict, ...]:
 
 def _continuous(
     prepared: Prepared, plain: Hyper, options: SearchSettings, note: Note, memory: Memory
-) -> tuple[Findings, SymmetricFit | None]:
+) -> tuple[Findings, InvariantProcess | None]:
     """The algebra that is claimed and what is not claimed; its model."""
     refused: list[CandidateVerdict] = []
     seen: list[tuple[str, Claim | None, SymmetricFit]] = []
@@ -110,7 +106,7 @@ def _continuous(
     best, more = likeliest(seen)
     if best is None:
         return Findings((), (*refused, *more)), None
-    return Findings((best[0],), (*refused, *more)), best[1]
+    return Findings((best[0],), (*refused, *more)), InvariantProcess(prepared, best[1], best[0])
 
 
 def likeliest(
@@ -123,11 +119,13 @@ def likeliest(
     highest = max((fit.hyper.evidence for _, _, fit in seen), default=0.0)
     best: tuple[Claim, SymmetricFit] | None = None
     refused = []
-    likely = [claim for _, claim, fit in seen if claim and fit.hyper.evidence >= highest - NOTHING]
+    likely = [
+        claim for _, claim, fit in seen if claim and fit.hyper.evidence >= highest - CONTINUOUS.evidence
+    ]
     for name, claim, fit in seen:
         if claim is None or any(claim.size < other.size for other in likely):
             continue  # one that is smaller may be a part of what is claimed
-        if fit.hyper.evidence < highest - NOTHING:
+        if fit.hyper.evidence < highest - CONTINUOUS.evidence:
             refused.append(CandidateVerdict("continuous", name, (ExplainedBetter(claim.name),)))
         elif best is None or claim.size > best[0].size:
             best = claim, fit
@@ -137,55 +135,34 @@ def likeliest(
 def _finish(
     data: DataSet,
     prepared: Prepared,
-    plain: Hyper | PolynomialModel,
-    models: tuple[Smooth | None, FiniteModel | None],
+    plain: FunctionModel,
+    models: tuple[FunctionModel | None, FunctionModel | None],
     findings: Findings,
     notes: list[str],
 ) -> Discovered:
     """Errors on held-out examples, and the model to use, fitted to all."""
-    x, y = prepared.train
     x_new, y_new = prepared.held_out
     metric = "accuracy" if data.classes else "mse"
-    every = np.concatenate([x, x_new]), np.concatenate([y, y_new])
-    shape = (data.classes,) if data.classes else data.y_shape
-    symmetric_scores = None
-    model, finite = models
-    if isinstance(plain, PolynomialModel):
-        plain_scores = _scores(plain(plain.fit(x, y), x_new), y_new, prepared, metric)
-        plain_state = plain.state(plain.fit(*every), shape)
-    else:
-        plain_scores = _scores(posterior(plain, x, y)(x_new), y_new, prepared, metric)
-        plain_state = state_of(prepared, None, posterior(plain, *every), shape)
-    state = plain_state
-    if model is not None and finite is not None:
+
+    def scores(model: FunctionModel) -> Scores:
+        found = model.predict(model.fit(*prepared.train), x_new)
+        return _scores(found, y_new, prepared, metric)
+
+    present = [one for one in models if one is not None]
+    symmetric = present[0] if present else None
+    if len(present) > 1:
         notes.append(
             "of the models with a symmetry the one is used that errs less inside the training examples"
         )
-        model, finite = _better(model, finite, prepared)
-    if finite is not None:
-        found = finite.predictions(np.arange(len(x)), held_out=True)
-        symmetric_scores = _scores(found, y_new, prepared, metric)
-        state = finite.state(shape)
-        if _better(plain, finite, prepared)[1] is None:
-            notes.append("the plain model errs less inside the training examples and is the one to use")
-            state = plain_state
-    elif isinstance(model, TurnedModel | PolynomialModel):
-        symmetric_scores = _scores(_predicted(model, (x, y), x_new), y_new, prepared, metric)
-        if isinstance(model, TurnedModel):
-            state = model.state(model.fit(*every), prepared, shape)
-        else:
-            state = model.state(model.fit(*every), shape)
-    elif model is not None:
-        symmetric_scores = _scores(_predicted(model, (x, y), x_new), y_new, prepared, metric)
-        state = state_of(prepared, model.features, model.fit(*every), shape)
-        if isinstance(plain, Hyper) and plain.evidence > model.hyper.evidence:
-            notes.append("the plain model has the higher evidence and is the one to use")
-            state = plain_state
+        symmetric = _better(present[0], present[1], prepared)
+    used = plain if symmetric is None else _used(plain, symmetric, prepared, notes)
+    every = [np.concatenate(parts) for parts in zip(prepared.train, prepared.held_out, strict=True)]
+    shape = (data.classes,) if data.classes else data.y_shape
     return Discovered(
         verdict=DiscoveryVerdict.of(findings.claims, findings.refused),
-        plain=plain_scores,
-        symmetric=symmetric_scores,
-        state=state,
+        plain=scores(plain),
+        symmetric=None if symmetric is None else scores(symmetric),
+        state=used.state(used.fit(every[0], every[1]), shape),
         metric=metric,
         examples=len(data.x),
         held_out=len(x_new),
@@ -193,27 +170,27 @@ def _finish(
     )
 
 
-def _better(
-    model: Fitted, finite: FiniteModel, prepared: Prepared
-) -> tuple[Fitted | None, FiniteModel | None]:
+def _used(
+    plain: FunctionModel, symmetric: FunctionModel, prepared: Prepared, notes: list[str]
+) -> FunctionModel:
+    """The model with the symmetry, unless the plain one is better by what the two are compared by."""
+    match symmetric.compared_by:
+        case ComparedBy.ERRORS if _better(plain, symmetric, prepared) is plain:
+            notes.append("the plain model errs less inside the training examples and is the one to use")
+            return plain
+        case ComparedBy.EVIDENCE if plain.evidence > symmetric.evidence:
+            notes.append("the plain model has the higher evidence and is the one to use")
+            return plain
+    return symmetric
+
+
+def _better(model: FunctionModel, other: FunctionModel, prepared: Prepared) -> FunctionModel:
     """Which of two models errs less on the last quarter of the training examples, fitted to the others."""
     x, y = prepared.train
     first, last = np.split(np.arange(len(x)), [3 * len(x) // 4])
-    found = _predicted(model, (x[first], y[first]), x[last])
-    other = finite.predictions(first, held_out=False, points=last)
-    smooth, finitely = (float(((one - y[last]) ** 2).mean()) for one in (found, other))
-    return (model, None) if smooth <= finitely else (None, finite)
-
-
-def _predicted(model: Smooth | Hyper, examples: tuple[Array, Array], x_new: Array) -> Array:
-    """What a model that is fitted to ``examples`` says at ``x_new``."""
-    if isinstance(model, Hyper):
-        return posterior(model, *examples)(x_new)
-    if isinstance(model, SymmetricFit):
-        return model.fit(*examples)(model.inputs(x_new))
-    if isinstance(model, TurnedModel):
-        return model(model.fit(*examples), x_new)
-    return model(model.fit(*examples), x_new)
+    found = [one.predict(one.fit(x[first], y[first]), x[last]) for one in (model, other)]
+    errors = [float(((one - y[last]) ** 2).mean()) for one in found]
+    return model if errors[0] <= errors[1] else other
 
 
 def _scores(found: Array, y: Array, prepared: Prepared, metric: str) -> Scores:

@@ -211,8 +211,8 @@ def test_the_plain_model_is_the_one_to_use_where_it_errs_less(monkeypatch: pytes
     x = np.random.default_rng(0).normal(size=(120, 3))
     y = np.cos(x[:, 0]) * x[:, 1] + x[:, 1] * x[:, 2]
     assert ms.discover(x, y, continuous=False).symmetries
-    real = FiniteModel.predictions
-    monkeypatch.setattr(FiniteModel, "predictions", lambda self, *a, **k: real(self, *a, **k) + 1.0)
+    real = FiniteModel.predict
+    monkeypatch.setattr(FiniteModel, "predict", lambda self, fit, x: real(self, fit, x) + 1.0)
     found = ms.discover(x, y, continuous=False)
     assert found.symmetries  # what is claimed stays
     assert any("the plain model errs less" in note for note in found.notes)

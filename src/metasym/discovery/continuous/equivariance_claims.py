@@ -10,10 +10,11 @@ from metasym.certification.beta import beta
 from metasym.discovery.algebra.compact_algebras import Circle, Frame, circle, frames, whole_turns
 from metasym.discovery.algebra.nearest_algebra import closure_defect
 from metasym.discovery.algebra.vector_fields import Array, beside, orthonormal, sides
+from metasym.discovery.claim_thresholds import CONTINUOUS
 from metasym.discovery.continuous.certified_algebras import CertifiedAlgebra, name_of_fields, refuted_by
 from metasym.discovery.continuous.equivariance_search import PairCandidate, at_round_numbers
 from metasym.discovery.continuous.input_constraints import constraint_left
-from metasym.discovery.continuous.invariance_claims import SURELY, unexplained
+from metasym.discovery.continuous.invariance_claims import unexplained
 from metasym.discovery.continuous.invariance_search import plain_fit
 from metasym.discovery.models.circle_averaged_kernels import (
     MOST_JOINT,
@@ -137,7 +138,7 @@ def _certified(
             worst = judged
         # Both bounds know smooth functions; a rougher violation is among what the symmetric model leaves.
         left = unexplained(float(((symmetric(x_new) - y_new) ** 2).sum(1).mean()) / variance, floor)
-        if left > SURELY * tolerance:
+        if left > CONTINUOUS.surely * tolerance:
             return None, NotShownToBeNoise(name, left, floor)
         violation = max(violation, judged.violation_upper, hidden.upper, left)
         least = min(least, _share(one, fit, x, generator))

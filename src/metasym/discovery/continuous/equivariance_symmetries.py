@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ from metasym.discovery.continuous.equivariance_search import pair_ambients, sear
 from metasym.discovery.continuous.invariance_search import plain_fit
 from metasym.discovery.models.circle_averaged_kernels import MOST_JOINT, averaged_posterior, turned_posterior
 from metasym.discovery.models.fitted_module import State, state_of
+from metasym.discovery.models.function_models import ComparedBy
 from metasym.discovery.models.gaussian_processes import Hyper, Posterior, posterior
 from metasym.discovery.models.preprocessing import Prepared, Scaled, each_once
 from metasym.discovery.models.shared_units import Coordinates, coordinates
@@ -80,12 +82,16 @@ def independent_outputs(y: Array) -> list[int]:
 
 
 @dataclass(frozen=True, eq=False)
-class TurnedModel:
+class CircleModel:
     """Functions whose outputs turn with their inputs."""
 
+    prepared: Prepared
     action: RotationAction
     hyper: Hyper
     outputs: Outputs
+    symmetry: Claim
+    compared_by: ComparedBy = ComparedBy.NOTHING
+    evidence: float = math.nan
 
     def fit(self, x: Array, y: Array) -> Posterior:
         """In the coordinates where the algebra rotates; ``y`` in those of the search."""
@@ -94,8 +100,8 @@ class TurnedModel:
             return turned_posterior(self.hyper, self.action.circles[0], inputs, targets)
         return averaged_posterior(posterior(self.hyper, inputs, targets), self.action.circles)
 
-    def __call__(self, fit: Posterior, x: Array) -> Array:
-        """Predictions ``[points, m]``, in prepared units."""
+    def predict(self, fit: Posterior, x: Array) -> Array:
+        """``[points, m]``, in prepared units."""
         found = self.outputs.data(self._outside(fit(self.action.inner(x))))
         return np.asarray((found - self.outputs.offset) / self.outputs.unit)
 
@@ -103,9 +109,9 @@ class TurnedModel:
         outer = self.action.outer
         return np.asarray(y @ np.linalg.inv(outer.matrix) + outer.centre)
 
-    def state(self, fit: Posterior, prepared: Prepared, shape: tuple[int, ...]) -> State:
+    def state(self, fit: Posterior, shape: tuple[int, ...]) -> State:
         """What defines the module."""
-        inner = self.action.inner
+        inner, prepared = self.action.inner, self.prepared
         zero = self.outputs.data(self._outside(np.zeros((1, fit.weights.shape[1]))))[0]
         linear = (
             np.linalg.inv(self.action.outer.matrix) @ np.diag(self.outputs.place.scale) @ self.outputs.lift
@@ -118,7 +124,7 @@ class TurnedModel:
 
 def pairs_in(
     prepared: Prepared, options: SearchSettings, note: Note, memory: Memory
-) -> tuple[Findings, TurnedModel | None]:
+) -> tuple[Findings, CircleModel | None]:
     """The largest algebra of inputs and outputs that is claimed, and what is not claimed; its model."""
     x, y = prepared.train
     n = x.shape[1]
@@ -128,7 +134,7 @@ def pairs_in(
     targets = outputs(y)
     refused: list[CandidateVerdict] = []
     best: Claim | None = None
-    model: TurnedModel | None = None
+    model: CircleModel | None = None
     for index, (name, ambient) in enumerate(pair_ambients(n, targets.shape[1]).items()):
         note(f"looking for continuous symmetries among {name} ({len(ambient)} directions)")
 
@@ -153,17 +159,18 @@ def pairs_in(
         refused += found.refused
         for claim in found.claims:
             if best is None or claim.size > best.size:
-                best, model = claim, _model(np.array(stage["pairs"]), prepared, outputs, options.seed)
+                best = claim
+                model = _model(np.array(stage["pairs"]), claim, prepared, outputs, options.seed)
     return Findings(() if best is None else (best,), tuple(refused)), model
 
 
-def _model(fields: Array, prepared: Prepared, outputs: Outputs, seed: int) -> TurnedModel:
+def _model(fields: Array, claim: Claim, prepared: Prepared, outputs: Outputs, seed: int) -> CircleModel:
     x, y = prepared.train
     action = rotation_action(fields, x.shape[1])
     if not isinstance(action, RotationAction):
         raise MetasymError(f"expected generators of rotations, found an algebra with {type(action).__name__}")
     hyper = plain_fit(action.inner(x), action.outer(outputs(y)), np.random.default_rng([seed, 6]))
-    return TurnedModel(action, hyper, outputs)
+    return CircleModel(prepared, action, hyper, outputs, claim)
 
 
 def _whole(fields: Array, prepared: Prepared) -> Array:

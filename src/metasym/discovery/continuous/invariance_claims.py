@@ -9,6 +9,7 @@ import torch
 
 from metasym.certification.beta import Beta, beta
 from metasym.discovery.algebra.vector_fields import Array, orthonormal, squared
+from metasym.discovery.claim_thresholds import CONTINUOUS, TOLERANCE
 from metasym.discovery.continuous.certified_algebras import CertifiedAlgebra, name_of_fields, refuted_by
 from metasym.discovery.continuous.input_constraints import constraint_left
 from metasym.discovery.continuous.invariance_search import Candidate
@@ -27,15 +28,6 @@ from metasym.verdicts.discovery_reasons import (
     NotAnAlgebra,
     NotShownToBeNoise,
 )
-
-TOLERANCE = 0.003
-"""The largest violation, as a part of the variance that the moved inputs carry, with which a symmetry is named."""
-SURELY = 0.1
-"""What the symmetric model leaves, as a part of the tolerance, that may be a violation without any harm."""
-HARDLY = 1e-3
-"""A part of the variance that is too little to be spoken of: fields that move nothing else are no near symmetry."""
-FLOOR = 3.0
-"""A model that knows nothing leaves at most this many times what the symmetric one leaves, where that is noise."""
 
 
 def certificate(
@@ -83,7 +75,7 @@ def _left_over(fit: SymmetricFit, plain: Hyper, prepared: Prepared) -> tuple[flo
 
 def unexplained(left_over: float, floor: float) -> float:
     """What a symmetric model leaves of held-out examples, 0 where one that knows nothing comes to that floor too."""
-    return 0.0 if floor <= FLOOR * left_over else left_over
+    return 0.0 if floor <= CONTINUOUS.floor * left_over else left_over
 
 
 def ideal_fields(fields: Array) -> list[Array]:
@@ -141,7 +133,7 @@ def judge(
         return None, (refuted_by(name, found),)
     left_over, floor = _left_over(candidate.fit, plain, prepared)
     left_over = unexplained(left_over, floor)
-    unknown = left_over / SURELY
+    unknown = left_over / CONTINUOUS.surely
     if unknown > tolerance:
         return None, (NotShownToBeNoise(name, left_over, floor),)
     violation = max(violation, left_over)
@@ -155,7 +147,7 @@ def judge(
         carried = share(ideal, candidate.fit, *prepared.train, generator)
         most = max(most, carried)
         (kept if max(violation, unknown) <= tolerance * carried else weak).append(ideal)
-    if not kept and most < HARDLY:
+    if not kept and most < CONTINUOUS.hardly:
         return None, (HardlyMatters(name, most),)
     if not kept:
         return None, (NearSymmetry(name, violation, tolerance),)

@@ -28,8 +28,9 @@ from metasym.discovery.algebra.vector_fields import (
     shifts_and_scalings,
     values,
 )
+from metasym.discovery.claim_thresholds import CONTINUOUS
 from metasym.discovery.continuous.algebra_alignment import refine
-from metasym.discovery.continuous.generator_spectrum import GAP, Spectrum, spectrum
+from metasym.discovery.continuous.generator_spectrum import Spectrum, spectrum
 from metasym.discovery.models.gaussian_processes import (
     Hyper,
     choose,
@@ -58,13 +59,7 @@ from metasym.verdicts.discovery_words import refusal_words
 
 GROUPS = 8
 LEVELS = 6
-GAP_INSIDE = 2.0
-"""The gap that is asked for inside an algebra of rotations, which may be a little off its place at first."""
 ROTATIONS = "rotations"
-NOTHING = 3.0
-"""Logarithms of evidence for something beside the symmetry that count as none."""
-FARTHEST = 25.0
-"""Degrees that a space may be moved to become an algebra."""
 MOST_INVARIANTS = 12
 MOST_AFFINE = 16
 MOST_ROTATED = 40
@@ -148,13 +143,13 @@ def search(
             return none(EveryDirectionChanges())
         if count == len(seen.signals):
             return none(NoDirectionTold())
-        enough = GAP_INSIDE if levels and name == ROTATIONS else GAP
+        enough = CONTINUOUS.gap_inside if levels and name == ROTATIONS else CONTINUOUS.gap
         if gap < enough:
             return none(NoClearGap(gap, enough))
         closed = close(np.einsum("dk,dij->kij", seen.vectors[:, :count], inside))
         levels.append(Level(len(inside), count, gap, closed.degrees))
         note(f"{name}: {count} of {len(inside)} directions are quiet, gap {gap:.1f}")
-        if not closed.is_algebra or closed.degrees > FARTHEST:
+        if not closed.is_algebra or closed.degrees > CONTINUOUS.farthest:
             return none(BracketsLeave(count))
         found = invariants(closed.fields)
         if name == ROTATIONS:  # lengths and cosines fit better than combinations of them
@@ -165,7 +160,7 @@ def search(
         inside, polynomials = _placed(closed.fields, polynomials, ambient, x, y, generator)
         fit = symmetric_fit(polynomials, x, y, generator)
         hyper, inputs = with_rest(fit, x, y, generator), fit.inputs(x)
-        if hyper.evidence - fit.hyper.evidence < NOTHING:
+        if hyper.evidence - fit.hyper.evidence < CONTINUOUS.evidence:
             return Candidate(name, inside, polynomials, fit, hyper, levels)
     return none(SearchDidNotEnd())
 

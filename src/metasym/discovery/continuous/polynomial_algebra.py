@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from metasym.discovery.algebra.nearest_algebra import CLOSED, close, closure_defect
+from metasym.discovery.algebra.nearest_algebra import close, closure_defect
 from metasym.discovery.algebra.vector_fields import (
     Array,
     affine,
@@ -20,13 +20,12 @@ from metasym.discovery.algebra.vector_fields import (
     rotations,
     shifts_and_scalings,
     sides,
-    values,
 )
+from metasym.discovery.claim_thresholds import CONTINUOUS
 from metasym.discovery.continuous.equivariance_search import MOST_UNKNOWNS
-from metasym.discovery.continuous.generator_spectrum import GAP, Spectrum, spectrum
-from metasym.discovery.continuous.invariance_search import FARTHEST
+from metasym.discovery.continuous.generator_spectrum import pair_spectrum
 from metasym.discovery.models.gaussian_processes import parts
-from metasym.discovery.models.polynomials import Support
+from metasym.discovery.models.polynomials import FittedPolynomial, Support
 from metasym.verdicts.discovery_reasons import (
     AffineFunction,
     AnyDiscoveryReason,
@@ -96,7 +95,8 @@ def algebra_of(
     small = Support(
         tuple(tuple(tuple(number[i] for i in one) for one in terms) for terms in support.monomials)
     )
-    seen = _look(ambient, small, replicates, x[:, used])
+    points = x[: max(_POINTS // m, 2 * len(ambient) // m + 1), used]
+    seen = pair_spectrum(ambient, [FittedPolynomial(small, one) for one in replicates], points)
     count = seen.quiet()
     gap = seen.gap(count)
     if count == 0:
@@ -104,14 +104,14 @@ def algebra_of(
     if count == len(seen.signals):
         return empty, NoDirectionTold()
     note(f"{count} of {len(ambient)} directions are quiet, gap {gap:.1f}")
-    if gap < GAP:
-        return empty, NoClearGap(gap, GAP)
+    if gap < CONTINUOUS.gap:
+        return empty, NoClearGap(gap, CONTINUOUS.gap)
     found = orthonormal(np.einsum("dk,dij->kij", seen.vectors[:, :count], ambient))
     if len(orthonormal(sides(found, r)[0], _APART)) < count:
         return empty, DependentOutputs()
     if closure_defect(found) > _EXACTLY:
         closed = close(found, within=ambient)
-        if closed.defect > CLOSED or closed.degrees > FARTHEST:
+        if closed.defect > CONTINUOUS.closed or closed.degrees > CONTINUOUS.farthest:
             return empty, BracketsLeave(count)
         found = orthonormal(closed.fields)
     return _on_all(found, used, n), None
@@ -141,19 +141,6 @@ def _on_all(fields: Array, used: list[int], n: int) -> Array:
     found = np.zeros((len(fields), n + m, n + m + 1))
     found[np.ix_(range(len(fields)), places, [*places, n + m])] = fields
     return found
-
-
-def _look(ambient: Array, support: Support, replicates: Sequence[Array], x: Array) -> Spectrum:
-    n, m = x.shape[1], len(support.monomials)
-    inner, outer = sides(ambient, n)
-    points = x[: max(_POINTS // m, 2 * len(ambient) // m + 1)]
-    moves = values(inner, points)
-    found = []
-    for coefficients in replicates:
-        changes = np.einsum("pmi,pdi->pmd", support.jacobian(coefficients, points), moves, optimize=True)
-        turned = values(outer, support.values(coefficients, points)).transpose(0, 2, 1)
-        found.append((changes - turned).reshape(len(points) * m, len(ambient)))
-    return spectrum(found)
 
 
 def kept_by(fields: Array, support: Support, x: Array) -> Kept:

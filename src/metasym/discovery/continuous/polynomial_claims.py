@@ -25,10 +25,11 @@ from metasym.discovery.algebra.vector_fields import (
     orthonormal,
     sides,
 )
+from metasym.discovery.claim_thresholds import CONTINUOUS
 from metasym.discovery.continuous.certified_algebras import CertifiedAlgebra, name_of_fields, refuted_by
 from metasym.discovery.continuous.equivariance_search import at_round_numbers
 from metasym.discovery.continuous.input_constraints import constraint_left
-from metasym.discovery.continuous.invariance_claims import SURELY, ideal_fields
+from metasym.discovery.continuous.invariance_claims import ideal_fields
 from metasym.discovery.continuous.polynomial_algebra import kept_by, rotations_in
 from metasym.discovery.models.polynomials import Support
 from metasym.verdicts.discovery_reasons import (
@@ -42,9 +43,6 @@ from metasym.verdicts.discovery_reasons import (
 
 ROUNDING = 1e-14
 """Parts of the variance that coefficients, generators and sums are not more exact than."""
-_LEVEL = 0.99
-_NOTHING = 1e-6
-"""A part of the variance that is none."""
 _SAME_SPACE = 1e-4
 """Degrees."""
 
@@ -85,13 +83,15 @@ def judge_polynomial(
     shares = [
         (ideal, share(ideal, support, *train, generator)) for ideal in ideal_fields(orthonormal(fields))
     ]
-    enough = [ideal for ideal, carried in shares if best.violation_upper <= SURELY * tolerance * carried]
+    enough = [
+        ideal for ideal, carried in shares if best.violation_upper <= CONTINUOUS.surely * tolerance * carried
+    ]
     if not shares:
         return [], (NotAnAlgebra(name),)
-    if max(carried for _, carried in shares) < _NOTHING:
+    if max(carried for _, carried in shares) < CONTINUOUS.polynomial_share:
         return [], (HardlyMatters(name),)
     if not enough:
-        return [], (NearSymmetry(name, best.violation_upper, SURELY * tolerance),)
+        return [], (NearSymmetry(name, best.violation_upper, CONTINUOUS.surely * tolerance),)
     left: tuple[AnyDiscoveryReason, ...] = ()
     if len(enough) < len(shares):
         weak = [ideal for ideal, _ in shares if not any(ideal is one for one in enough)]
@@ -126,7 +126,7 @@ def certified(
     )
     bound, spare = support.size - kept.basis.shape[1], y.size - support.size
     ratio = (left - least) / max(bound, 1) / (least / spare)
-    if bound and ratio > float(fdtri(bound, spare, _LEVEL)):
+    if bound and ratio > float(fdtri(bound, spare, CONTINUOUS.polynomial_level)):
         return None, RefutedBySameTerms(name, ratio)
     variance = float(((y_new - y.mean(0)) ** 2).sum(1).mean())
     rest = y_new - support.values(symmetric, x_new)
@@ -134,7 +134,11 @@ def certified(
     if found.refutes:
         return None, refuted_by(name, found)
     squares = (rest**2).sum(1) / variance
-    reach = float(stdtrit(len(squares) - 1, _LEVEL)) * float(squares.std(ddof=1)) / len(squares) ** 0.5
+    reach = (
+        float(stdtrit(len(squares) - 1, CONTINUOUS.polynomial_level))
+        * float(squares.std(ddof=1))
+        / len(squares) ** 0.5
+    )
     violation = max(float(squares.mean()) + reach, ROUNDING)
     return CertifiedAlgebra(name_of_fields(orthonormal(fields)), fields, found, violation), None
 

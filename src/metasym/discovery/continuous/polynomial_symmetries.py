@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -9,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from metasym.discovery.algebra.vector_fields import Array, conjugated, sides
+from metasym.discovery.claim_thresholds import CONTINUOUS
 from metasym.discovery.continuous.certified_algebras import CertifiedAlgebra
 from metasym.discovery.continuous.coefficient_ties import tied
 from metasym.discovery.continuous.equivariance_symmetries import Outputs, independent_outputs, lifted
-from metasym.discovery.continuous.invariance_claims import SURELY
 from metasym.discovery.continuous.polynomial_algebra import Kept, algebra_of, jackknifed, kept_by
 from metasym.discovery.continuous.polynomial_claims import ROUNDING, judge_polynomial
 from metasym.discovery.models.fitted_module import State, polynomial_state
+from metasym.discovery.models.function_models import ComparedBy
 from metasym.discovery.models.gaussian_processes import Hyper, out_of_fold, parts
 from metasym.discovery.models.polynomial_recovery import recover
 from metasym.discovery.models.polynomials import Support, all_monomials, columns
@@ -43,6 +45,9 @@ class PolynomialModel:
     outputs: Outputs
     support: Support
     kept: Kept | None = None
+    symmetry: Claim | None = None
+    compared_by: ComparedBy = ComparedBy.NOTHING
+    evidence: float = math.nan
 
     def inputs(self, x: Array) -> Array:
         """Prepared inputs in the coordinates of the polynomial."""
@@ -55,8 +60,8 @@ class PolynomialModel:
             return self.support.fit(points, targets)
         return self.kept.fit(self.support, points, targets)
 
-    def __call__(self, fit: Array, x: Array) -> Array:
-        """Predictions ``[points, m]``, in prepared units."""
+    def predict(self, fit: Array, x: Array) -> Array:
+        """``[points, m]``, in prepared units."""
         found = self.outputs.data(self.support.values(fit, self.inputs(x)))
         return np.asarray((found - self.outputs.offset) / self.outputs.unit)
 
@@ -118,7 +123,7 @@ def polynomial_in(
     if not found.claims:
         return found, model, None
     kept = kept_by(np.array(stage["pairs"]), support, x)
-    return found, model, PolynomialModel(prepared, place, outputs, support, kept)
+    return found, model, PolynomialModel(prepared, place, outputs, support, kept, found.claims[0])
 
 
 def _claim(found: CertifiedAlgebra, prepared: Prepared, place: Coordinates, outputs: Outputs) -> Claim:
@@ -133,7 +138,7 @@ def _first_model(
     """The polynomial, where examples that it was not fitted to show it to be next to exact, and the better model."""
     if not _in_general_position(x):
         return None
-    enough = SURELY * options.tolerance
+    enough = CONTINUOUS.surely * options.tolerance
     support = recover(x, y, enough)
     if support is None:
         return None

@@ -12,11 +12,10 @@ from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from sklearn.gaussian_process.kernels import RBF, DotProduct
 
 from metasym.discovery.algebra.vector_fields import Array
+from metasym.discovery.claim_thresholds import LIKELIHOOD
 from metasym.discovery.models.invariant_features import SymmetricFit
 
 MOST = 300
-_LEVEL = 3.3
-"""Logarithms of likelihood below the best that still count: about 99 %, to one side."""
 _DELTAS = np.concatenate([[0.0], np.logspace(-7, 0, 29)])
 _NOISES = np.logspace(-8, 0, 17)
 
@@ -45,7 +44,7 @@ def _largest(symmetric: Array, other: Array, y: Array) -> float:
         base = symmetric + delta * other
         best.append(max(_likelihood(base, noise, y) for noise in _NOISES))
     profile = np.array(best)
-    allowed = np.flatnonzero(profile > profile.max() - _LEVEL)
+    allowed = np.flatnonzero(profile > profile.max() - LIKELIHOOD.level)
     last = int(allowed[-1])
     return float(_DELTAS[min(last + 1, len(_DELTAS) - 1)])
 

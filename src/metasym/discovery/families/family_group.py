@@ -15,6 +15,7 @@ from scipy.special import chdtrc
 
 from metasym.certification.beta import Beta, beta
 from metasym.discovery.algebra.vector_fields import Array
+from metasym.discovery.claim_thresholds import FAMILIES
 from metasym.discovery.families.common_violation import shared_breaking
 from metasym.discovery.families.tie_violation import ROUNDING, linear_maps, shared_violation
 from metasym.discovery.models.gaussian_processes import Hyper, choose, posterior, squares
@@ -42,23 +43,8 @@ from metasym.verdicts.verdict import Reason
 
 CERTIFIED = 0.35
 """The part of the tasks that takes no part in the search."""
-TIED = 6.0
-"""Mean squares of entries, or of differences, in units of their noise, that may be none: 1 but for chance
-and for what a linear map leaves, which depends on x."""
-DEAD = 3.0
-"""Entries below this are zero; between both it is unclear."""
-GAP = 3.0
-"""How many times larger the smallest difference that is none must be than the largest that is."""
 MOST_ELEMENTS = 256
 MOST_ENTRIES = 1500
-SHARED = 0.001
-"""The largest violation that all tasks share, as a part of their linear maps' power, with which one is named."""
-COMMON = 0.002
-"""The same as a part of the variance, where a polynomial shows it."""
-VIOLATION = 0.01
-"""The largest violation along what fitted functions add, as a part of the variance."""
-LAW = 1e-3
-"""Means that differ by less likely a chance than this are those of inputs with different laws."""
 
 Labels = npt.NDArray[np.int64]
 
@@ -97,7 +83,7 @@ def keeps_law(x: Array, generators: tuple[SignedPermutation, ...]) -> bool:
         error = apart.std(0, ddof=1) / len(each) ** 0.5
         far = np.abs(apart.mean(0)) > ROUNDING * np.sqrt((x**2).mean()) ** (1 if signed else 2)
         score = np.where(far, apart.mean(0) / np.maximum(error, 1e-300), 0.0)
-        if chdtrc(x.shape[2], float((score**2).sum())) < LAW:
+        if chdtrc(x.shape[2], float((score**2).sum())) < FAMILIES.same_law:
             return False
     return True
 
@@ -159,18 +145,18 @@ def family_symmetry(
         judged.spread,
         np.random.default_rng([seed, 16]),
     )
-    if shared.refutes or shared.upper > SHARED:
+    if shared.refutes or shared.upper > FAMILIES.ties_differ:
         upper = shared.upper if np.isfinite(shared.upper) else None
-        return TiesDiffer(name, shared.value, upper, SHARED)
+        return TiesDiffer(name, shared.value, upper, FAMILIES.ties_differ)
     interval = found.value, found.low, found.high
     if found.refutes and not keeps_law(x, generators):
         return InputsElsewhere(name)
     if found.refutes:
         return RefutedByBeta(name, *interval, on="tasks")
-    if found.violation_upper > VIOLATION:
-        return TasksAllow(name, *interval, found.violation_upper, VIOLATION)
-    if common.violation_upper > COMMON:
-        return CommonAllows(name, common.violation_upper, COMMON)
+    if found.violation_upper > FAMILIES.violation:
+        return TasksAllow(name, *interval, found.violation_upper, FAMILIES.violation)
+    if common.violation_upper > FAMILIES.common:
+        return CommonAllows(name, common.violation_upper, FAMILIES.common)
     return Claim.of_group(
         name,
         size,
@@ -188,9 +174,9 @@ def tied_entries(x: Array, y: Array) -> Labels | ZerosUnclear | NoLinearPart | N
     tasks, m, n = maps.shape
     flat, level = maps.reshape(tasks, m * n), noise.reshape(tasks, m * n)
     strength = (flat**2 / level).mean(0)
-    if ((strength > DEAD) & (strength < TIED)).any():
+    if ((strength > FAMILIES.zero) & (strength < FAMILIES.tied)).any():
         return ZerosUnclear()
-    zero = strength <= DEAD
+    zero = strength <= FAMILIES.zero
     equal, opposite = np.empty((m * n, m * n)), np.empty((m * n, m * n))
     for i in range(m * n):  # every task counts alike: differences in units of its own noise
         both = level[:, i : i + 1] + level
@@ -226,12 +212,12 @@ def _clique(close: npt.NDArray[np.bool_], members: Labels) -> bool:
 def _cut(pairs: Array) -> float | None:
     """Between differences that are noise and those that are not: in the middle of the largest gap near 1."""
     ordered = np.sort(pairs)
-    if ordered[0] > TIED or ordered[-1] < TIED:
+    if ordered[0] > FAMILIES.tied or ordered[-1] < FAMILIES.tied:
         return None
-    last = int((ordered < TIED).sum())
+    last = int((ordered < FAMILIES.tied).sum())
     ratios = ordered[1 : last + 1] / np.maximum(ordered[:last], 1.0)
     best = int(np.argmax(ratios))
-    if ratios[best] < GAP:
+    if ratios[best] < FAMILIES.gap:
         return None
     return float(np.sqrt(ordered[best] * ordered[best + 1]))
 

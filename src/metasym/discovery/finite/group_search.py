@@ -14,6 +14,7 @@ import numpy as np
 
 from metasym.certification.beta import Beta, beta
 from metasym.discovery.algebra.vector_fields import Array
+from metasym.discovery.claim_thresholds import FINITE
 from metasym.discovery.finite.candidate_permutations import candidates
 from metasym.discovery.finite.movable_inputs import Sites, on_sites
 from metasym.discovery.finite.polynomial_bound import Direct, direct
@@ -37,17 +38,9 @@ from metasym.verdicts.discovery_words import refusal_words
 ROWS = 300
 """Rows of the likelihoods that candidates are ranked by."""
 ROWS_ALONE = 1200
-LIKELY = -1.0
-"""The least gain in the logarithm of the likelihood with which a move is worth a test."""
 MOST_ALONE = 24
 MOST_GENERATORS = 16
 TRIES = 4
-CARRIED = 0.02
-"""The least part of the variance that each moved input carries; those of a shape carry it together."""
-UNSEEN = 3.0
-"""Labels that break a symmetry in this many of all examples may be absent by chance (5 %)."""
-LABELS = 10 / 3
-"""How many times larger a violation may be where outputs are labels: a hundredth of the variance by default."""
 
 MOST_ELEMENTS = 1000
 """Elements of a group that is written out; larger ones are claimed in parts."""
@@ -85,7 +78,7 @@ def finite_symmetries(
         on_sites(plain, len(sites.inputs)),
         tried.natural,
         seed,
-        tolerance * LABELS if labels else tolerance,
+        tolerance * FINITE.labels if labels else tolerance,
         labels,
         direct(sites, tried.terms, tolerance),
     )
@@ -124,7 +117,7 @@ def _together(search: _Search, groups: list[list[SignedPermutation]], note: Note
     fit = posterior(search.plain, x, y)
     sized: list[tuple[int, list[SignedPermutation]]] = []
     for moves in groups:
-        carried = [g for g in moves if _share(search, g, fit, x) > CARRIED]
+        carried = [g for g in moves if _share(search, g, fit, x) > FINITE.carried]
         parts = [generated(some) for some in _parts(carried)]
         if parts and all(part is not None for part in parts):
             sized.append((math.prod(len(part.elements) for part in parts if part is not None), carried))
@@ -151,12 +144,12 @@ def _likely(search: _Search, moves: list[SignedPermutation]) -> list[SignedPermu
             continue
         _, x, y, _, _ = search.sites.placed(group)
         gain = Equivariant(group, search.plain).gain(x, y, ROWS)
-        if gain > LIKELY:
+        if gain > FINITE.likely:
             ranked.append((-gain, i))
     likely = [moves[i] for _, i in sorted(ranked)]
     _, x, y, _, _ = search.sites.placed(None)
     whole = posterior(search.plain, x, y)
-    return [g for g in likely if _share(search, g, whole, x) > CARRIED][:MOST_ALONE]
+    return [g for g in likely if _share(search, g, whole, x) > FINITE.carried][:MOST_ALONE]
 
 
 def _share(search: _Search, g: SignedPermutation, fit: Posterior, x: Array) -> float:
@@ -261,7 +254,7 @@ def _judged(search: _Search, moves: list[SignedPermutation], note: Note) -> Clai
             return RefutedByLikelihood(group.name, turning=False)
         violation = max(found.violation_upper, hidden.upper)
         if search.labels:  # a function of numbers is smooth, labels may differ in a few places alone
-            violation = max(violation, UNSEEN / len(model.rows(*every, MOST_LIKELY)[0]))
+            violation = max(violation, FINITE.unseen / len(model.rows(*every, MOST_LIKELY)[0]))
     if violation > search.tolerance * least:
         return NearSymmetry(group.name, violation, search.tolerance)
     whole = generated([g for g in everywhere if g is not None])

@@ -17,17 +17,14 @@ from sklearn.gaussian_process.kernels import RBF, DotProduct
 from metasym.certification.beta import NEGLIGIBLE
 from metasym.discovery.algebra.compact_algebras import Circle
 from metasym.discovery.algebra.vector_fields import Array
+from metasym.discovery.claim_thresholds import LIKELIHOOD
 from metasym.discovery.models.gaussian_processes import Hyper, Posterior, squares
 
 MOST_JOINT = 4000
 """Examples times outputs that functions which turn are fitted to."""
 MOST_ROWS = 640
 """Examples times outputs that likelihoods are computed of: their cost grows with the cube."""
-_LEVEL = 3.3
-"""Logarithms of likelihood below the best that still count: about 99 %, to one side."""
 _DELTAS = np.concatenate([[0.0], np.logspace(-7, 0, 15)])
-_ROUGH = 0.2
-"""A length that is short beside the spread of the inputs, and long beside the distances of examples along one."""
 _NOISES = np.logspace(-8, 0, 17)
 
 
@@ -132,7 +129,7 @@ def hidden_beside_turns(hyper: Hyper, circle: Circle, x: Array, y: Array) -> Hid
     variance = float(np.mean(y**2))
     worst, refuted = 0.0, False
     alone = [(kernel, kernel(x, x)) for kernel in (RBF(n**0.5), RBF(2 * n**0.5), DotProduct(1.0) ** 2)]
-    for kernel, matrix in [*alone, (RBF(_ROUGH), _of_each_input(RBF(_ROUGH), x))]:
+    for kernel, matrix in [*alone, (RBF(LIKELIHOOD.rough), _of_each_input(RBF(LIKELIHOOD.rough), x))]:
         free = np.kron(matrix, np.eye(m))
         scale = variance / float(np.mean(np.diag(free)))
         turning = _square(turned_kernel(kernel, circle, x, x))
@@ -140,9 +137,12 @@ def hidden_beside_turns(hyper: Hyper, circle: Circle, x: Array, y: Array) -> Hid
         best = int(np.argmax(likely))
         beside = base + _DELTAS[best] * scale * turning
         profile = np.array([_best(beside + delta * scale * free, y) for delta in _DELTAS])
-        asked = profile.max() > profile[0] + _LEVEL and _DELTAS[int(np.argmax(profile))] > 2 * NEGLIGIBLE
+        asked = (
+            profile.max() > profile[0] + LIKELIHOOD.level
+            and _DELTAS[int(np.argmax(profile))] > 2 * NEGLIGIBLE
+        )
         refuted = refuted or bool(asked)
-        last = int(np.flatnonzero(profile > profile.max() - _LEVEL)[-1])
+        last = int(np.flatnonzero(profile > profile.max() - LIKELIHOOD.level)[-1])
         worst = max(worst, float(_DELTAS[min(last + 1, len(_DELTAS) - 1)]))
     return Hidden(worst, refuted)
 

@@ -61,8 +61,9 @@ class Posterior:
         """``[points, outputs]`` at ``inputs [points, columns]``."""
         return np.asarray(self.kernel(inputs, self.inputs) @ self.weights + self.mean)
 
-    def jacobian(self, inputs: Array, n: int) -> Array:
-        """``[points, outputs, n]``: derivatives by the first n columns, of what looks at them alone."""
+    def jacobian(self, inputs: Array, n: int | None = None) -> Array:
+        """``[points, outputs, n]``: derivatives by the first n columns (or all), of what looks at them alone."""
+        n = inputs.shape[1] if n is None else n
         return _jacobian(self.kernel, inputs[:, :n], self.inputs[:, :n], self.weights)
 
 

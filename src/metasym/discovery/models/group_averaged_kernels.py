@@ -15,6 +15,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Sum
 
 from metasym.discovery.algebra.vector_fields import Array
+from metasym.discovery.claim_thresholds import LIKELIHOOD
 from metasym.discovery.models.column_kernels import OnColumns
 from metasym.discovery.models.gaussian_processes import LEAST_NOISE, Hyper, Posterior, squares
 from metasym.discovery.models.kernel_evaluation import OfEachInput, at
@@ -25,8 +26,6 @@ MOST_ROWS = 2400
 """Rows of the system that a fit solves: examples, times outputs where these move."""
 MOST_LIKELY = 900
 """Rows that likelihoods are computed of: their cost grows with the cube, and they are asked for often."""
-_LEVEL = 3.3
-"""Logarithms of likelihood below the best that still count: about 99 %, to one side."""
 _DELTAS = np.concatenate([[0.0], np.logspace(-7, 0, 15)])
 _HALVINGS = 3
 _MOST_PRODUCTS = 4e8
@@ -38,8 +37,6 @@ _WORTH = 2.0
 """By how much another kernel has to make the logarithm of the likelihood larger."""
 
 
-ROUGH = 0.2
-"""A length that is short beside the spread of the inputs, and long beside the distances of examples along one."""
 MOST_ROUGH = 500
 """Inputs times elements up to which functions that are rough along one input are looked for."""
 
@@ -109,19 +106,22 @@ class Equivariant:
         worst, refuted = 0.0, False
         looked_for: list[Any] = [RBF(n**0.5), RBF(2 * n**0.5), DotProduct(1.0) ** 2, DotProduct(1.0) ** 3]
         if n * len(self.group.elements) <= MOST_ROUGH:
-            looked_for.append(OfEachInput(ROUGH))  # rough in all inputs looks like noise, in one of them not
+            # Rough in all inputs looks like noise, in one of them not.
+            looked_for.append(OfEachInput(LIKELIHOOD.rough))
         for kernel in looked_for:
             free, kept = self._free(kernel, x, m), self.matrix(kernel, x)
             scale = variance / float(np.mean(np.diag(free)))
             likely = [best_noise(base + delta * scale * kept, flat)[0] for delta in _DELTAS]
             beside = base + _DELTAS[int(np.argmax(likely))] * scale * kept
             profile = np.array([best_noise(beside + delta * scale * free, flat)[0] for delta in _DELTAS])
-            refuted = refuted or profile.max() > profile[0] + _LEVEL
-            last = int(np.flatnonzero(profile > profile.max() - _LEVEL)[-1])
+            refuted = refuted or profile.max() > profile[0] + LIKELIHOOD.level
+            last = int(np.flatnonzero(profile > profile.max() - LIKELIHOOD.level)[-1])
             low, high = float(_DELTAS[last]), float(_DELTAS[min(last + 1, len(_DELTAS) - 1)])
             for _ in range(_HALVINGS if 0 < low < high and high > worst else 0):
                 middle = (low * high) ** 0.5
-                allowed = best_noise(beside + middle * scale * free, flat)[0] > profile.max() - _LEVEL
+                allowed = (
+                    best_noise(beside + middle * scale * free, flat)[0] > profile.max() - LIKELIHOOD.level
+                )
                 low, high = (middle, high) if allowed else (low, middle)
             worst = max(worst, high)
         return Hidden(worst, bool(refuted))
