@@ -11,9 +11,9 @@ import pytest
 from metasym.groups.signed_permutations import SignedPermutation
 from metasym.types import MetasymError
 from metasym.verdicts import verdict as values
+from metasym.verdicts.defect_words import percent
 from metasym.verdicts.layer_words import (
     called,
-    percent,
     reason_words,
     sentence,
     shortest_reason,

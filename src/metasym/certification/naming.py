@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from metasym.certification.ladder import Ladder, Rung
 from metasym.certification.resolution import Resolution
-from metasym.verdicts.layer_words import LARGEST_DEFECT, bound_of
+from metasym.verdicts.defect_words import LARGEST_DEFECT
+from metasym.verdicts.layer_words import bound_of
 from metasym.verdicts.reports import PLAIN, DifferingTasks, LadderRung, LayerReport
 from metasym.verdicts.verdict import (
     AnyReason,

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 
+from metasym.verdicts.defect_words import breaking_words, differing_words, percent
 from metasym.verdicts.reports import (
     PLAIN,
-    Breaking,
-    DifferingTasks,
     FoundGroup,
     LadderRung,
     LayerReport,
@@ -46,10 +45,6 @@ WEAKER = 0.05
 """Singular values of U beyond those that are used are mentioned above this part of the largest."""
 _NOISY = 0.5
 """Residuals of a pattern from which the words say that part of U is noise."""
-_LISTED = 6
-"""Tasks that are named one by one."""
-LARGEST_DEFECT = 2.0
-"""No map has a larger one: ``|W - g W|`` is at most twice ``|W|``."""
 _ALSO = 2
 """Larger groups that hold only nearly, beside a certified one."""
 _REMEDIES = {
@@ -123,43 +118,12 @@ def _certified(layer: LayerReport) -> str:
     named = next(rung for rung in layer.ladder if rung.certified)
     above = [r for r in layer.ladder if r.refuted and r.order > named.order]
     claim = claim_words(bound_of(named, above), layer.verdict.tasks or 0)
-    return f"{claim}{_broken_above(above[-_ALSO:], layer)}{_differing(layer)}"
-
-
-def _broken_above(above: list[LadderRung], layer: LayerReport) -> str:
-    return "".join(
-        f"; what breaks {rung.name}: {breaking_words(rung.breaking, layer)}"
-        for rung in above
-        if rung.breaking
-    )
+    broken = [f"; what breaks {r.name}: {breaking_words(r.breaking, layer)}" for r in above[-_ALSO:] if r.breaking]
+    return f"{claim}{''.join(broken)}{_differing(layer)}"
 
 
 def _differing(layer: LayerReport) -> str:
     return "" if layer.differing is None else f"; {differing_words(layer.differing, layer)}"
-
-
-def differing_words(found: DifferingTasks, layer: LayerReport) -> str:
-    """Which tasks differ from the others, what they have in common, and how many of those to come may."""
-    if found.visible >= LARGEST_DEFECT and not found.tasks:
-        return "single tasks are too noisy to tell which of them differ"
-    beyond = f"by more than {percent(min(found.visible, LARGEST_DEFECT))}"
-    further = f"at most {percent(found.share_upper)} of further tasks do (95 %)"
-    if not found.tasks:
-        return f"none of the {found.of} tasks is seen to differ {beyond}, and {further}"
-    listed = ", ".join(found.names[:_LISTED])
-    more = f" and {len(found.names) - _LISTED} more" if len(found.names) > _LISTED else ""
-    common = "" if found.common is None else f": {breaking_words(found.common, layer)}"
-    verb = "differs" if len(found.tasks) == 1 else "differ"
-    return f"of {found.of} tasks {len(found.tasks)} {verb} ({listed}{more}{common}); {further[:-7]} {beyond} (95 %)"
-
-
-def breaking_words(breaking: Breaking, layer: LayerReport) -> str:
-    """``input 3 at 0.5 times what the symmetry asks``."""
-    names = layer.output_names if breaking.part == "output" else layer.input_names
-    one = names[breaking.index] if breaking.index < len(names) else str(breaking.index)
-    if breaking.factor is None:
-        return f"{breaking.part} {one}, which carries {breaking.share:.0%} of the squared defect"
-    return f"{breaking.part} {one} at {breaking.factor:.2g} times what the symmetry asks"
 
 
 def bound_of(rung: LadderRung, above: list[LadderRung]) -> Bound:
@@ -386,15 +350,6 @@ def called(name: str, order: int) -> str:
 def unnamed(order: int) -> str:
     """What a group is called that has no name."""
     return f"a group of order {order}"
-
-
-def percent(share: float) -> str:
-    """A share of 1 as percent, with two digits that matter, rounded up."""
-    value = 100 * share
-    if value <= 1e-4:
-        return "0.0001 %"
-    step = 10.0 ** (math.floor(math.log10(value)) - 1)
-    return f"{math.ceil(value / step - 1e-9) * step:.10g} %"
 
 
 def _shifts(layer: LayerReport) -> str:

@@ -28,7 +28,8 @@ from metasym.runs.files.learn_options import Choices, Options
 from metasym.tasks.stored import StoredTasks
 from metasym.tasks.task_file import TaskFile
 from metasym.types import MetasymError
-from metasym.verdicts.layer_words import bound_of, claim_words, percent
+from metasym.verdicts.defect_words import percent
+from metasym.verdicts.layer_words import bound_of, claim_words
 from metasym.verdicts.symmetry_report import SymmetryReport
 
 LARGEST_INPUTS = 227
