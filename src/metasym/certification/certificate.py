@@ -18,14 +18,18 @@ from metasym.certification.all_tasks import (
     mean_square,
 )
 from metasym.certification.bounds import Forbidden, Limit, Noise, forbidden, noise_of
+from metasym.certification.breaking import what_breaks
 from metasym.certification.own_weights import OwnWeights
 from metasym.evidence.statistics import TaskStatistics
 from metasym.groups.signed_groups import WeightOrbits, weight_orbits
 from metasym.groups.signed_permutations import SignedPermutation
+from metasym.verdicts.reports import Breaking
 
 TOLERANCE = 0.2
 """The default of ``--tolerance``: with a defect of a fifth, ``|W - mean over the group|^2`` is 2 % of ``|W|^2``. That
 part of the outputs' power a network with the symmetry built in cannot learn, and nothing else."""
+_SHOWN = 3.0
+"""Standard errors from which a defect is there, and what carries it is looked for."""
 FAINT = 0.05
 """Classes of tied weights count by their own size; those fainter than this part of a typical weight as if they
 were so large."""
@@ -54,6 +58,10 @@ class Certificate:
     """The largest share of further tasks with a larger defect than ``visible``, at 95 %."""
     faint: tuple[int, ...] = ()
     """Weights (numbers of entries) that are too faint for their classes to be known by their own size."""
+    breaking: Breaking | None = None
+    """What carries the defect of the tasks that do not differ."""
+    common: Breaking | None = None
+    """What carries the defect of those that do."""
     negative: float = 0.0
     """How far below 0 the square is without its noise, in standard errors: beyond 4 the noise is not as assumed."""
 
@@ -149,8 +157,10 @@ def certify_all(
     refuted = differing.many or any(
         _fresh_refutes(known, one, unit) for one, unit in ((form, total), (by_class, 1.0))
     )
-    usual = own[~there].squares(form)
+    rest = own[~there]
+    usual = rest.squares(form)
     spread = float(usual.std()) / math.sqrt(len(usual))
+    shows = float(usual.mean()) > max(_SHOWN * spread, NEGLIGIBLE**2 * total)
     worst = max(measures, key=lambda one: one.upper)
     return Certificate(
         math.sqrt(max(0.0, max(one.mean for one in measures)) / total),
@@ -163,6 +173,8 @@ def certify_all(
         differing.visible,
         None if differing.many else differing.share_upper,
         faint,
+        what_breaks(rest, orbits) if shows else None,
+        what_breaks(own[there], orbits) if bool(there.any()) else None,
         float(usual.mean()) / spread if spread > 0 else 0.0,
     )
 

@@ -59,9 +59,9 @@ def climb(
     """The groups that the prior of the tasks ``learned`` suggests, held against the tasks ``fresh``.
 
     ``everyone`` are all tasks of the file, about which the upper limits are: with their own weights, or, where tasks
-    have too few examples to tell these, their statistics; None: the limits are about the fresh ones. A group that the tasks refute is replaced by its largest subgroups. Without the mean the groups are those of the
-    tasks' deviations from the mean map, and none is told but the certified one. Groups of orders up to ``beyond`` are
-    left out.
+    have too few examples to tell these, their statistics; None: the limits are about the fresh ones. A group that the
+    tasks refute is replaced by its largest subgroups. Without the mean the groups are those of the tasks' deviations
+    from the mean map, and none is told but the certified one. Groups of orders up to ``beyond`` are left out.
     """
     judge = _Judge(prior, learned, fresh, everyone, tolerance, with_mean)
     search = _Search(
@@ -87,10 +87,14 @@ def climb(
             break
         search.below(group)
     for group in nearly[-_ABOVE:]:
-        rungs.append(Rung(group, judge.certificate(group)))
+        # The tasks that it was found on contradict it, far beyond chance, whatever a few others allow.
+        rungs.append(Rung(group, replace(judge.certificate(group), refuted=True)))
     told: list[Rung] = []
     for rung in rungs:
-        if rung is certified or (with_mean and rung.certificate.defect <= NEARLY):
+        near = rung.certificate.defect <= NEARLY or (
+            bool(rung.certificate.differing) and not rung.certificate.refuted
+        )
+        if rung is certified or (with_mean and near):
             told.append(Rung(named(rung.group, prior), rung.certificate))
             certified = told[-1] if rung is certified else certified
     return Ladder(tuple(sorted(told, key=lambda r: -r.group.order)), certified, tolerance)

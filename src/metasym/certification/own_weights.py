@@ -89,8 +89,8 @@ def own_weights(x: Sequence[Tensor], y: Sequence[Tensor], *, offset: bool = Fals
             return None
         parts.append(found)
     order = torch.tensor([t for members in by_length.values() for t in members]).argsort()
-    columns = (torch.cat([p[k] for p in parts])[order] for k in range(4))
-    return OwnWeights(*columns, shape=(m, n))
+    weights, covariance, positive, spare = (torch.cat([p[k] for p in parts])[order] for k in range(4))
+    return OwnWeights(weights, covariance, positive, spare, (m, n))
 
 
 def _even(x: Tensor, y: Tensor, offset: bool) -> tuple[Tensor, Tensor, Tensor, Tensor] | None:

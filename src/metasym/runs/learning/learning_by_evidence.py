@@ -28,7 +28,8 @@ from metasym.runs.files.learn_options import Choices, Options
 from metasym.tasks.stored import StoredTasks
 from metasym.tasks.task_file import TaskFile
 from metasym.types import MetasymError
-from metasym.verdicts.layer_words import bound_of, claim_words, percent
+from metasym.verdicts.defect_words import percent
+from metasym.verdicts.layer_words import bound_of, claim_words
 from metasym.verdicts.symmetry_report import SymmetryReport
 
 LARGEST_INPUTS = 227
@@ -99,10 +100,13 @@ def learn_by_evidence(
     deviations = _deviations(prior, learned, fresh, everyone, ladder)
     seen = Circumstances(
         resolution(fresh, prior.power, prior.noise),
-        len(fresh),
+        parts[2].file.tasks,
         int(fresh.counts.double().median()),
         prior.directions,
         _unlinear(diagnosis),
+        task_names=tuple(
+            parts[2].file.name_of_task(t).removeprefix("task ") for t in range(parts[2].file.tasks)
+        ),
     )
     everything = torch.eye(prior.U.shape[0], dtype=torch.float64)
     m, n = prior.mean.shape
@@ -121,7 +125,7 @@ def learn_by_evidence(
     if deviations is not None and deviations.certified is not None:
         defect = max((r.certificate.defect for r in ladder.rungs), default=math.inf)
         whole = f", which misses it by {percent(defect)}" if math.isfinite(defect) and defect > 0 else ""
-        found = claim_words(bound_of(rung_report(deviations.certified), []), len(fresh))
+        found = claim_words(bound_of(rung_report(deviations.certified), []), seen.tasks)
         notes.append(f"the tasks' deviations from their mean map are {found}; the mean map is not{whole}")
     layer = dataclasses.replace(layer, notes=tuple(notes), input_names=names[0], output_names=names[1])
     bare = None if without is None else _learner(without, choices.bias)
