@@ -21,6 +21,7 @@ MAY_IMPORT = {
     "native": "storage",
     "groups": "types",
     "verdicts": "types storage groups",
+    "robots": "types groups verdicts",
     "symmetry": "types groups",
     "nn": "types",
     "models": "types groups symmetry nn",
@@ -38,11 +39,11 @@ MAY_IMPORT = {
     "discovery": "types groups tasks inspection certification verdicts",
     "experiments": "types storage groups verdicts symmetry nn models tasks diagnosis adaptation evidence engines "
     "inspection structured learners training certification discovery",
-    "report": "types storage groups verdicts symmetry models tasks diagnosis inspection structured learners "
+    "report": "types storage groups verdicts robots symmetry models tasks diagnosis inspection structured learners "
     "training certification discovery experiments",
     "runs": "types storage verdicts tasks training experiments report",
-    "cli": "types native storage groups verdicts symmetry models tasks diagnosis engines inspection structured "
-    "learners testing training certification discovery experiments report runs",
+    "cli": "types native storage groups verdicts robots symmetry models tasks diagnosis engines inspection "
+    "structured learners testing training certification discovery experiments report runs",
 }
 """For each room, the rooms it may import. ``__init__`` and ``__main__`` open the doors of all."""
 

@@ -28,17 +28,20 @@ if TYPE_CHECKING:
     from metasym.experiments.discovering.discover_run import load_discovered
     from metasym.experiments.discovering.door import discover
     from metasym.experiments.own_tasks.learned import LearnedRun, load_learned
+    from metasym.robots import RobotSymmetries, mirror
     from metasym.runs import Run, learn, open_run
 
 _ON_FIRST_USE = {
     "Discovered": "experiments.discovering.discover",
     "LearnedRun": "experiments.own_tasks.learned",
+    "RobotSymmetries": "robots",
     "Run": "runs",
     "SharedParameters": "discovery.shared_parameters",
     "discover": "experiments.discovering.door",
     "learn": "runs",
     "load_discovered": "experiments.discovering.discover_run",
     "load_learned": "experiments.own_tasks.learned",
+    "mirror": "robots",
     "open_run": "runs",
     "shared_parameters": "discovery.shared_parameters",
 }
@@ -83,6 +86,7 @@ __all__ = [
     "OuterLoss",
     "ProtoNet",
     "Record",
+    "RobotSymmetries",
     "Run",
     "Score",
     "SharedParameters",
@@ -103,6 +107,7 @@ __all__ = [
     "load_discovered",
     "load_learned",
     "load_symmetry",
+    "mirror",
     "models",
     "nn",
     "open_run",
