@@ -24,7 +24,9 @@ TOLERANCE = 0.01
 EXACT_GEOMETRY = 1e-3
 """So far may axes be off, in parts of the robot's size, to be where they should be."""
 _NEARLY = 0.1
-"""Defects of all entries together up to this are near; above, a symmetry is only claimed where masses are missing."""
+"""Defects of all entries together up to this are near; above, a mirror is only claimed where masses are missing."""
+_WORST_NEARLY = 0.5
+"""The same for the worst entry."""
 _ROUNDING = 1e-8
 """Defects below this are rounding, of numbers in the file too."""
 _MOST_ELEMENTS = 2000
@@ -114,7 +116,8 @@ def _status(
     exact = found.geometry <= EXACT_GEOMETRY
     certified = exact and found.upper <= tolerance
     missing = any(one.what == "no mass" for one in masses)
-    if found.together.value > _NEARLY and not (exact and missing):
+    far = found.together.value > _NEARLY or found.worst.value > _WORST_NEARLY
+    if far and not (exact and missing):
         return Status.NONE, MASSES
     if not limits and (offsets or not certified):
         return Status.NONE, LIMITS

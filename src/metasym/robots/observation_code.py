@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from metasym.robots.mechanism import Array
+from metasym.robots.mechanism import Array, cross_matrix
 from metasym.robots.robot_symmetries import RobotSymmetries
 from metasym.types import MetasymError
 
@@ -67,13 +67,28 @@ def observation_code(
     if size == 0:
         raise MetasymError(f"expected parts of an observation ({', '.join(TERMS)}), found none")
     whole, added, at = np.zeros((size, size)), np.zeros(size), 0
-    lines = []
+    lines, starts = [], {}
     for one in terms:
         k = len(one.added)
         whole[at : at + k, at : at + k], added[at : at + k] = one.matrix, one.added
         lines.append(f"  {one.name:<12}[{at}:{at + k}]")
+        starts[one.name] = at
         at += k
+    _move_origin(whole, starts, g.action.isometry, found.mechanism.size)
     return _source(found, generator, [found.names[i] for i in order], lines, (whole, added), moved)
+
+
+def _move_origin(whole: Array, starts: dict[str, int], isometry: Array, size: float) -> None:
+    """Add to the linear velocity what a base whose origin is not on the mirror's plane has from turning."""
+    linear, translation = isometry[:3, :3], isometry[:3, 3]
+    if "lin_vel" not in starts or np.abs(translation).max() < 1e-9 * size:
+        return
+    if "ang_vel" not in starts:
+        raise MetasymError(
+            "expected ang_vel beside lin_vel, as the base's origin is off the plane, found none"
+        )
+    to, of = starts["lin_vel"], starts["ang_vel"]
+    whole[to : to + 3, of : of + 3] = cross_matrix(translation) @ (np.linalg.det(linear) * linear)
 
 
 def _order(found: RobotSymmetries, joints: Sequence[str], images: tuple[int, ...]) -> list[int]:

@@ -19,6 +19,8 @@ from metasym.robots.matching import Candidate
 from metasym.robots.mechanism import REVOLUTE, Array, Mechanism, cross_matrix
 
 POSTURES = 128
+_LEVEL = 0.98
+"""Of Student's t: squares are skewed, so that 0.95 would be too low in about 7 of 100 cases (studies/robots.py)."""
 _ROUNDING = 1e-13
 """A bound is never below this."""
 
@@ -64,6 +66,8 @@ class Postures:
         self.q = draw_postures(mechanism, np.random.default_rng(seed), count)
         self.here = dynamics(mechanism, self.q)
         self.inertia = _inertia(mechanism, self.here)
+        # Angles as lengths at the robot's reach: hinges and slides in one unit.
+        self._units = np.array([1 / mechanism.size if j.kind == REVOLUTE else 1.0 for j in mechanism.joints])
 
     def certify(self, candidate: Candidate) -> Certificate:
         """How far the mechanism is from itself after the candidate."""
@@ -93,13 +97,20 @@ class Postures:
         images, signs = list(onto), np.array(with_signs, dtype=np.float64)
         before, after = self.inertia, _inertia(self.mechanism, there)[:, images][:, :, images]
         apart = (after * np.outer(signs, signs) - before) ** 2
-        power = (before**2).mean(0)
-        own = np.sqrt(np.maximum(power.diagonal(), power.diagonal()[images]))
-        scale = np.outer(own, own)
+        own = before.diagonal(axis1=1, axis2=2) ** 2
+        larger = own.mean(0)[images] > own.mean(0)
+        own = np.where(larger, own[:, images], own)  # of a joint and its image the one that moves more mass
+        power = own.mean(0)
+        scale = np.sqrt(np.outer(power, power))
         tested = scale > 1e-18 * scale.max()
-        ratio, upper = relative(apart, np.where(tested, scale, np.inf))
+        parts = own / np.maximum(power, np.finfo(float).tiny)
+        size = (
+            scale * (parts[:, :, None] + parts[:, None, :]) / 2
+        )  # how the scale itself varies, to first order
+        ratio, upper = relative(np.where(tested, apart, 0.0), np.where(tested, size, 1.0))
         at = np.unravel_index(int(upper.argmax()), upper.shape)
-        together = _defect(*relative(apart.sum((1, 2)), (before**2).sum((1, 2))))
+        units = np.outer(self._units, self._units) ** 2
+        together = _defect(*relative((apart * units).sum((1, 2)), (before**2 * units).sum((1, 2))))
         names = self.mechanism.names
         untested = tuple(name for name, seen in zip(names, tested.diagonal(), strict=True) if not seen)
         return together, _defect(ratio[at], upper[at]), (names[at[0]], names[at[1]]), untested
@@ -117,16 +128,12 @@ def draw_postures(mechanism: Mechanism, draw: np.random.Generator, count: int) -
 
 
 def relative(apart: Array, size: Array) -> tuple[Array, Array]:
-    """The root of the ratio of two means over postures, and its upper bound at 95 %.
-
-    ``apart`` is ``[postures, ...]``; ``size`` is alike, or a number that is known: ``[...]``.
-    """
+    """The root of the ratio of two means over postures ``[postures, ...]``, and its upper bound at 95 %."""
     count = len(apart)
-    known = size.ndim < apart.ndim
-    mean = np.maximum(size if known else size.mean(0), np.finfo(float).tiny)
+    mean = np.maximum(size.mean(0), np.finfo(float).tiny)
     ratio = apart.mean(0) / mean
-    spread = (apart if known else apart - ratio * size).std(0, ddof=1) / (mean * np.sqrt(count))
-    return np.sqrt(ratio), np.sqrt(ratio + float(student.ppf(0.95, count - 1)) * spread)
+    spread = (apart - ratio * size).std(0, ddof=1) / (mean * np.sqrt(count))
+    return np.sqrt(ratio), np.sqrt(ratio + float(student.ppf(_LEVEL, count - 1)) * spread)
 
 
 def _defect(value: npt.ArrayLike, upper: npt.ArrayLike) -> Defect:
