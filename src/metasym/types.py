@@ -28,6 +28,7 @@ class MetasymError(ValueError):
             a file. None where nothing has a name.
         found: What was found there, as it is: a number, a shape as a tuple, a type's name, text. None where
             nothing was found.
+
     """
 
     def __init__(self, message: str, *, about: str | None = None, found: object = None) -> None:

@@ -148,7 +148,9 @@ class Recipe:
         if not classes and ((fraction > 0) != (every > 0) or fraction >= 1):
             raise MetasymError(
                 "expected a validation_fraction below 1 together with validate_every, "
-                f"found {fraction} and {every}"
+                f"found {fraction} and {every}",
+                about="validation_fraction, validate_every",
+                found=(fraction, every),
             )
 
 
@@ -166,7 +168,9 @@ class Experiment:
     def __post_init__(self) -> None:
         if self.method not in METHODS:
             raise MetasymError(
-                f"expected method to be one of {', '.join(METHODS)}, found {self.method!r:.40}"
+                f"expected method to be one of {', '.join(METHODS)}, found {self.method!r:.40}",
+                about="method",
+                found=self.method,
             )
         self.recipe.check_validation(self.has_classes)
         if self.recipe.choose_inner_steps and not self.has_classes:
@@ -198,7 +202,7 @@ class Experiment:
         known = {f.name for f in dataclasses.fields(Recipe)}
         for name in changes:
             if name not in known:
-                raise MetasymError(f"expected a field of the recipe, found {name!r}")
+                raise MetasymError(f"expected a field of the recipe, found {name!r}", about=name)
         return dataclasses.replace(self, recipe=dataclasses.replace(self.recipe, **changes))
 
 
@@ -216,7 +220,10 @@ def check_known(recipe: dict[str, Any], name: str) -> None:
     """Refuse a recipe with a field that this version does not know: it would run something else."""
     unknown = [key for key in recipe if key not in {field.name for field in dataclasses.fields(Recipe)}]
     if unknown:
-        raise MetasymError(f"{name}: expected the fields of a recipe, found recipe.{unknown[0]}")
+        raise MetasymError(
+            f"{name}: expected the fields of a recipe, found recipe.{unknown[0]}",
+            about=f"{name}: recipe.{unknown[0]}",
+        )
 
 
 def field_type(field: dataclasses.Field[Any]) -> tuple[type, bool]:
@@ -236,12 +243,14 @@ def _check(
     name: str, value: Any, choices: tuple[str, ...] | None, least: float | None, most: float | None
 ) -> None:
     if isinstance(value, float) and not math.isfinite(value):
-        raise MetasymError(f"expected a finite {name}, found {value}")
+        raise MetasymError(f"expected a finite {name}, found {value}", about=name, found=value)
     if isinstance(value, int) and value > _LARGEST_INTEGER:
-        raise MetasymError(f"expected {name} of at most 64 bits, found {value}")
+        raise MetasymError(f"expected {name} of at most 64 bits, found {value}", about=name, found=value)
     if choices is not None and value not in choices:
-        raise MetasymError(f"expected {name} to be one of {', '.join(choices)}, found {value!r}")
+        raise MetasymError(
+            f"expected {name} to be one of {', '.join(choices)}, found {value!r}", about=name, found=value
+        )
     if least is not None and value is not None and not value >= least:
-        raise MetasymError(f"expected {name} >= {least:g}, found {value}")
+        raise MetasymError(f"expected {name} >= {least:g}, found {value}", about=name, found=value)
     if most is not None and value is not None and value > most:
-        raise MetasymError(f"expected {name} <= {most:,}, found {value}")
+        raise MetasymError(f"expected {name} <= {most:,}, found {value}", about=name, found=value)
