@@ -28,3 +28,8 @@ def refused(
         assert error.about == about, error
     if found is not _NOT_GIVEN:
         assert error.found == found, error
+
+
+def within(path: object, part: str) -> str:
+    """What an error about a part of a file is about, or about the file itself for no part."""
+    return f"{path}: {part}" if part else str(path)
