@@ -97,7 +97,11 @@ def cost(model: nn.Module, example: Tensor | None = None) -> ModelCost:
     """
     found = symmetries(model)
     if not found:
-        raise MetasymError(f"expected a reparameterized model, found no symmetry in {type(model).__name__}")
+        raise MetasymError(
+            f"expected a reparameterized model, found no symmetry in {type(model).__name__}",
+            about="model",
+            found=type(model).__name__,
+        )
     plain = bake(copy.deepcopy(model)).eval()
     forward = {} if example is None else _forward_multiply_adds(plain, example)
     filters = dict(symmetric_lists(model))

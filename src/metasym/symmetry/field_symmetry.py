@@ -25,7 +25,11 @@ class FieldSymmetry(Symmetry):
 
     def __init__(self, block: Tensor, fields_out: int, fields_in: int) -> None:
         if block.ndim != 5:
-            raise MetasymError(f"expected a block [out, in, k, k, d], found {list(block.shape)}")
+            raise MetasymError(
+                f"expected a block [out, in, k, k, d], found {list(block.shape)}",
+                about="block",
+                found=tuple(block.shape),
+            )
         out, inp, height, width, d = block.shape
         super().__init__((fields_out * out, fields_in * inp, height, width), (fields_out, fields_in, d))
         checked_matrix(block.flatten(0, 3), "block", rows=out * inp * height * width)
