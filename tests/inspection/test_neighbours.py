@@ -11,7 +11,7 @@ from torch import nn
 
 import metasym as ms
 from metasym.inspection import pattern as reading
-from metasym.inspection import thresholds
+from metasym.inspection import reading_thresholds as thresholds
 from metasym.inspection.neighbours import cut_tree, distances, spanning_tree
 from tests.fast_layers import patterns
 
