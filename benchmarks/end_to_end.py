@@ -21,8 +21,8 @@ import metasym as ms
 from metasym.cli.freed_memory import keep_freed_memory
 from metasym.engines.convolution.convolution_engine import ConvolutionEngine
 from metasym.engines.engine import Engine
-from metasym.experiments.paper.build import build_learner, build_problem
-from metasym.experiments.paper.catalogue import find
+from metasym.paper.build import build_learner, build_problem
+from metasym.paper.catalogue import find
 from metasym.types import Record, Tasks
 
 Say = Callable[[str], None]

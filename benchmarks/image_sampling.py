@@ -15,8 +15,8 @@ import torch
 
 import metasym as ms
 from benchmarks.end_to_end import Timed
-from metasym.experiments.paper.build import build_learner, build_problem
-from metasym.experiments.paper.catalogue import find
+from metasym.paper.build import build_learner, build_problem
+from metasym.paper.catalogue import find
 from metasym.tasks import AugmentQuery
 
 CELLS = {

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 
 from benchmarks.runner import ROOT, Say
-from metasym.experiments.paper import find, names
-from metasym.experiments.paper.build import build_learner, build_problem
+from metasym.paper import find, names
+from metasym.paper.build import build_learner, build_problem
 from metasym.training.loop import train
 from metasym.types import MetasymError
 

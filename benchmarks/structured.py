@@ -11,8 +11,8 @@ import torch
 from torch import nn
 
 from metasym.cli.freed_memory import keep_freed_memory
-from metasym.structured.compilation import plan_layer
-from metasym.structured.sharing import Classes, Sharing
+from metasym.fast_layers.compilation import plan_layer
+from metasym.fast_layers.sharing import Classes, Sharing
 
 SIZES = (64, 256, 1024, 4096)
 BATCHES = (1, 32, 1024)

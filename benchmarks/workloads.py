@@ -9,10 +9,10 @@ import torch
 import torch.nn.functional as F
 
 import metasym as ms
-from metasym.experiments.paper import find
-from metasym.experiments.paper.build import build_learner, build_problem
 from metasym.learners import Learner
 from metasym.models import few_shot_network
+from metasym.paper import find
+from metasym.paper.build import build_learner, build_problem
 from metasym.tasks.sampling import sample
 from metasym.types import Batch, Episode
 

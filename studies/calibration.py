@@ -25,7 +25,7 @@ from metasym.certification import SignedPermutation, certify
 from metasym.certification.ladder import climb
 from metasym.evidence import TaskStatistics
 from metasym.evidence.fitting import robust_prior
-from metasym.experiments.machine import commit
+from metasym.runs.machine import commit
 from metasym.storage.json_files import write_json
 from studies.calibration_problems import Problem, planted_generators, problem
 from studies.true_group import Element, order

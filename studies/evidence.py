@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from metasym.cli import main
-from metasym.experiments.machine import commit
+from metasym.runs.machine import commit
 from metasym.storage.json_files import write_json
 from studies.calibration import share
 from studies.controls import CONTROLS, control

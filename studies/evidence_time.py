@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from metasym.experiments.machine import commit
+from metasym.runs.machine import commit
 from metasym.storage.json_files import write_json
 from metasym.tasks.planted import planted
 

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 from metasym.evidence import Prior, TaskStatistics, fit_prior
-from metasym.experiments.machine import commit
+from metasym.runs.machine import commit
 from metasym.storage.json_files import write_json
 from studies.families import family_maps
 

@@ -30,8 +30,8 @@ import torch
 
 import metasym as ms
 from metasym.cli import main
-from metasym.experiments.machine import commit
 from metasym.groups.signed_permutations import SignedPermutation
+from metasym.runs.machine import commit
 from metasym.storage.json_files import write_json
 from metasym.tasks.planted import FAMILIES, planted, planted_basis
 from metasym.tasks.synthetic import rotation_basis
@@ -153,7 +153,7 @@ def run(cell: Cell, work: Path, results: Path) -> dict[str, Any]:
     if status != 0:
         raise SystemExit(status)
     learned = json.loads((folder / "run" / "result.json").read_text())
-    report = ms.inspect(ms.load_learned(folder / "run").model)[0]
+    report = ms.inspect(ms.open_run(folder / "run").model)[0]
     baseline = folder / "run" / "maml" / "result.json"
     maml = json.loads(baseline.read_text()) if baseline.exists() else None
     found = {

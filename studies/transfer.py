@@ -25,9 +25,9 @@ from torch import nn
 
 import metasym as ms
 from metasym.cli import main
-from metasym.experiments.machine import commit
-from metasym.experiments.own_tasks.training_stages import PENALTIES
 from metasym.models import fully_connected
+from metasym.runs.learning.training_stages import PENALTIES
+from metasym.runs.machine import commit
 from metasym.storage.json_files import write_json
 from metasym.tasks import ArrayTasks, Subset, seeded
 from metasym.tasks.planted import planted

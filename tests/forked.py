@@ -25,8 +25,8 @@ _CONTEXT.set_forkserver_preload(
         "torch.distributed.run",
         "metasym.cli.main",
         "metasym.testing",
-        "metasym.experiments.own_tasks.learn",
-        "metasym.experiments.paper.experiment_run",
+        "metasym.runs.learning.learn",
+        "metasym.runs.reproducing.experiment_run",
         "metasym.training.loop",
     ]
 )

@@ -127,7 +127,7 @@ class OneStep(ms.Learner):
         query = torch.stack(losses)
         return ms.OuterLoss(query, query.detach(), query.detach())
 
-    def adapt(self, support, *, inner_steps=None, structured=False, batch=32):  # type: ignore[no-untyped-def]
+    def adapt(self, support, *, inner_steps=None):  # type: ignore[no-untyped-def]
         raise NotImplementedError
 
     def predict(self, support, x, *, inner_steps=None):  # type: ignore[no-untyped-def]

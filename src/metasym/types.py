@@ -18,7 +18,23 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 
 
 class MetasymError(ValueError):
-    """Bad input: one line that says what was expected and what was found."""
+    """Bad input: one line that says what was expected and what was found.
+
+    The line is for people. Code, and tests above all, read the two fields: the wording may change, they may not.
+
+    Args:
+        message: The line.
+        about: The name of what is wrong, as the user knows it: an argument, an option, a field, a column, a layer,
+            a file. None where nothing has a name.
+        found: What was found there, as it is: a number, a shape as a tuple, a type's name, text. None where
+            nothing was found.
+
+    """
+
+    def __init__(self, message: str, *, about: str | None = None, found: object = None) -> None:
+        super().__init__(message)
+        self.about = about
+        self.found = found
 
 
 class MetasymWarning(UserWarning):

@@ -91,9 +91,9 @@ def test_no_command_imports_what_a_folder_names(foreign, capsys, arguments, fini
 
 def test_nor_does_the_library(foreign):
     with pytest.raises(ms.MetasymError, match="expected the function that makes the network"):
-        ms.load_learned(foreign / "run")
+        ms.open_run(foreign / "run")
     with pytest.raises(ms.MetasymError, match="expected"):
-        ms.load_discovered(foreign / "run")
+        ms.open_run(foreign / "run")
 
 
 def test_every_command_that_opens_a_folder_is_tried():

@@ -10,9 +10,9 @@ import torch
 
 import metasym as ms
 from metasym.cli import main
-from metasym.experiments.paper.catalogue import find
-from metasym.experiments.paper.experiment_run import load_run, run
-from metasym.training.checkpoint import CURRENT
+from metasym.paper.catalogue import find
+from metasym.runs.reproducing.experiment_run import load_run, run
+from metasym.storage.file_names import CURRENT
 from tests.inspection.planted import noisy
 
 

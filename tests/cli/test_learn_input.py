@@ -101,7 +101,7 @@ def test_a_table_is_learned_from_with_names_offset_and_tasks_of_different_sizes(
 def test_a_loaded_run_scores_and_predicts_in_the_tables_own_units(tmp_path, capsys):
     path, out = table(tmp_path / "t.csv", rows=101), tmp_path / "run"
     assert main(["learn", str(path), *COLUMNS, "--out", str(out), *QUICK]) == 0
-    run = ms.load_learned(out)
+    run = ms.open_run(out)
     result = json.loads((out / "result.json").read_text())
     assert run.score().mean == pytest.approx(result["mean"], rel=1e-4)
     layout = run.choices.layout
@@ -124,9 +124,9 @@ def test_a_loaded_run_scores_and_predicts_in_the_tables_own_units(tmp_path, caps
 
 
 def test_what_a_layer_is_too_large_for_is_said_before_training(tmp_path, capsys, monkeypatch):
-    from metasym.experiments.own_tasks import choosing
+    from metasym.runs.learning import automatic_choices as choosing
 
-    monkeypatch.setattr(choosing, "LARGEST", 5)
+    monkeypatch.setattr(choosing, "MOST_WEIGHTS", 5)
     path = npz(tmp_path / "t.npz", x=X, y=Y)
     assert main(["learn", str(path), "--out", str(tmp_path / "run"), *QUICK, "--no-baseline"]) == 0
     printed = capsys.readouterr().out
@@ -136,15 +136,15 @@ def test_what_a_layer_is_too_large_for_is_said_before_training(tmp_path, capsys,
 
 
 def test_too_few_examples_for_a_large_layer_are_said_before_training(tmp_path):
-    from metasym.diagnosis.look import look
-    from metasym.experiments.own_tasks.choosing import choose, unread_layers
-    from metasym.experiments.own_tasks.options import Options
+    from metasym.diagnosis.checks import diagnose
+    from metasym.runs.files.learn_options import Options
+    from metasym.runs.learning.automatic_choices import choose, unread_layers
     from metasym.tasks.reading import read_tasks
 
     for examples, cautions in ((6, 1), (132, 0)):
         draw = np.random.default_rng(0).standard_normal((6, examples, 130)).astype(np.float32)
         file = read_tasks(npz(tmp_path / f"{examples}.npz", x=draw, y=draw))
-        found = unread_layers(choose(file, Options(), look(file))[0], file)
+        found = unread_layers(choose(file, Options(), diagnose(file))[0], file)
         assert [one.kind for one in found] == ["few_examples_for_layer"] * cautions
         said = "The weight of the layer, 130 x 130, is read whole only where every task has at least 132 examples"
         assert all(said in one.sentence and "\n" not in one.sentence for one in found)

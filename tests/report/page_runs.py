@@ -11,8 +11,8 @@ import torch
 import torch.nn.functional as F
 
 import metasym as ms
-from metasym.experiments.paper.catalogue import find
-from metasym.experiments.paper.experiment_run import run
+from metasym.paper.catalogue import find
+from metasym.runs.reproducing.experiment_run import run
 
 VOID = {"meta", "link", "img", "br", "wbr", "path", "rect", "circle"}
 

@@ -7,7 +7,7 @@ import torch
 
 import metasym as ms
 from metasym.report.page.compiled_facts import compiled_facts
-from tests.structured import patterns
+from tests.fast_layers import patterns
 
 
 def facts(classes: np.ndarray) -> dict[str, str]:

@@ -13,7 +13,7 @@ import pytest
 import metasym as ms
 from metasym.cli import main
 from metasym.report.page import render, write
-from metasym.training.checkpoint import CURRENT
+from metasym.storage.file_names import CURRENT
 from metasym.types import MetasymError
 from tests.report.page_runs import Document, copy, edit, make_run, train_into
 
@@ -399,8 +399,8 @@ def test_a_hundred_runs_stay_usable(maml, tmp_path):
 def test_huge_layers_are_not_drawn():
     import torch
 
+    from metasym.report.page.layer_section import layer_part
     from metasym.report.page.learned_layers import START, Layer
-    from metasym.report.page.symmetry import layer_part
     from metasym.symmetry.matrices import DenseSymmetry, KroneckerSymmetry
 
     plain = layer_part(Layer("big", torch.zeros(1000, 1000, dtype=torch.float64), START, None))

@@ -19,19 +19,19 @@ from metasym.inspection import inspect
 from metasym.inspection.layers import inspect_layer
 from metasym.report.gauge import readable
 from metasym.report.page import render
-from metasym.report.page.found import (
+from metasym.report.page.found_symmetry import (
     class_colour,
     errors_figure,
     group_figures,
     pattern_figure,
     permutation_picture,
 )
+from metasym.report.page.html_words import breakable, number, tick
+from metasym.report.page.layer_section import layer_part
 from metasym.report.page.learned_layers import DRAWN, Layer, drawn_weight
 from metasym.report.page.matrix_pictures import NEGATIVE, POSITIVE, matrix_image
 from metasym.report.page.svg import Scale, Series, histogram, line_chart, linear_ticks, log_ticks
-from metasym.report.page.symmetry import layer_part
-from metasym.report.page.text import breakable, number, tick
-from metasym.report.page.training import POINTS, thinned
+from metasym.report.page.training_section import POINTS, thinned
 from metasym.storage.json_files import write_json
 from metasym.symmetry.parametrized import short_name
 from tests.report.page_runs import Document
@@ -203,6 +203,10 @@ def test_a_run_with_a_network_of_the_users_own_shows_its_stored_report(tmp_path)
         "outer_steps": 9,
         "inner_lrs": {},
         "seed": 5,
+        "seconds": 1.0,
+        "command": "metasym learn mine.npz",
+        "commit": None,
+        "versions": {},
     }
     others = {"support": 2, "by_support": {"1": {"mean": 0.7, "ci95": 0.2}, "2": {"mean": 0.5, "ci95": 0.1}}}
     write_json(

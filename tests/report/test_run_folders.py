@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from metasym.cli import main
-from metasym.experiments.own_tasks import missing_directions
 from metasym.report.page.page import render
+from metasym.runs.learning import restored_directions
 from tests.report.page_runs import make_run
 
 
@@ -60,10 +60,10 @@ def test_a_page_about_an_own_network_whose_U_was_completed(tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path)
 
     def always(choices, learner, validation, square):
-        given = missing_directions.Completed(0.3, 1, 1.0, 0.5, 4, 1.0, 0.5)
-        return missing_directions.completed(choices, learner, 0.3), given
+        given = restored_directions.Completed(0.3, 1, 1.0, 0.5, 4, 1.0, 0.5)
+        return restored_directions.completed(choices, learner, 0.3), given
 
-    monkeypatch.setattr("metasym.experiments.own_tasks.learn.missing", always)
+    monkeypatch.setattr("metasym.runs.learning.learn.missing", always)
     quick = ["--find-steps", "60", "--outer-steps", "5", "--no-baseline", "--progress", "silent"]
     model = ["--model", "own_linear_network:network"]
     assert main(["learn", "tasks.npz", "--out", "run", *quick, *model]) == 0

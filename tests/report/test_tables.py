@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from metasym.experiments.paper.synthetic_cells import Printed
+from metasym.paper.synthetic_cells import Printed
 from metasym.report.figures import sizes_figure
 from metasym.report.tables import comparison, load_cells, render, verdict
 from metasym.storage.json_files import write_json

@@ -7,10 +7,11 @@ import json
 import pytest
 from studies.inner_steps import measured, table
 
-from metasym.experiments.paper import find, run
+from metasym.paper import find
+from metasym.runs.reproducing.experiment_run import run
 from metasym.storage.json_files import write_json
 from metasym.types import MetasymError
-from tests.experiments.paper.tiny_images import FEW, tiny
+from tests.runs.reproducing.tiny_images import FEW, tiny
 
 __all__ = ["tiny"]
 

@@ -15,8 +15,9 @@ import torch.nn.functional as F
 from torch import nn
 from torch.optim import lr_scheduler
 
+from metasym.storage.file_names import CURRENT, PREVIOUS
 from metasym.storage.serialization import CheckpointError, pack, unpack
-from metasym.training.checkpoint import CURRENT, PREVIOUS, load, save
+from metasym.training.checkpoint import load, save
 from metasym.training.loop import train
 from metasym.training.settings import Files
 from metasym.types import MetasymError
@@ -219,7 +220,7 @@ def test_checkpoints_of_other_files_learners_models_and_runs_are_refused(run):
     )
     refused(run, "chunk_size 1", made=learner(chunk_size=1))
     refused(run, "optimizer.lr 0.5", "0.001", outer_lr=0.5)
-    refused(run, "seed 7", "found 0", seed=7)
+    refused(run, "seed 7", "found one with 0", seed=7)
     refused(run, "tasks_per_step 3", tasks_per_step=3)
     refused(run, "tasks 41", tasks=Lines(41))
     refused(run, "clip_norm", clip_norm=1.0)
@@ -245,10 +246,15 @@ def test_another_loss_or_schedule_is_another_run(tmp_path):
         **OPTIONS,
     ):
         pass
-    refused(tmp_path, "loss 'l1_loss', found 'mse_loss'", made=learner(loss=F.l1_loss), scheduler=steps(2))
+    refused(
+        tmp_path,
+        "loss 'l1_loss', found one with 'mse_loss'",
+        made=learner(loss=F.l1_loss),
+        scheduler=steps(2),
+    )
     refused(tmp_path, "loss 'MSELoss'", made=learner(loss=nn.MSELoss()), scheduler=steps(2))
-    refused(tmp_path, "schedule.step_size 3, found 2", scheduler=steps(3))
-    refused(tmp_path, "schedule.gamma 0.5, found 0.1", scheduler=steps(2, 0.5))
+    refused(tmp_path, "schedule.step_size 3, found one with 2", scheduler=steps(3))
+    refused(tmp_path, "schedule.gamma 0.5, found one with 0.1", scheduler=steps(2, 0.5))
     refused(tmp_path, "scheduler 'ExponentialLR'", scheduler=lambda o: lr_scheduler.ExponentialLR(o, 0.1))
     assert resume(tmp_path, scheduler=steps(2))[0].step == 5
 

@@ -17,7 +17,7 @@ from metasym.evidence.fitting import least_squares
 from metasym.evidence.statistics import TaskStatistics
 from metasym.groups.signed_permutations import SignedPermutation
 
-LARGEST = 1024
+MOST_WEIGHTS = 1024
 """Weights of a layer whose matrices of second moments are held."""
 _BLOCKS = 10
 """Parts of the tasks whose differences tell how uncertain the mean over all is."""
@@ -36,7 +36,7 @@ def contradictions(
     """
     m, n = tasks.outputs, tasks.inputs
     ample = tasks[tasks.ample]
-    if m * n > LARGEST or len(ample) < max(_BLOCKS, 0.9 * len(tasks)):
+    if m * n > MOST_WEIGHTS or len(ample) < max(_BLOCKS, 0.9 * len(tasks)):
         return None
     own, spread = least_squares(ample)
     flat = own.flatten(1) / scale

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from metasym.cli.common import console
 
 if TYPE_CHECKING:
-    from metasym.experiments.adapted_functions import AdaptedFunctions
+    from metasym.runs.adapted_functions import AdaptedFunctions
 
 _WORDS = ("holds", "holds nearly", "does not hold")
 

@@ -36,8 +36,8 @@ def add(commands: Commands) -> None:
 
 
 def _angles(options: argparse.Namespace) -> None:
-    from metasym.experiments.paper.angle_study import angles_file, check_names, measure_angles, read_angles
     from metasym.report.angle_figure import angles_figures, angles_table
+    from metasym.runs.reproducing.angle_study import angles_file, check_names, measure_angles, read_angles
     from metasym.storage.atomic import make_folder
     from metasym.types import MetasymError
 

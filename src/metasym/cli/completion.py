@@ -41,7 +41,7 @@ def _mark_paths(parser: argparse.ArgumentParser) -> None:
     """Tell the completion which arguments are names of files and folders, and which of experiments."""
     import shtab
 
-    from metasym.experiments.paper.catalogue import names
+    from metasym.paper.catalogue import names
 
     kinds = {"FILE": shtab.FILE, "DIRECTORY": shtab.DIRECTORY}
     for action in parser._actions:

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from metasym.cli.common import BUDGET_HELP, PROGRESS, Commands, add_recipe, chosen, console, say, write_text
-from metasym.experiments.paper.catalogue import names, printed
-from metasym.experiments.paper.image_cells import BUDGETS
-from metasym.experiments.paper.synthetic_cells import RECIPES
-from metasym.experiments.paper.whole_tables import TABLES, USUAL_SEEDS, results_folder
+from metasym.paper.catalogue import names, printed
+from metasym.paper.image_cells import BUDGETS
+from metasym.paper.synthetic_cells import RECIPES
+from metasym.runs.reproducing.whole_tables import TABLES, USUAL_SEEDS, results_folder
 from metasym.storage.json_files import finite
 from metasym.training.distributed import is_main
 from metasym.types import MetasymError
@@ -103,8 +103,8 @@ def _list(options: argparse.Namespace) -> None:
 
 
 def _run(options: argparse.Namespace) -> None:
-    from metasym.experiments.paper.experiment_run import run
-    from metasym.experiments.paper.whole_tables import score_line
+    from metasym.runs.reproducing.experiment_run import run
+    from metasym.runs.reproducing.whole_tables import score_line
 
     experiment = chosen(options)
     note = say if options.verbose and is_main() else lambda _: None
@@ -155,7 +155,7 @@ def _reproduce(options: argparse.Namespace) -> None:
     if options.status:
         _status(options, selected)
         return
-    from metasym.experiments.paper.whole_tables import reproduce, run_folder
+    from metasym.runs.reproducing.whole_tables import reproduce, run_folder
 
     written = reproduce(
         options.table,
@@ -168,8 +168,8 @@ def _reproduce(options: argparse.Namespace) -> None:
     )
     folder = written[0].parents[1]
     if options.table == "figures":
-        from metasym.experiments.paper.whole_tables import plan
-        from metasym.report.figures import draw_runs
+        from metasym.runs.reproducing.run_figures import draw_runs
+        from metasym.runs.reproducing.whole_tables import plan
 
         folders = [run_folder(options.out, e, quick=options.quick) for e in plan(options.table, **selected)]
         for path in draw_runs(folders, folder):
@@ -202,7 +202,7 @@ def _print_table(options: argparse.Namespace, folder: Path, recipes: list[str] |
 
 
 def _status(options: argparse.Namespace, selected: dict[str, Any]) -> None:
-    from metasym.experiments.paper.table_status import begun, table_status
+    from metasym.runs.reproducing.table_status import begun, table_status
 
     if options.out.exists() and not options.out.is_dir():
         raise MetasymError(f"{options.out}: expected the folder of the runs, found a file")
@@ -224,7 +224,7 @@ def _status(options: argparse.Namespace, selected: dict[str, Any]) -> None:
     if options.json:
         print(json.dumps([finite(cell.as_dict()) for cell in found], indent=1))
         return
-    from metasym.report.states import states
+    from metasym.cli.status_table import states
 
     table = states(options.table, found, places)
     console().print(table)
@@ -234,6 +234,6 @@ def _status(options: argparse.Namespace, selected: dict[str, Any]) -> None:
 
 
 def _cost(options: argparse.Namespace) -> None:
-    from metasym.experiments.paper.network_sizes import cost_text
+    from metasym.paper.network_sizes import cost_text
 
     print(cost_text(chosen(options)))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from metasym.cli.common import Commands, console
 
 if TYPE_CHECKING:
-    from metasym.experiments.exporting_runs import Exported
+    from metasym.runs.exporting_runs import Exported
 
 
 def add(commands: Commands) -> None:
@@ -49,7 +49,7 @@ def add(commands: Commands) -> None:
 
 
 def _export(options: argparse.Namespace) -> None:
-    from metasym.experiments.exporting_runs import export_run
+    from metasym.runs.exporting_runs import export_run
     from metasym.types import MetasymError
 
     for flag, given in (("--project", options.project), ("--batch", options.batch is not None)):

@@ -9,7 +9,7 @@ import ctypes
 import sys
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
-_LARGEST = 2**30
+_MOST_BYTES = 2**30
 """Bytes of the largest block that is kept."""
 
 
@@ -24,5 +24,5 @@ def keep_freed_memory() -> None:
         return
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
-        mallopt(_M_MMAP_THRESHOLD, _LARGEST)
+        mallopt(_M_MMAP_THRESHOLD, _MOST_BYTES)
         mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
-import typing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from metasym.cli.common import PROGRESS, Commands, console, interval, say
+from metasym.cli.flags import add_flags, given
 
 if TYPE_CHECKING:
     from metasym.diagnosis.findings import Diagnosis
-    from metasym.experiments.own_tasks.learn import Learned
-    from metasym.experiments.own_tasks.options import Choices, Reason
+    from metasym.runs.files.learn_options import Choices, Reason
+    from metasym.runs.learning.learn import Learned
     from metasym.tasks.task_file import TaskFile
 
 _SHOWN = 12
@@ -48,54 +47,27 @@ def add(commands: Commands) -> None:
     learn.add_argument("--out", type=Path, required=True, help="folder for the run's files")
     learn.add_argument("--resume", action="store_true", help="go on with the run in --out, if there is one")
     learn.add_argument("--progress", choices=PROGRESS, default="auto", help="how to show the steps")
-    from metasym.experiments.own_tasks.options import Options
+    from metasym.runs.files.learn_options import Options
     from metasym.tasks.task_file import Reading
 
-    _add_options(learn, Reading, "how the file is read")
-    _add_options(learn, Options, "chosen automatically unless given")
+    add_flags(learn, Reading, "how the file is read")
+    add_flags(learn, Options, "chosen automatically unless given")
     learn.set_defaults(command=_learn)
 
 
-def _add_options(parser: argparse.ArgumentParser, described: Any, title: str) -> None:
-    """A flag for each field of the dataclass ``described``."""
-    group = parser.add_argument_group(title)
-    hints = typing.get_type_hints(described)
-    for field in dataclasses.fields(described):
-        flag = f"--{field.name.replace('_', '-')}"
-        kinds = [kind for kind in typing.get_args(hints[field.name]) if kind is not type(None)] or [
-            hints[field.name]
-        ]
-        about: dict[str, Any] = {
-            "dest": field.name,
-            "default": argparse.SUPPRESS,
-            "help": field.metadata["help"],
-        }
-        if kinds[0] is bool:
-            group.add_argument(flag, action=argparse.BooleanOptionalAction, **about)
-        elif field.metadata["choices"]:
-            group.add_argument(flag, choices=field.metadata["choices"], **about)
-        else:
-            metavar = {int: "N", float: "X", str: "TEXT"}[kinds[0]]
-            group.add_argument(flag, type=kinds[0], metavar=metavar, **about)
-
-
 def _learn(options: argparse.Namespace) -> None:
-    from metasym.experiments.own_tasks.learn import learn_tasks
-    from metasym.experiments.own_tasks.options import Options
+    from metasym.runs.files.learn_options import Options
+    from metasym.runs.learning.learn import learn_tasks
     from metasym.tasks.task_file import Reading
     from metasym.training.distributed import is_main
 
-    def given(described: type) -> dict[str, Any]:
-        known = {field.name for field in dataclasses.fields(described)}
-        return {name: value for name, value in vars(options).items() if name in known}
-
-    wishes = Options(**given(Options))
+    wishes = Options(**given(options, Options))
     quiet = options.progress == "silent"
     found = learn_tasks(
         options.tasks,
         options.out,
         wishes,
-        reading=Reading(**given(Reading)),
+        reading=Reading(**given(options, Reading)),
         resume=options.resume,
         progress=options.progress,
         note=(lambda _: None) if quiet else say,
@@ -142,7 +114,7 @@ def _shape(array: Any) -> str:
 def _summary(found: Learned) -> None:
     from rich.table import Table
 
-    from metasym.experiments.own_tasks.judgement import bought, given_back, judgement
+    from metasym.report.comparison_words import bought, given_back, judgement
     from metasym.verdicts.group_words import method_words, tasks_share
     from metasym.verdicts.layer_words import verdict_words
 
@@ -193,9 +165,7 @@ def _summary(found: Learned) -> None:
     seconds = found.msr["seconds"] + (0 if found.maml is None else found.maml["seconds"])
     if found.stored:
         _line(out, f"This run was finished before: the above is read from {folder}, nothing was trained.")
-    _line(
-        out, f"Saved in {folder}: result.json, checkpoint.safetensors, symmetry.safetensors ({seconds:.0f} s)"
-    )
+    _line(out, f"Saved in {folder}: result.json, model.safetensors, symmetry.safetensors ({seconds:.0f} s)")
     baseline = "" if found.maml is None else f"; the baseline in {folder / 'maml'}"
     _line(out, f"More: metasym inspect {folder}, metasym report {folder}{baseline}")
     _line(out, "Use it from Python:")

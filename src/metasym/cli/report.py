@@ -30,10 +30,10 @@ def add(commands: Commands) -> None:
 
 
 def _report(options: argparse.Namespace) -> None:
-    from metasym.experiments.discovering.discover_files import is_discovered
-    from metasym.experiments.machine import threads
     from metasym.report.discovered_page import write_discovered
     from metasym.report.page import DETAIL, NAME, write
+    from metasym.report.page.run_folders import is_discovered
+    from metasym.runs.machine import threads
 
     detail = DETAIL if options.detail is None else options.detail
     if detail < 0:

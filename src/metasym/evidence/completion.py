@@ -10,7 +10,7 @@ from torch import Tensor
 from metasym.evidence.prior import Prior
 from metasym.evidence.statistics import TaskStatistics
 
-LARGEST = 400
+MOST_WEIGHTS = 400
 """Directions that may be given back."""
 STRENGTHS = (1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 """Variances of what is given back, of the mean variance of a weight."""
@@ -18,7 +18,7 @@ STRENGTHS = (1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 
 def completed(prior: Prior, allowed: Tensor, validation: TaskStatistics) -> Prior:
     """The prior with some variance in all directions ``allowed [m n, d]``, if that raises the evidence."""
-    if allowed.shape[1] > LARGEST or prior.directions >= allowed.shape[1]:
+    if allowed.shape[1] > MOST_WEIGHTS or prior.directions >= allowed.shape[1]:
         return prior
     typical = float(prior.power.mean())
     best, value = prior, float(prior.evidence(validation).mean())

@@ -7,40 +7,6 @@ continuous group; :func:`equivariant_basis` takes two of them as well. Each is a
 symmetry matrix U: its columns span the weights that the symmetry allows, ``vec(W) = U v``.
 """
 
-from metasym.groups.bases import equivariant_basis, symmetry_matrix
-from metasym.groups.constructors import (
-    cyclic,
-    dihedral,
-    direct_product,
-    quaternion,
-    shifts,
-    symmetric,
-    trivial,
-)
-from metasym.groups.generators import from_generators
-from metasym.groups.group import Group
-from metasym.groups.images import image_rotations, image_rotations_flips
-from metasym.groups.lie_algebra import LieAlgebra, so
-from metasym.groups.lie_names import name_of_algebra
-from metasym.groups.steerable import KernelBasis, conv_basis
+import lazy_loader
 
-__all__ = [
-    "Group",
-    "KernelBasis",
-    "LieAlgebra",
-    "conv_basis",
-    "cyclic",
-    "dihedral",
-    "direct_product",
-    "equivariant_basis",
-    "from_generators",
-    "image_rotations",
-    "image_rotations_flips",
-    "name_of_algebra",
-    "quaternion",
-    "shifts",
-    "so",
-    "symmetric",
-    "symmetry_matrix",
-    "trivial",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -3,8 +3,6 @@
 Everything is read from U U^T, never from U's entries: U and U R for an orthogonal R are the same symmetry.
 """
 
-from metasym.inspection.layers import inspect
-from metasym.inspection.projection import Projected, project
-from metasym.inspection.transfer import SavedSymmetry, load_symmetry, save_symmetry
+import lazy_loader
 
-__all__ = ["Projected", "SavedSymmetry", "inspect", "load_symmetry", "project", "save_symmetry"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -15,7 +15,7 @@ from metasym.inspection.spectrum import dominant
 from metasym.types import MetasymError
 from metasym.verdicts.reports import FoundGroup, GroupErrors
 
-_LARGEST = 4000
+_MOST_WEIGHTS = 4000
 """Up to this many rows of U, the projection on the equivariant kernels is formed."""
 _EVERYTHING = "no principal angles: U has all directions, and would hold the equivariant maps of any group"
 
@@ -161,7 +161,7 @@ def kernel_errors(
             "the part of the kernels that is no sum of circular harmonics counts as error, even of the identity"
         )
     note = "; ".join(notes)
-    if len(U) > _LARGEST:
+    if len(U) > _MOST_WEIGHTS:
         return GroupErrors(asked.text, names, tuple(errors), None, None, note)
     every = torch.eye(len(U), dtype=torch.float64).reshape(*blocks.shape[:3], len(U))
     projection = action.average(every).reshape(len(U), len(U))

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from metasym.groups.names import Named
 from metasym.groups.signed_permutations import SignedPermutation
-from metasym.inspection.pattern import LARGEST, Array, find_pattern
+from metasym.inspection.pattern import MOST_WEIGHTS, Array, find_pattern
 from metasym.verdicts.reports import FoundGroup, SharingPattern
 
 _SIDES = ("outputs", "inputs")
@@ -34,8 +34,8 @@ def read_factors(factors: Sequence[Tensor], sizes: Sequence[int]) -> tuple[Found
     matrices = [factor.detach().cpu().double().numpy() for factor in factors[:2]]
     orbits = []
     for side, U in enumerate(matrices):
-        if len(U) > LARGEST:
-            notes.append(f"{len(U):,} {_SIDES[side]} are too many to compare (at most {LARGEST:,})")
+        if len(U) > MOST_WEIGHTS:
+            notes.append(f"{len(U):,} {_SIDES[side]} are too many to compare (at most {MOST_WEIGHTS:,})")
             orbits.append(len(U))
             continue
         pattern = find_pattern(U, (len(U), 1), sizes[side] or None)

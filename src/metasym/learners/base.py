@@ -11,10 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from metasym.adaptation.choices import AUTO
 from metasym.adaptation.functional import choose_map
 from metasym.engines.description import Description, Setting
 from metasym.engines.engine import autograd_gradient
-from metasym.engines.plan import AUTO, Plan, Sizes, parse
+from metasym.engines.plan import Plan, Sizes, parse
 from metasym.engines.select import Selected, make_engines, select
 from metasym.learners.own_learner import checked_losses
 from metasym.types import Batch, Episode, Loss, MetasymError, OuterLoss, Params, as_batch, as_tensor
@@ -84,14 +85,8 @@ class Learner(nn.Module, ABC):
         """Adapt to every task's support set and return the per-task losses, differentiably."""
 
     @abstractmethod
-    def adapt(
-        self, support: Batch, *, inner_steps: int | None = None, structured: bool = False, batch: int = 32
-    ) -> nn.Module:
-        """An ordinary ``nn.Module`` adapted to one task: no parametrizations, no link to the learner.
-
-        ``structured``: with U projected on the symmetry that is found in it, and layers compiled to use it
-        where that pays for ``batch`` examples at once (see ``ms.structured``).
-        """
+    def adapt(self, support: Batch, *, inner_steps: int | None = None) -> nn.Module:
+        """An ordinary ``nn.Module`` adapted to one task: no parametrizations, no link to the learner."""
 
     @abstractmethod
     def scores(self, episodes: Episode, metric: Metric, *, inner_steps: int | None = None) -> Tensor:

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from metasym.evidence import Fitted, Prior, TaskStatistics, fit_prior
 from metasym.learners.base import Learner, Metric, check_count
-from metasym.learners.deploying import Compiler
 from metasym.symmetry.matrices import DenseSymmetry
 from metasym.symmetry.reparam import reparameterize, symmetries
 from metasym.types import Batch, Episode, MetasymError, OuterLoss, Params, as_batch
@@ -35,7 +34,6 @@ class EvidenceMSR(Learner):
         k = m * n if directions is None else check_count("directions", directions, 1)
         super().__init__(_layer(torch.zeros(m * n, k, dtype=torch.float64), m, n), F.mse_loss)
         self.bias = bias
-        self.compiler = Compiler()
         self.register_buffer("mean", torch.zeros(m, n, dtype=torch.float64))
         self.register_buffer("noise", torch.ones((), dtype=torch.float64))
 
@@ -76,17 +74,8 @@ class EvidenceMSR(Learner):
         found = self.prior.weights(tasks)
         return found, tasks.y_mean - (found @ tasks.x_mean[:, :, None]).squeeze(2)
 
-    def adapt(
-        self, support: Batch, *, inner_steps: int | None = None, structured: bool = False, batch: int = 32
-    ) -> nn.Module:
-        """An ``nn.Linear`` with the posterior mean of one task's weights. ``inner_steps`` has no meaning here.
-
-        ``structured``: with U and the mean projected on the symmetry that is found in U, and the layer compiled
-        where that pays for ``batch`` examples at once.
-        """
-        if structured:
-            exact, plan = self.compiler.of(self, batch=batch)
-            return plan.apply(exact.adapt(support), project=True)
+    def adapt(self, support: Batch, *, inner_steps: int | None = None) -> nn.Module:
+        """An ``nn.Linear`` with the posterior mean of one task's weights. ``inner_steps`` has no meaning here."""
         support = as_batch(support)
         weight, offset = self.weights(Batch(support.x.unsqueeze(0), support.y.unsqueeze(0)))
         m, n = self.mean.shape

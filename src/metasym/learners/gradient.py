@@ -10,17 +10,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from metasym.adaptation.choices import SOLVERS
 from metasym.adaptation.functional import call, check_no_running_statistics, evaluating, parameters_of
 from metasym.engines.description import Adapting, Setting
 from metasym.engines.select import Selected, adapt, select
 from metasym.learners.adaptable import check_exact, last_layer, matching, need_symmetries, with_parameters
 from metasym.learners.base import Learner, Metric, check_count, check_finite, summed_over_chunks
-from metasym.learners.deploying import Compiler
 from metasym.learners.step_sizes import StepSizes
 from metasym.symmetry.reparam import split
 from metasym.types import Batch, Episode, Loss, MetasymError, OuterLoss, Params
-
-SOLVERS = ("sgd", "ridge", "cg")
 
 
 class GradientLearner(Learner):
@@ -56,7 +54,6 @@ class GradientLearner(Learner):
         paths: str | Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(model, loss, chunk_size=chunk_size, paths=paths)
-        self.compiler = Compiler()
         if solver not in SOLVERS:
             raise MetasymError(f"expected solver to be one of {', '.join(SOLVERS)}, found {solver!r}")
         if solver != "sgd":
@@ -131,18 +128,9 @@ class GradientLearner(Learner):
         with torch.no_grad(), evaluating(self):
             return call(self.model, {**parameters_of(self.model), **adapted}, self._inputs(x))
 
-    def adapt(
-        self, support: Batch, *, inner_steps: int | None = None, structured: bool = False, batch: int = 32
-    ) -> nn.Module:
-        """An ordinary ``nn.Module`` adapted to one task's support set, in evaluation mode.
-
-        ``structured``: with U projected on the symmetry that is found in it, and layers compiled to use it
-        where that pays for ``batch`` examples at once.
-        """
-        if not structured:
-            return with_parameters(self.model, self.adapted_parameters(support, inner_steps=inner_steps))
-        exact, plan = self.compiler.of(self, batch=batch)
-        return plan.apply(exact.adapt(support, inner_steps=inner_steps))
+    def adapt(self, support: Batch, *, inner_steps: int | None = None) -> nn.Module:
+        """An ordinary ``nn.Module`` adapted to one task's support set, in evaluation mode."""
+        return with_parameters(self.model, self.adapted_parameters(support, inner_steps=inner_steps))
 
     def step_sizes(self) -> dict[str, float]:
         """The step size of each adapted tensor (the mean where it has many); empty for an exact solve."""

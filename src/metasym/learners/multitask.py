@@ -20,7 +20,6 @@ from metasym.adaptation.functional import (
 from metasym.engines.description import OwnParameters, Setting
 from metasym.learners.adaptable import with_parameters
 from metasym.learners.base import Learner, Metric, check_count, check_finite
-from metasym.learners.deploying import Compiler
 from metasym.symmetry.reparam import split, symmetries
 from metasym.types import Batch, Episode, Loss, MetasymError, OuterLoss, Params
 
@@ -49,7 +48,6 @@ class MTSR(Learner):
         paths: str | Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(model, loss, chunk_size=chunk_size, paths=paths)
-        self.compiler = Compiler()
         if not symmetries(model):
             raise MetasymError(
                 f"expected a reparameterized model for MTSR, found a plain {type(model).__name__}: "
@@ -123,18 +121,9 @@ class MTSR(Learner):
                 parts.append(self._map(own, chunk.query, metric, "metric"))
         return torch.cat(parts)
 
-    def adapt(
-        self, support: Batch, *, inner_steps: int | None = None, structured: bool = False, batch: int = 32
-    ) -> nn.Module:
-        """An ordinary ``nn.Module`` whose filter was fitted to one task's support set, in evaluation mode.
-
-        ``structured``: with U projected on the symmetry that is found in it, and layers compiled to use it
-        where that pays for ``batch`` examples at once.
-        """
-        if not structured:
-            return with_parameters(self.model, self._fit_one(self._examples(support), inner_steps))
-        exact, plan = self.compiler.of(self, batch=batch)
-        return plan.apply(exact.adapt(support, inner_steps=inner_steps))
+    def adapt(self, support: Batch, *, inner_steps: int | None = None) -> nn.Module:
+        """An ordinary ``nn.Module`` whose filter was fitted to one task's support set, in evaluation mode."""
+        return with_parameters(self.model, self._fit_one(self._examples(support), inner_steps))
 
     def predict(self, support: Batch, x: Tensor, *, inner_steps: int | None = None) -> Tensor:
         """Fit a new filter to one task's support set and predict at ``x [examples, ...]``."""

@@ -14,7 +14,6 @@ from metasym.engines.description import Embedding, Setting
 from metasym.engines.select import Selected, select
 from metasym.learners.adaptable import with_parameters
 from metasym.learners.base import Learner, Metric
-from metasym.learners.deploying import Compiler
 from metasym.types import Batch, Episode, Loss, MetasymError, OuterLoss, Params
 
 
@@ -72,20 +71,9 @@ class ProtoNet(Learner):
             ]
         return torch.cat(parts)
 
-    def adapt(
-        self, support: Batch, *, inner_steps: int | None = None, structured: bool = False, batch: int = 32
-    ) -> nn.Module:
-        """A classifier with this task's prototypes, in evaluation mode; ``inner_steps`` is ignored.
-
-        ``structured``: with U projected on the symmetry that is found in it, and layers compiled to use it
-        where that pays for ``batch`` examples at once.
-        """
+    def adapt(self, support: Batch, *, inner_steps: int | None = None) -> nn.Module:
+        """A classifier with this task's prototypes, in evaluation mode; ``inner_steps`` is ignored."""
         support = self._examples(support)
-        if structured:
-            exact, plan = Compiler().of(self, batch=batch)
-            found = exact.adapt(support)
-            assert isinstance(found, PrototypeClassifier)
-            return PrototypeClassifier(plan.apply(exact.model), found.prototypes).eval()
         with torch.no_grad(), evaluating(self):
             means = prototypes(self.model(support.x), support.y, _classes(support.y))
         return PrototypeClassifier(with_parameters(self.model, {}), means).eval()

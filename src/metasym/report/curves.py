@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-from metasym.experiments.paper.catalogue import names
-from metasym.experiments.paper.image_cells import TABLE3
-from metasym.experiments.result_files import read_result, result_files
+from metasym.paper.catalogue import names
+from metasym.paper.image_cells import TABLE3
 from metasym.report.drawing import figure_files
+from metasym.runs.files.result_files import read_result, result_files
 from metasym.storage.atomic import make_folder
 from metasym.types import MetasymError
 

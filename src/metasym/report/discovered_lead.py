@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from metasym.report.page.text import number, plural
-from metasym.verdicts.layer_words import percent
+from metasym.report.page.html_words import number, plural
+from metasym.verdicts.defect_words import percent
 
 _MOST_NAMES = 6
 

@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from metasym.experiments.paper.catalogue import names
-from metasym.experiments.paper.image_cells import TABLE3
-from metasym.experiments.paper.scoring import DIVERGED
-from metasym.experiments.paper.synthetic_cells import RECIPES, STEP_SIZES, TABLE1, TABLE2, Printed
-from metasym.experiments.result_files import read_result, result_files
+from metasym.paper.catalogue import names
+from metasym.paper.image_cells import TABLE3
+from metasym.paper.synthetic_cells import RECIPES, STEP_SIZES, TABLE1, TABLE2, Printed
 from metasym.report.text_table import Table
-from metasym.training.evaluation import summarise
+from metasym.runs.files.result_files import DIVERGED, read_result, result_files
+from metasym.training.task_scores import summarise
 from metasym.types import MetasymError
 
 

@@ -14,9 +14,9 @@ import msgspec
 
 from metasym.types import MetasymError
 
-_LARGEST = 2**53
+_LARGEST_INTEGER = 2**53
 """The largest whole number that a float, which other programs read JSON's numbers as, holds exactly."""
-Count = Annotated[int, msgspec.Meta(ge=0, le=_LARGEST)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=_LARGEST_INTEGER)]
 """A number of things: steps, tasks, entries."""
 Seed = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Number = Annotated[float, msgspec.Meta(ge=-1e300, le=1e300)]
@@ -93,7 +93,7 @@ def _at(value: Any, place: str) -> Any:
 
 
 def _shown(value: Any) -> str:
-    if isinstance(value, int) and abs(value) > _LARGEST:
+    if isinstance(value, int) and abs(value) > _LARGEST_INTEGER:
         return "a whole number that is too large"
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -27,7 +27,7 @@ _BLOCK = 2**20
 """Numbers that are checked in one go."""
 CONSTANT = 1e-12
 """Columns whose deviation is no more than this part of their largest number are constant but for rounding."""
-_LARGEST = 1e150
+_LARGEST_VALUE = 1e150
 """Squares of more are infinite."""
 
 
@@ -241,7 +241,7 @@ def _numbers(value: Any, name: str, where: str) -> npt.NDArray[Any]:
         raise MetasymError(
             f"{where}: expected finite numbers, found {bad} NaN or infinite in {name}, the first in row {row}"
         )
-    if largest > _LARGEST:
+    if largest > _LARGEST_VALUE:
         raise MetasymError(f"{where}: expected numbers whose squares are finite, found larger ones in {name}")
     return found
 

@@ -19,8 +19,16 @@ _NAMED = 10
 class NonFiniteError(MetasymError):
     """A loss or gradient was NaN or infinite; the parameters are as they were before the step."""
 
-    def __init__(self, message: str, *, step: int, task_ids: Sequence[int] = ()) -> None:
-        super().__init__(message)
+    def __init__(
+        self,
+        message: str,
+        *,
+        step: int,
+        task_ids: Sequence[int] = (),
+        about: str | None = None,
+        found: object = None,
+    ) -> None:
+        super().__init__(message, about=about, found=found)
         self.step = step
         self.task_ids = tuple(task_ids)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from metasym.structured.compilation import plan_of_report
-from metasym.structured.layer_plan import LayerPlan
-from metasym.structured.pricing import Work
+from metasym.fast_layers.compilation import plan_of_report
+from metasym.fast_layers.layer_plan import LayerPlan
+from metasym.fast_layers.pricing import Work
 from metasym.verdicts.reports import LayerReport
 
 MANY = 1024

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 POSITIVE, NEGATIVE = (214, 107, 0), (46, 115, 209)
 """Orange and blue: the colour-blind can tell them apart, and both show on white and on near-black."""
 SIZE = (0, 143, 120)
-LARGEST = 600 * 600
+MOST_CELLS = 600 * 600
 """Matrices of up to this many entries are drawn."""
 _BAD = (200, 0, 90)
 _LEVELS = 100

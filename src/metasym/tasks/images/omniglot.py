@@ -31,7 +31,7 @@ PARTS = ("images_background", "images_evaluation")
 NPZ = "omniglot.npz"
 _PLACES = ("", "omniglot-py", "omniglot", "python", "omniglot/python", "raw")
 """Folders in which torchvision, learn2learn, torchmeta and a clone of Omniglot's repository keep the images."""
-_LARGEST = 4096
+_MOST_PIXELS_A_SIDE = 4096
 URL = "https://raw.githubusercontent.com/brendenlake/omniglot/master/python"
 MD5 = ("68d2efa1b9178cc56df9314c21c6e718", "6b91aef0f799c5bb55b94e3f2daec811")
 """The checksums of the official zips, in the order of ``PARTS``."""
@@ -188,8 +188,8 @@ class PackedNpz:
             self._shape = tuple(int(npz.array(key, "iu", 0)) for key in ("height", "width"))
         count, (height, width) = len(character_name), self._shape
         fits = (
-            0 < height <= _LARGEST
-            and 0 < width <= _LARGEST
+            0 < height <= _MOST_PIXELS_A_SIDE
+            and 0 < width <= _MOST_PIXELS_A_SIDE
             and packed.dtype == np.uint8
             and packed.shape == (len(character), -(-height * width // 8))
             and len(drawer) == len(character)

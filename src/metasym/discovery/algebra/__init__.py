@@ -1,0 +1,1 @@
+"""Vector fields and the algebras they span: what exists without data."""

@@ -1,0 +1,160 @@
+"""From a candidate to a claim: certified on held-out data, bounded, named; or refused, with the reason."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from metasym.certification.beta import Beta, beta
+from metasym.discovery.algebra.vector_fields import Array, orthonormal, squared
+from metasym.discovery.claim_thresholds import CONTINUOUS, TOLERANCE
+from metasym.discovery.continuous.certified_algebras import CertifiedAlgebra, name_of_fields, refuted_by
+from metasym.discovery.continuous.input_constraints import constraint_left
+from metasym.discovery.continuous.invariance_search import Candidate
+from metasym.discovery.continuous.violation_bound import hidden
+from metasym.discovery.models.gaussian_processes import Hyper, Posterior, posterior, squares
+from metasym.discovery.models.invariant_features import SymmetricFit
+from metasym.discovery.models.preprocessing import Prepared
+from metasym.groups.lie_algebra import LieAlgebra, ideals, radical
+from metasym.types import MetasymError
+from metasym.verdicts.claims import Claim
+from metasym.verdicts.discovery_reasons import (
+    AnyDiscoveryReason,
+    HardlyMatters,
+    InputsCarryTooLittle,
+    NearSymmetry,
+    NotAnAlgebra,
+    NotShownToBeNoise,
+)
+
+
+def certificate(
+    candidate: Candidate, train: tuple[Array, Array], held_out: tuple[Array, Array]
+) -> tuple[Beta, float]:
+    """Beta on held-out examples, and the largest violation that train and held-out data together allow."""
+    fit, rest = candidate.fit, candidate.rest
+    assert fit is not None
+    assert rest is not None
+    (x, y), (x_new, y_new) = train, held_out
+    symmetric = fit.fit(x, y)
+    # A part that breaks the symmetry has to be there to be judged: at least as strong as the noise.
+    breaking = _breaking(fit, rest, x, y)
+    a, a_new = breaking(x), breaking(x_new)
+    own = fit.fit(x, a)  # what of it is symmetric after all
+    variance = float(((y_new - y.mean(0)) ** 2).sum(1).mean())
+    found = beta(y_new - symmetric(fit.inputs(x_new)), a_new - own(fit.inputs(x_new)), variance)
+    every = np.concatenate([x_new, x]), np.concatenate([y_new, y])
+    return found, max(found.violation_upper, hidden(fit, *every))
+
+
+def _breaking(fit: SymmetricFit, rest: Hyper, x: Array, y: Array) -> Any:
+    """The function that a flexible model adds to the symmetric one."""
+    n = x.shape[1]
+    noise = max(rest.noise, fit.hyper.noise, 1e-6)
+    size = float(np.mean((x**2).sum(1)))
+    kernel = squares(n, noise, n**0.5, noise / size**2)
+    whole: Posterior = posterior(Hyper(fit.hyper.kernel + kernel, noise, 0.0), fit.inputs(x), y)
+    only = Posterior(kernel, whole.inputs, whole.weights, np.zeros(y.shape[1]))
+
+    def breaking(points: Array) -> Array:
+        return only(fit.inputs(points))
+
+    return breaking
+
+
+def _left_over(fit: SymmetricFit, plain: Hyper, prepared: Prepared) -> tuple[float, float]:
+    """What the symmetric model, and one that knows nothing, leave of the variance of held-out examples."""
+    (x, y), (x_new, y_new) = prepared.train, prepared.held_out
+    variance = float(((y_new - y.mean(0)) ** 2).mean())
+    found = fit.fit(x, y)(fit.inputs(x_new)), posterior(plain, x, y)(x_new)
+    each = [float(((one - y_new) ** 2).mean()) / variance for one in found]
+    return each[0], each[1]
+
+
+def unexplained(left_over: float, floor: float) -> float:
+    """What a symmetric model leaves of held-out examples, 0 where one that knows nothing comes to that floor too."""
+    return 0.0 if floor <= CONTINUOUS.floor * left_over else left_over
+
+
+def ideal_fields(fields: Array) -> list[Array]:
+    """The algebra as a list of ideals: the simple ones, and the radical; all of it where it is no such sum.
+
+    None where brackets leave the fields farther than rounding takes them: the search ends near an algebra, and what
+    is moved to where functions fit best may be a little off it.
+    """
+    try:
+        algebra = LieAlgebra(torch.from_numpy(squared(fields)))
+    except MetasymError:
+        return []
+    simple, _ = ideals(algebra)
+    spaces = [*simple]
+    outer = radical(algebra)
+    if len(outer):
+        spaces.append(outer)
+    if sum(len(space) for space in spaces) != len(fields):
+        return [fields]
+    return [orthonormal(np.einsum("kd,dij->kij", space, fields)) for space in spaces]
+
+
+def share(fields: Array, fit: SymmetricFit, x: Array, y: Array, generator: np.random.Generator) -> float:
+    """The part of the model's variance that the inputs carry which the fields move (a total Sobol index)."""
+    n = x.shape[1]
+    directions = orthonormal(fields[:, :, :].transpose(0, 2, 1).reshape(-1, 1, n))[:, 0]
+    model = fit.fit(x, y)
+    other = x[generator.permutation(len(x))]
+    mixed = x + (other - x) @ directions.T @ directions
+    change = model(fit.inputs(mixed)) - model(fit.inputs(x))
+    return min(1.0, float(0.5 * (change**2).sum(1).mean() / ((y - y.mean(0)) ** 2).sum(1).mean()))
+
+
+def judge(
+    candidate: Candidate,
+    prepared: Prepared,
+    plain: Hyper,
+    generator: np.random.Generator,
+    tolerance: float = TOLERANCE,
+) -> tuple[Claim | None, tuple[AnyDiscoveryReason, ...]]:
+    """The claim that a candidate supports, or None; and the reasons: of all of it, or of parts that are not claimed.
+
+    Ideals whose inputs carry too little of the variance for the bound to say anything about them are not claimed.
+    The bound knows smooth functions. What the symmetric model leaves may be a rougher violation, unless it is next to
+    nothing or a model that knows nothing comes to the same floor: then it is noise.
+    """
+    if candidate.fit is None or not len(candidate.fields):
+        return None, () if candidate.reason is None else (candidate.reason,)
+    name = name_of_fields(candidate.fields)
+    away = constraint_left(name, candidate.fields, prepared.train[0])
+    if away is not None:
+        return None, (away,)
+    found, violation = certificate(candidate, prepared.train, prepared.held_out)
+    if found.refutes:
+        return None, (refuted_by(name, found),)
+    left_over, floor = _left_over(candidate.fit, plain, prepared)
+    left_over = unexplained(left_over, floor)
+    unknown = left_over / CONTINUOUS.surely
+    if unknown > tolerance:
+        return None, (NotShownToBeNoise(name, left_over, floor),)
+    violation = max(violation, left_over)
+    kept: list[Array] = []
+    weak: list[Array] = []
+    most = 0.0
+    parts = ideal_fields(candidate.fields)
+    if not parts:
+        return None, (NotAnAlgebra(name),)
+    for ideal in parts:
+        carried = share(ideal, candidate.fit, *prepared.train, generator)
+        most = max(most, carried)
+        (kept if max(violation, unknown) <= tolerance * carried else weak).append(ideal)
+    if not kept and most < CONTINUOUS.hardly:
+        return None, (HardlyMatters(name, most),)
+    if not kept:
+        return None, (NearSymmetry(name, violation, tolerance),)
+    fields = prepared.whole(np.concatenate(kept))
+    # Named in these coordinates: in the data's units, which may differ by a million, entries would pass for 0.
+    name = name_of_fields(orthonormal(np.concatenate(kept)))
+    certified = CertifiedAlgebra(name, fields, found, violation)
+    return certified.claim(fields, prepared.units), tuple(
+        InputsCarryTooLittle(name_of_fields(one)) for one in weak
+    )

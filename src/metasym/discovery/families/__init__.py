@@ -1,0 +1,1 @@
+"""Finite symmetries that all functions of a family of tasks share."""

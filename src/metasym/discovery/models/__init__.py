@@ -1,0 +1,1 @@
+"""Functions fitted to examples: Gaussian processes and polynomials, plain or with a symmetry built in."""

@@ -1,0 +1,218 @@
+"""Gaussian processes whose functions a finite group keeps: kernels averaged over it, and what may hide beside.
+
+For a kernel k that every move keeps, ``K(x, x') = mean_g k(x, g x') g'`` (a matrix ``[m, m]``) is that of functions
+with ``f(g x) = g' f(x)``. Where the group moves no output all outputs share one number instead of a matrix. The
+posterior mean is the average over the group of a function of the plain kernel, with weights of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Sum
+
+from metasym.discovery.algebra.vector_fields import Array
+from metasym.discovery.claim_thresholds import LIKELIHOOD
+from metasym.discovery.models.column_kernels import OnColumns
+from metasym.discovery.models.gaussian_processes import LEAST_NOISE, Hyper, Posterior, squares
+from metasym.discovery.models.kernel_evaluation import OfEachInput, at
+from metasym.discovery.models.noise_likelihood import best_noise
+from metasym.groups.signed_groups import SignedGroup
+
+MOST_ROWS = 2400
+"""Rows of the system that a fit solves: examples, times outputs where these move."""
+MOST_LIKELY = 900
+"""Rows that likelihoods are computed of: their cost grows with the cube, and they are asked for often."""
+_DELTAS = np.concatenate([[0.0], np.logspace(-7, 0, 15)])
+_HALVINGS = 3
+_MOST_PRODUCTS = 4e8
+"""Entries of kernels, over all elements of a group and outputs, that a matrix is made of."""
+_CUBES = (0.01, 1.0)
+_SHARPER = (0.7, 0.5, 0.35)
+"""Parts of the plain kernel's length scale that are tried."""
+_WORTH = 2.0
+"""By how much another kernel has to make the logarithm of the likelihood larger."""
+
+
+MOST_ROUGH = 500
+"""Inputs times elements up to which functions that are rough along one input are looked for."""
+
+
+@dataclass(frozen=True)
+class Hidden:
+    """What beside the symmetry the data allow, as a part of the variance of y."""
+
+    upper: float
+    refutes: bool
+    """Whether the likelihood asks for something that the group does not keep."""
+
+
+@dataclass(frozen=True, eq=False)
+class Equivariant:
+    """Functions that ``group`` keeps, with the kernel ``hyper`` before it is averaged."""
+
+    group: SignedGroup
+    hyper: Hyper
+
+    def rows(self, x: Array, y: Array, most: int) -> tuple[Array, Array]:
+        """As many examples as make at most ``most`` rows."""
+        count = most if self.group.keeps_outputs else most // y.shape[1]
+        columns = 1 if self.group.keeps_outputs else y.shape[1]
+        affordable = int((_MOST_PRODUCTS / len(self.group.elements) / columns) ** 0.5)
+        count = min(count, affordable)
+        return x[:count], y[:count]
+
+    def matrix(self, kernel: Any, x: Array) -> Array:
+        """The averaged kernel of the examples ``x``: a row for each, or for each of its outputs."""
+        return averaged_matrix(self.group, kernel, x)
+
+    def fit(self, x: Array, y: Array, most: int = MOST_ROWS) -> Posterior:
+        """A function of the plain kernel whose average over the group is the posterior mean; ``y`` is centred."""
+        x, y = self.rows(x, y, most)
+        weights = _solve(self.matrix(self.hyper.kernel, x), self.hyper.noise, self._flat(y))
+        return Posterior(self.hyper.kernel, x, weights.reshape(y.shape), np.zeros(y.shape[1]))
+
+    def breaking(self, x: Array, y: Array, most: int = MOST_ROWS) -> Posterior:
+        """What a flexible model adds to these functions, at least as strong as the noise: it is to be judged."""
+        x, y = self.rows(x, y, most)
+        n = x.shape[1]
+        noise = max(self.hyper.noise, 1e-6)
+        free = squares(n, noise, n**0.5, noise / float(np.mean((x**2).sum(1))) ** 2)
+        whole = self.matrix(self.hyper.kernel, x) + self._free(free, x, y.shape[1])
+        weights = _solve(whole, noise, self._flat(y)).reshape(y.shape)
+        return Posterior(free, x, weights, np.zeros(y.shape[1]))
+
+    def averaged(self, fit: Posterior, x: Array) -> Array:
+        """``mean_g g'^-1 f(g x)``, ``[points, m]``."""
+        total = np.zeros((len(x), fit.weights.shape[1]))
+        for g in self.group.elements:
+            total += g.inverse.on_outputs(at(fit.kernel, g.on_inputs(x), fit.inputs) @ fit.weights + fit.mean)
+        return np.asarray(total / len(self.group.elements))
+
+    def hidden(self, x: Array, y: Array) -> Hidden:
+        """The largest variance that functions which the group does not keep may have beside those that it keeps.
+
+        A free kernel may be preferred only because it has another length scale: it counts as a refutation where it
+        is preferred to its own average over the group.
+        """
+        x, y = self.rows(x, y, MOST_LIKELY)
+        n, m = x.shape[1], y.shape[1]
+        base = self.matrix(self.hyper.kernel, x)
+        variance = float(np.mean(y**2))
+        flat = self._flat(y)
+        worst, refuted = 0.0, False
+        looked_for: list[Any] = [RBF(n**0.5), RBF(2 * n**0.5), DotProduct(1.0) ** 2, DotProduct(1.0) ** 3]
+        if n * len(self.group.elements) <= MOST_ROUGH:
+            # Rough in all inputs looks like noise, in one of them not.
+            looked_for.append(OfEachInput(LIKELIHOOD.rough))
+        for kernel in looked_for:
+            free, kept = self._free(kernel, x, m), self.matrix(kernel, x)
+            scale = variance / float(np.mean(np.diag(free)))
+            likely = [best_noise(base + delta * scale * kept, flat)[0] for delta in _DELTAS]
+            beside = base + _DELTAS[int(np.argmax(likely))] * scale * kept
+            profile = np.array([best_noise(beside + delta * scale * free, flat)[0] for delta in _DELTAS])
+            refuted = refuted or profile.max() > profile[0] + LIKELIHOOD.level
+            last = int(np.flatnonzero(profile > profile.max() - LIKELIHOOD.level)[-1])
+            low, high = float(_DELTAS[last]), float(_DELTAS[min(last + 1, len(_DELTAS) - 1)])
+            for _ in range(_HALVINGS if 0 < low < high and high > worst else 0):
+                middle = (low * high) ** 0.5
+                allowed = (
+                    best_noise(beside + middle * scale * free, flat)[0] > profile.max() - LIKELIHOOD.level
+                )
+                low, high = (middle, high) if allowed else (low, middle)
+            worst = max(worst, high)
+        return Hidden(worst, bool(refuted))
+
+    def gain(self, x: Array, y: Array, rows: int) -> float:
+        """By how much some examples are likelier with the group than without, at amplitudes and noises that suit."""
+        x, y = self.rows(x, y, rows)
+        flat = self._flat(y)
+        matrices = self.matrix(self.hyper.kernel, x), self._free(self.hyper.kernel, x, y.shape[1])
+        with_it, without = (best_noise(matrix, flat, self.amplitudes)[0] for matrix in matrices)
+        return with_it - without
+
+    @property
+    def amplitudes(self) -> tuple[float, ...]:
+        """By how much an average may be larger: it has as little variance as the kernel has elements, or less."""
+        order = float(len(self.group.elements))
+        return tuple(sorted({1.0, order**0.5, order, order**2}))
+
+    def _free(self, kernel: Any, x: Array, m: int) -> Array:
+        free = at(kernel, x, x)
+        return free if self.group.keeps_outputs else np.asarray(np.kron(free, np.eye(m)), dtype=np.float64)
+
+    def _flat(self, y: Array) -> Array:
+        return y if self.group.keeps_outputs else y.reshape(-1, 1)
+
+
+def averaged_matrix(group: SignedGroup, kernel: Any, x: Array) -> Array:
+    """``mean_g k(x, g x') g'`` of the examples ``x``, made symmetric to rounding."""
+    count, m = len(x), group.shape[0]
+    if group.keeps_outputs:
+        total = np.zeros((count, count))
+        for g in group.elements:
+            total += at(kernel, x, g.on_inputs(x))
+    else:
+        blocks = np.zeros((m, m, count, count))
+        for g in group.elements:
+            values = at(kernel, x, g.on_inputs(x))
+            for k in range(m):  # (g' y)[outputs[k]] = sign y[k]
+                blocks[g.outputs[k], k] += g.output_signs[k] * values
+        total = blocks.transpose(2, 0, 3, 1).reshape(count * m, count * m)
+    total /= len(group.elements)
+    return np.asarray((total + total.T) / 2)
+
+
+def equivariant(group: SignedGroup, plain: Hyper, x: Array, y: Array) -> Equivariant:
+    """The kernel that suits functions which the group keeps: the plain one, sharper, or with polynomials of degree 3.
+
+    A group takes so many functions away that those left may be richer than a plain fit can afford.
+    """
+    n = x.shape[1]
+    some = Equivariant(group, plain)
+    few, targets = some.rows(x, y, MOST_LIKELY)
+    flat = targets if group.keeps_outputs else targets.reshape(-1, 1)
+    size = float(np.mean((x**2).sum(1)))
+    one = DotProduct(1.0) ** 3
+    cubes = averaged_matrix(group, one, few) / size**3
+    kernel = plain.kernel
+    base = averaged_matrix(group, kernel, few)
+    best = best_noise(base, flat, some.amplitudes)
+    for factor in _SHARPER:
+        other = _reshaped(plain.kernel, 1.0, factor)
+        matrix = averaged_matrix(group, other, few)
+        found = best_noise(matrix, flat, some.amplitudes)
+        if found[0] > best[0] + _WORTH:
+            best, kernel, base = found, other, matrix
+    chosen = 0.0
+    for cube in _CUBES:
+        found = best_noise(base + cube * cubes, flat, some.amplitudes)
+        if found[0] > best[0] + _WORTH:
+            best, chosen = found, cube
+    likelihood, noise, amplitude = best
+    if chosen:
+        kernel = kernel + OnColumns(ConstantKernel(chosen / size**3) * one, 0, n)
+    return Equivariant(group, Hyper(_reshaped(kernel, amplitude, 1.0), noise, likelihood))
+
+
+def _reshaped(kernel: Any, amplitude: float, factor: float) -> Any:
+    """The sum of kernels with every part's amplitude, and the smooth one's length, multiplied."""
+    if isinstance(kernel, Sum):
+        return _reshaped(kernel.k1, amplitude, factor) + _reshaped(kernel.k2, amplitude, factor)
+    inner = kernel.kernel
+    shape = RBF(float(inner.k2.length_scale) * factor) if isinstance(inner.k2, RBF) else inner.k2
+    larger = ConstantKernel(float(inner.k1.constant_value) * amplitude) * shape
+    return OnColumns(larger, kernel.start, kernel.stop)
+
+
+def _solve(matrix: Array, noise: float, y: Array) -> Array:
+    noise = max(noise, LEAST_NOISE)
+    for _ in range(8):
+        try:
+            return np.asarray(cho_solve(cho_factor(matrix + noise * np.eye(len(y)), lower=True), y))
+        except LinAlgError:  # a smooth kernel in few dimensions is singular to rounding
+            noise *= 10
+    raise LinAlgError("a kernel matrix has no factor")

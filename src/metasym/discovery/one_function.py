@@ -1,0 +1,204 @@
+"""Symmetries of one function, from beginning to end: fit, search, certify, build in, score."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from metasym.discovery.claim_thresholds import CONTINUOUS
+from metasym.discovery.continuous.equivariance_symmetries import pairs_in
+from metasym.discovery.continuous.invariance_claims import judge
+from metasym.discovery.continuous.invariance_search import (
+    MOST_ROTATED,
+    MOST_SHIFTED,
+    ambients,
+    plain_fit,
+    search,
+)
+from metasym.discovery.continuous.polynomial_symmetries import PolynomialModel, polynomial_in
+from metasym.discovery.discovered import Discovered, Scores
+from metasym.discovery.finite.finite_symmetries import finite_in
+from metasym.discovery.models.function_models import ComparedBy, FunctionModel, InvariantProcess, PlainProcess
+from metasym.discovery.models.gaussian_processes import Array, Hyper
+from metasym.discovery.models.invariant_features import SymmetricFit, symmetric_fit
+from metasym.discovery.models.preprocessing import Prepared, prepare
+from metasym.discovery.search_findings import Findings
+from metasym.discovery.search_settings import Memory, Note, SearchSettings, forget
+from metasym.tasks.dataset import DataSet
+from metasym.verdicts.claims import CandidateVerdict, Claim
+from metasym.verdicts.discovery_reasons import ExplainedBetter, TooManyInputs
+from metasym.verdicts.discovery_verdict import DiscoveryVerdict
+
+
+def discover_in(
+    data: DataSet, options: SearchSettings, *, note: Note = lambda _: None, memory: Memory = forget
+) -> Discovered:
+    """Look for symmetries in one data set; ``memory(stage, compute)`` may give what a stage found before."""
+    prepared = prepare(data, options.seed, options.test)
+    notes = [*([] if data.sampled is None else [str(data.sampled)]), *prepared.notes]
+    generator = np.random.default_rng([options.seed, 2])
+    note(f"fitting a model that knows no symmetry to {len(prepared.train[0])} examples")
+    plain = plain_fit(*prepared.train, generator)
+    found = Findings()
+    model: FunctionModel | None = None
+    polynomial: PolynomialModel | None = None
+    if options.continuous and not data.classes:
+        found, polynomial, model = polynomial_in(prepared, plain, options, note, memory)
+    if polynomial is not None:  # next to exact: what it refutes no poorer model may claim
+        notes.append(f"the model that knows no symmetry is a polynomial of {polynomial.support.size} terms")
+    elif options.continuous:
+        found, model = _continuous(prepared, plain, options, note, memory)
+        if not data.classes:
+            pair, turned = pairs_in(prepared, options, note, memory)
+            larger = pair.claims and (not found.claims or pair.claims[0].size > found.claims[0].size)
+            if larger:
+                model = turned
+            found = Findings(pair.claims if larger else found.claims, found.refused + pair.refused)
+        found = Findings(found.claims, found.refused + _not_looked_for(len(prepared.inputs)))
+    finite: FunctionModel | None = None
+    if options.finite:
+        more, finite = finite_in(data, prepared, plain, options, note, memory)
+        found = Findings(found.claims + more.claims, found.refused + more.refused)
+    first = PlainProcess(prepared, plain) if polynomial is None else polynomial
+    return _finish(data, prepared, first, (model, finite), found, notes)
+
+
+def _not_looked_for(inputs: int) -> tuple[CandidateVerdict, ...]:
+    """The spaces of fields that are too large with so many inputs."""
+    spaces = {"rotations": MOST_ROTATED, "translations and scalings": MOST_SHIFTED}
+    return tuple(
+        CandidateVerdict("continuous", what, (TooManyInputs(most, inputs),))
+        for what, most in spaces.items()
+        if inputs > most
+    )
+
+
+def _continuous(
+    prepared: Prepared, plain: Hyper, options: SearchSettings, note: Note, memory: Memory
+) -> tuple[Findings, InvariantProcess | None]:
+    """The algebra that is claimed and what is not claimed; its model."""
+    refused: list[CandidateVerdict] = []
+    seen: list[tuple[str, Claim | None, SymmetricFit]] = []
+    for index, (name, ambient) in enumerate(ambients(prepared.train[0]).items()):
+        note(f"looking for continuous symmetries among {name} ({len(ambient)} directions)")
+
+        def look(index: int = index, name: str = name, ambient: Array = ambient) -> dict[str, Any]:
+            generator = np.random.default_rng([options.seed, 3, index])
+            candidate = search(name, ambient, *prepared.train, plain, generator, note)
+            claim, reasons = judge(candidate, prepared, plain, generator, options.tolerance)
+            found = Findings.of("continuous", name, () if claim is None else (claim,), reasons)
+            return found.to_stage(
+                polynomials=candidate.polynomials.tolist() if len(prepared.inputs) else [],
+                levels=[vars(level) for level in candidate.levels],
+            )
+
+        stage = memory(name, look)
+        found = Findings.from_stage(stage)
+        note(f"{name}: {found.words}")
+        refused += found.refused
+        if len(stage["polynomials"]):
+            generator = np.random.default_rng(
+                [options.seed, 4]
+            )  # the same examples for all: evidence is compared
+            fit = symmetric_fit(np.array(stage["polynomials"]), *prepared.train, generator)
+            seen.append((name, next(iter(found.claims), None), fit))
+    best, more = likeliest(seen)
+    if best is None:
+        return Findings((), (*refused, *more)), None
+    return Findings((best[0],), (*refused, *more)), InvariantProcess(prepared, best[1], best[0])
+
+
+def likeliest(
+    seen: list[tuple[str, Claim | None, SymmetricFit]],
+) -> tuple[tuple[Claim, SymmetricFit] | None, list[CandidateVerdict]]:
+    """Of what is certified, the largest algebra whose model no other explains the data better than.
+
+    Where a model with another symmetry, claimed or not, has the higher evidence, what the first leaves is no noise.
+    """
+    highest = max((fit.hyper.evidence for _, _, fit in seen), default=0.0)
+    best: tuple[Claim, SymmetricFit] | None = None
+    refused = []
+    likely = [
+        claim for _, claim, fit in seen if claim and fit.hyper.evidence >= highest - CONTINUOUS.evidence
+    ]
+    for name, claim, fit in seen:
+        if claim is None or any(claim.size < other.size for other in likely):
+            continue  # one that is smaller may be a part of what is claimed
+        if fit.hyper.evidence < highest - CONTINUOUS.evidence:
+            refused.append(CandidateVerdict("continuous", name, (ExplainedBetter(claim.name),)))
+        elif best is None or claim.size > best[0].size:
+            best = claim, fit
+    return best, refused
+
+
+def _finish(
+    data: DataSet,
+    prepared: Prepared,
+    plain: FunctionModel,
+    models: tuple[FunctionModel | None, FunctionModel | None],
+    findings: Findings,
+    notes: list[str],
+) -> Discovered:
+    """Errors on held-out examples, and the model to use, fitted to all."""
+    x_new, y_new = prepared.held_out
+    metric = "accuracy" if data.classes else "mse"
+
+    def scores(model: FunctionModel) -> Scores:
+        found = model.predict(model.fit(*prepared.train), x_new)
+        return _scores(found, y_new, prepared, metric)
+
+    present = [one for one in models if one is not None]
+    symmetric = present[0] if present else None
+    if len(present) > 1:
+        notes.append(
+            "of the models with a symmetry the one is used that errs less inside the training examples"
+        )
+        symmetric = _better(present[0], present[1], prepared)
+    used = plain if symmetric is None else _used(plain, symmetric, prepared, notes)
+    every = [np.concatenate(parts) for parts in zip(prepared.train, prepared.held_out, strict=True)]
+    shape = (data.classes,) if data.classes else data.y_shape
+    return Discovered(
+        verdict=DiscoveryVerdict.of(findings.claims, findings.refused),
+        plain=scores(plain),
+        symmetric=None if symmetric is None else scores(symmetric),
+        state=used.state(used.fit(every[0], every[1]), shape),
+        metric=metric,
+        examples=len(data.x),
+        held_out=len(x_new),
+        notes=notes,
+    )
+
+
+def _used(
+    plain: FunctionModel, symmetric: FunctionModel, prepared: Prepared, notes: list[str]
+) -> FunctionModel:
+    """The model with the symmetry, unless the plain one is better by what the two are compared by."""
+    match symmetric.compared_by:
+        case ComparedBy.ERRORS if _better(plain, symmetric, prepared) is plain:
+            notes.append("the plain model errs less inside the training examples and is the one to use")
+            return plain
+        case ComparedBy.EVIDENCE if plain.evidence > symmetric.evidence:
+            notes.append("the plain model has the higher evidence and is the one to use")
+            return plain
+    return symmetric
+
+
+def _better(model: FunctionModel, other: FunctionModel, prepared: Prepared) -> FunctionModel:
+    """Which of two models errs less on the last quarter of the training examples, fitted to the others."""
+    x, y = prepared.train
+    first, last = np.split(np.arange(len(x)), [3 * len(x) // 4])
+    found = [one.predict(one.fit(x[first], y[first]), x[last]) for one in (model, other)]
+    errors = [float(((one - y[last]) ** 2).mean()) for one in found]
+    return model if errors[0] <= errors[1] else other
+
+
+def _scores(found: Array, y: Array, prepared: Prepared, metric: str) -> Scores:
+    squares = ((found - y) ** 2).mean(1)
+    spread = float(((y - y.mean(0)) ** 2).mean())  # 0 where all held-out examples have one label
+    relative = float(squares.mean()) / spread if spread else float("nan")
+    each = (
+        (found.argmax(1) != y.argmax(1)).astype(float) if metric == "accuracy" else squares * prepared.unit**2
+    )
+    reach = 1.96 * float(each.std(ddof=1)) / len(each) ** 0.5
+    return Scores(float(each.mean()), reach, relative)

@@ -1,1 +1,0 @@
-"""``metasym discover``: symmetries of functions, from data to verdict and model. Resumable."""

@@ -1,0 +1,1 @@
+"""From a found symmetry to a fast layer: structure that was read is computed with."""

@@ -1,0 +1,215 @@
+"""Learning by evidence where tasks are linear: the prior, the ladder of groups, the learner, the report."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from metasym.certification.all_tasks import AllTasks
+from metasym.certification.candidates import candidates
+from metasym.certification.ladder import Ladder, climb
+from metasym.certification.naming import Circumstances, rung_report, with_ladder
+from metasym.certification.own_weights import own_weights
+from metasym.certification.resolution import resolution
+from metasym.diagnosis.findings import Diagnosis
+from metasym.evidence import Prior, TaskStatistics
+from metasym.evidence.completion import completed
+from metasym.evidence.fitting import robust_prior
+from metasym.evidence.outliers import unlike
+from metasym.groups.signed_groups import WeightOrbits, weight_orbits
+from metasym.inspection import inspect
+from metasym.learners.evidence_msr import EvidenceMSR
+from metasym.runs.files.learn_options import Choices, Options
+from metasym.tasks.stored import StoredTasks
+from metasym.tasks.task_file import TaskFile
+from metasym.types import MetasymError
+from metasym.verdicts.defect_words import percent
+from metasym.verdicts.layer_words import bound_of, claim_words
+from metasym.verdicts.symmetry_report import SymmetryReport
+
+LARGEST_INPUTS = 227
+"""Inputs beyond which a round of evidence would have room for fewer than eight directions."""
+LARGEST_WEIGHTS = 16384
+
+
+@dataclass(frozen=True, eq=False)
+class ByEvidence:
+    """What was learned."""
+
+    learner: EvidenceMSR
+    """With the symmetry built in, where one was certified."""
+    without: EvidenceMSR | None
+    """The same without it."""
+    report: SymmetryReport
+    rounds: int
+
+
+def by_evidence(file: TaskFile, options: Options, choices: Choices) -> bool:
+    """Whether the prior of the tasks' weights is learned by its evidence: one linear layer, squared errors."""
+    layout = choices.layout
+    inputs, outputs = math.prod(layout.input_shape), math.prod(layout.output_shape)
+    others = {
+        "--symmetry kronecker": options.symmetry == "kronecker",
+        "--filter-size": options.filter_size is not None,
+        "--penalty": options.penalty is not None,
+        "--find-steps": options.find_steps is not None,
+        "labels": bool(file.classes),
+        f"--model {choices.model}": choices.model != "fc",
+        f"{inputs} inputs and {outputs} outputs": inputs > LARGEST_INPUTS
+        or inputs * outputs > LARGEST_WEIGHTS,
+    }
+    against = [what for what, there in others.items() if there]
+    if options.solver == "evidence" and against:
+        raise MetasymError(
+            "expected one fully connected layer, not too large, and targets y of floats for --solver evidence, "
+            f"found {', '.join(against)}"
+        )
+    return options.solver in (None, "evidence") and not against
+
+
+def learn_by_evidence(
+    choices: Choices,
+    parts: tuple[StoredTasks, StoredTasks, StoredTasks],
+    diagnosis: Diagnosis,
+    names: tuple[tuple[str, ...], tuple[str, ...]],
+    note: Callable[[str], None],
+) -> ByEvidence:
+    """Learn from the tasks that train and validate, certify on those that test; ``names`` of inputs and outputs."""
+    train, validation, test = (statistics(part, choices.bias) for part in parts)
+    for part, does in ((train, "train"), (validation, "validate"), (test, "test")):
+        if part.mean_square == 0:
+            raise MetasymError(
+                f"expected outputs y that vary in the tasks that {does}, found none that do among {len(part)}: "
+                "nothing can be learned from them or held against them; leave such tasks out, or take another --seed"
+            )
+    note("MSR by evidence: the prior of the tasks' weights is learned")
+    fitted = robust_prior(train, validation)
+    prior = fitted.prior
+    note(
+        f"{prior.directions} directions after {fitted.rounds} rounds; candidates are held against the test tasks"
+    )
+    outside = torch.isin(parts[2].given, torch.tensor(choices.left_out, dtype=torch.int64))
+    fresh, learned = test[~(unlike(prior, test) | outside)], train[fitted.weights > 0]
+    everyone = all_tasks(parts[2], choices.bias)
+    ladder = climb(prior, learned, fresh, everyone=everyone, tolerance=choices.tolerance)
+    deviations = _deviations(prior, learned, fresh, everyone, ladder)
+    seen = Circumstances(
+        resolution(fresh, prior.power, prior.noise),
+        parts[2].file.tasks,
+        int(fresh.counts.double().median()),
+        prior.directions,
+        _unlinear(diagnosis),
+        task_names=tuple(
+            parts[2].file.name_of_task(t).removeprefix("task ") for t in range(parts[2].file.tasks)
+        ),
+    )
+    everything = torch.eye(prior.U.shape[0], dtype=torch.float64)
+    m, n = prior.mean.shape
+    plain = completed(prior, everything, validation)
+    best, without = plain, None
+    if ladder.certified is not None:
+        group = weight_orbits(ladder.certified.group.generators, (m, n))
+        best, without = completed(symmetrised(prior, group), group.basis(), validation), plain
+    learner = _learner(best, choices.bias)
+    (layer,) = inspect(learner.model)
+    layer = with_ladder(layer, ladder, seen)
+    notes = [
+        *layer.notes,
+        *_notes(int((fitted.weights == 0).sum()), len(train)),
+    ]
+    if deviations is not None and deviations.certified is not None:
+        defect = max((r.certificate.defect for r in ladder.rungs), default=math.inf)
+        whole = f", which misses it by {percent(defect)}" if math.isfinite(defect) and defect > 0 else ""
+        found = claim_words(bound_of(rung_report(deviations.certified), []), seen.tasks)
+        notes.append(f"the tasks' deviations from their mean map are {found}; the mean map is not{whole}")
+    layer = dataclasses.replace(layer, notes=tuple(notes), input_names=names[0], output_names=names[1])
+    bare = None if without is None else _learner(without, choices.bias)
+    return ByEvidence(learner, bare, SymmetryReport((layer,)), fitted.rounds)
+
+
+def statistics(tasks: StoredTasks, offset: bool) -> TaskStatistics:
+    """All examples of the tasks, as a linear layer sees them."""
+    found = tasks.examples()
+    x, y = found.x.flatten(2), found.y.flatten(2)
+    if not bool((found.counts != x.shape[1]).any()):
+        return TaskStatistics.of(x, y, offset=offset)
+    counts = found.counts.tolist()
+    return TaskStatistics.of(
+        [one[:c] for one, c in zip(x, counts, strict=True)],
+        [one[:c] for one, c in zip(y, counts, strict=True)],
+        offset=offset,
+    )
+
+
+def all_tasks(test: StoredTasks, offset: bool) -> AllTasks | TaskStatistics:
+    """Every task of the file that the ``test`` tasks are from: with its own weights, where all tell theirs."""
+    ids = torch.arange(test.file.tasks)
+    everything = StoredTasks(test.file, ids, support=test.support, layout=test.layout)
+    found = everything.examples()
+    counts = found.counts.tolist()
+    x, y = ([one[:c] for one, c in zip(v.flatten(2), counts, strict=True)] for v in (found.x, found.y))
+    own = own_weights(x, y, offset=offset)
+    if own is None:
+        return statistics(everything, offset)
+    return AllTasks(own, torch.isin(ids, test.given), ids)
+
+
+def symmetrised(prior: Prior, group: WeightOrbits) -> Prior:
+    """The prior averaged over a group: what it forbids is gone."""
+    U: Tensor = group.average(prior.U.T).T
+    mean = group.average(prior.mean.reshape(1, -1)).reshape(prior.mean.shape)
+    left, values, _ = torch.linalg.svd(U, full_matrices=False)
+    kept = values > 1e-10 * float(values[0])
+    kept[0] = True  # where all tasks are the same map, a direction of length 0 stands for none
+    return Prior(mean, left[:, kept] * values[kept], prior.noise)
+
+
+def _learner(prior: Prior, bias: bool) -> EvidenceMSR:
+    m, n = prior.mean.shape
+    learner = EvidenceMSR(n, m, bias=bias, directions=prior.directions)
+    learner.set_prior(prior)
+    return learner
+
+
+def _deviations(
+    prior: Prior,
+    learned: TaskStatistics,
+    fresh: TaskStatistics,
+    everyone: AllTasks | TaskStatistics,
+    ladder: Ladder,
+) -> Ladder | None:
+    """The ladder of the tasks' deviations from their mean map, if that may have more symmetry than the whole."""
+    found = 1 if ladder.certified is None else ladder.certified.group.order
+    if not any(group.order > found for group in candidates(prior, with_mean=False)):
+        return None
+    other = climb(
+        prior,
+        learned,
+        fresh,
+        everyone=everyone,
+        tolerance=ladder.tolerance,
+        with_mean=False,
+        beyond=found,
+    )
+    return other if other.certified is not None else None
+
+
+def _unlinear(diagnosis: Diagnosis) -> float:
+    for finding in diagnosis.findings:
+        if finding.kind == "not_linear":
+            return min(1.0, float(finding.numbers["unexplained"]))
+    return 0.0
+
+
+def _notes(in_training: int, train: int) -> list[str]:
+    if not in_training:
+        return []
+    return [
+        f"{in_training} of {train} training tasks are unlike the others and U was learned without them; bounds are "
+        "about all tasks"
+    ]

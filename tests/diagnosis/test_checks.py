@@ -1,0 +1,253 @@
+"""What is seen in data whose faults were put there, and nothing in data without any; over seeds, not one."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from metasym.diagnosis.checks import diagnose
+from metasym.diagnosis.findings import Diagnosis
+from metasym.tasks.reading import read_tasks
+
+T, E, N = 120, 20, 6
+SEEDS = range(3)
+Arrays = dict[str, np.ndarray]
+
+
+def apply(W: np.ndarray, x: np.ndarray) -> np.ndarray:
+    return np.einsum("toi,tei->teo", W, x)
+
+
+def family(seed: int, examples: int = E) -> tuple[np.random.Generator, np.ndarray, np.ndarray]:
+    draw = np.random.default_rng(seed)
+    return draw, draw.standard_normal((T, N, N)), draw.standard_normal((T, examples, N))
+
+
+def seen(tmp_path, **arrays: np.ndarray) -> Diagnosis:
+    np.savez(tmp_path / "t.npz", **arrays)
+    return diagnose(read_tasks(tmp_path / "t.npz"))
+
+
+def clean(seed):
+    _, W, x = family(seed)
+    return {"x": x, "y": apply(W, x)}
+
+
+def clean32(seed):
+    return {name: value.astype(np.float32) for name, value in clean(seed).items()}
+
+
+def means(seed):
+    _, W, x = family(seed)
+    return {"x": x + 30, "y": apply(W, x + 30)}
+
+
+def common_factor(seed):
+    draw, W, x = family(seed)
+    x = x + 30 * draw.standard_normal((T, E, 1))
+    return {"x": x, "y": apply(W, x)}
+
+
+def copied(seed):
+    _, W, x = family(seed)
+    x[..., 4], x[..., 5] = x[..., 0], -2 * x[..., 1]
+    return {"x": x, "y": apply(W, x)}
+
+
+def constant(seed):
+    _, W, x = family(seed)
+    x[..., 2] = 5
+    return {"x": x, "y": apply(W, x)}
+
+
+def dependent(seed):
+    _, W, x = family(seed)
+    x = x - x.mean(2, keepdims=True)
+    return {"x": x, "y": apply(W, x)}
+
+
+def fixed(seed):
+    _, W, x = family(seed)
+    x[..., 3] = x[:, :1, 3]
+    return {"x": x, "y": apply(W, x)}
+
+
+def quadratic(seed):
+    """A third of the variance of y is of the inputs' squares."""
+    draw, W, x = family(seed)
+    bent = apply(draw.standard_normal((T, N, N)), x**2 - 1)
+    linear = apply(W, x)
+    return {"x": x, "y": linear / linear.std() + np.sqrt(0.5) * bent / bent.std()}
+
+
+def noisy(seed):
+    draw, W, x = family(seed)
+    y = apply(W, x)
+    return {"x": x, "y": y + 0.5 * y.std() * draw.standard_normal(y.shape)}
+
+
+def offset(seed):
+    draw, W, x = family(seed)
+    return {"x": x, "y": apply(W, x) + 0.1 * draw.standard_normal((T, 1, N))}
+
+
+def short_offset(seed):
+    _, W, x = family(seed, examples=4)
+    return {"x": x, "y": apply(W, x) + 3}
+
+
+def short(seed):
+    _, W, x = family(seed, examples=4)
+    return {"x": x, "y": apply(W, x)}
+
+
+def loud_output(seed):
+    _, W, x = family(seed)
+    y = apply(W, x)
+    y[..., 1] *= 100
+    return {"x": x, "y": y}
+
+
+def loud_inputs(seed):
+    _, W, x = family(seed)
+    return {"x": x * np.array([1, 1, 1, 500, 500, 500]), "y": apply(W, x)}
+
+
+def labels(seed):
+    _, W, x = family(seed)
+    return {"x": x, "y": np.digitize(apply(W, x)[..., 0], [-1, 1]).astype(float)}
+
+
+def alike(seed):
+    _, W, x = family(seed)
+    return {"x": x, "y": apply(np.repeat(W[:1], T, axis=0), x)}
+
+
+def multiples(seed):
+    draw, W, x = family(seed)
+    y = apply(W[:1] * draw.standard_normal((T, 1, 1)), x)
+    return {"x": x, "y": y + 0.05 * draw.standard_normal(y.shape)}
+
+
+def outliers(seed):
+    _, W, x = family(seed)
+    W[[7, 50, 90]] *= 60
+    return {"x": x, "y": apply(W, x)}
+
+
+def few(seed):
+    return {name: value[:20] for name, value in clean(seed).items()}
+
+
+EXPECTED = {
+    clean: set(),
+    clean32: set(),
+    means: {"large_means"},
+    common_factor: {"common_factor"},
+    copied: {"copied_inputs"},
+    constant: {"constant_inputs"},
+    dependent: {"dependent_inputs"},
+    fixed: {"inputs_fixed_in_tasks"},
+    quadratic: {"not_linear"},
+    noisy: {"linear_share"},
+    offset: {"offset"},
+    short_offset: {"few_examples", "offset"},
+    short: {"few_examples"},
+    loud_output: {"unlike_outputs"},
+    loud_inputs: {"unlike_inputs"},
+    labels: {"labels_as_numbers"},
+    alike: {"tasks_alike"},
+    multiples: {"tasks_multiples"},
+    outliers: {"outlying_tasks"},
+    few: {"few_tasks"},
+}
+ALSO = {quadratic: {"offset"}, fixed: {"offset"}, labels: {"offset", "linear_share", "not_linear"}}
+"""What else is true there and may be said: squares that do not average to 0 are an offset too."""
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("make", EXPECTED, ids=lambda make: make.__name__)
+def test_what_was_put_there_is_seen_and_nothing_else(tmp_path, make, seed):
+    found = seen(tmp_path, **make(seed))
+    kinds = {finding.kind for finding in found.findings}
+    assert EXPECTED[make] <= kinds <= EXPECTED[make] | ALSO.get(make, set())
+    json.dumps(found.as_list())
+    for finding in found.findings:
+        assert finding.sentence[0].isupper() or finding.sentence[0] in "y3"
+        assert not finding.sentence.endswith(".")
+
+
+def one(found: Diagnosis, kind: str):
+    (finding,) = (f for f in found.findings if f.kind == kind)
+    return finding
+
+
+def test_the_sentences_name_columns_and_tasks(tmp_path):
+    names = np.array([f"torque_{i}" for i in range(N)])
+    found = seen(tmp_path, **copied(0), input_names=names)
+    assert "torque_4 is a copy of input torque_0" in one(found, "copied_inputs").sentence
+    assert "torque_5 is -2 x input torque_1" in one(found, "copied_inputs").sentence
+    assert one(found, "copied_inputs").numbers["pairs"][0][:2] == [0, 4]
+    assert (
+        "Input torque_2 never varies"
+        in one(seen(tmp_path, **constant(0), input_names=names), "constant_inputs").sentence
+    )
+    found = seen(tmp_path, **outliers(0))
+    assert found.outliers == (7, 50, 90)
+    assert (
+        "3 of 120 tasks are far larger than all others (tasks 7, 50, 90)"
+        in one(found, "outlying_tasks").sentence
+    )
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_share_of_a_linear_map_is_right(tmp_path, seed):
+    """Noise of half the standard deviation leaves 0.25 / 1.25 of y; the quadratic family is linear by two thirds."""
+    assert one(seen(tmp_path, **noisy(seed)), "linear_share").numbers["unexplained"] == pytest.approx(
+        0.2, abs=0.02
+    )
+    bent = one(seen(tmp_path, **quadratic(seed)), "not_linear")
+    assert bent.numbers["unexplained"] == pytest.approx(1 / 3, abs=0.1)
+    assert 0 < bent.numbers["bend"] < 1 / 3
+    assert "the verdict is about the linear part" in bent.sentence
+
+
+def test_the_condition_number_is_that_of_the_standardised_inputs(tmp_path):
+    arrays = common_factor(1)
+    rows = arrays["x"].reshape(-1, N)
+    values = np.linalg.svd((rows - rows.mean(0)) / rows.std(0), compute_uv=False)
+    found = one(seen(tmp_path, **arrays), "common_factor")
+    assert found.numbers["condition"] == pytest.approx(values[0] / values[-1])
+    assert found.severity == "caution"
+
+
+def test_columns_of_like_scale_are_divided_by_one_number(tmp_path):
+    columns = seen(tmp_path, **loud_inputs(0)).standard.x_columns
+    assert len(set(columns)) == 2
+    assert columns[3] / columns[0] == pytest.approx(500, rel=0.05)
+    assert seen(tmp_path, **clean(0)).standard.x_columns == ()
+
+
+def test_many_tasks_are_looked_at_in_part(tmp_path, monkeypatch):
+    from metasym.diagnosis import samples
+
+    monkeypatch.setattr(samples, "_ENTRIES", 1000)
+    found = seen(tmp_path, **copied(0))
+    assert found.has("copied_inputs")
+
+
+def test_a_family_whose_sizes_vary_much_has_no_outliers(tmp_path):
+    """Heavy tails are a family's own: no task of one with cubes of normal factors is left out."""
+    draw, W, x = family(5)
+    found = seen(tmp_path, x=x, y=apply(W * draw.standard_normal((T, 1, 1)) ** 3, x))
+    assert found.outliers == ()
+
+
+def test_images_are_centred_as_a_whole(tmp_path):
+    draw = np.random.default_rng(0)
+    x = draw.random((20, 3, 5, 5)) + 10
+    found = seen(tmp_path, x=x, y=draw.standard_normal((20, 3, 5, 5)))
+    assert found.centre
+    assert len(set(found.standard.x_mean)) == 1
