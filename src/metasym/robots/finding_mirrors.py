@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from metasym.groups.signed_groups import SignedGroup
-from metasym.robots.breaking import Break, breaking_limits, breaking_masses, limits_hold
+from metasym.robots.broken_mirrors import Break, breaking_limits, breaking_masses, limits_hold
 from metasym.robots.centres import common_centre
 from metasym.robots.isometries import candidate_isometries
 from metasym.robots.matching import Candidate, Matcher

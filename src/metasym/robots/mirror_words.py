@@ -12,7 +12,9 @@ _MOST = 4
 
 def percent(value: float) -> str:
     """``0.51 %``; what is below a millionth as that."""
-    return f"{100 * value:.2g} %" if value > 1e-6 else "0.0001 %"
+    if value <= 1e-6:
+        return "0.0001 %"
+    return f"{100 * value:.2g} %" if value < 0.1 else f"{100 * value:.0f} %"
 
 
 def about_robot(found: RobotSymmetries) -> str:

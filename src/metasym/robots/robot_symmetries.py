@@ -10,7 +10,7 @@ import numpy as np
 
 from metasym.groups.signed_groups import SignedGroup
 from metasym.groups.signed_permutations import SignedPermutation
-from metasym.robots.breaking import Break
+from metasym.robots.broken_mirrors import Break
 from metasym.robots.isometries import isometry_words
 from metasym.robots.matching import Candidate
 from metasym.robots.mechanism import Array, Mechanism, as_floats
