@@ -36,7 +36,8 @@ CONCEPTS: dict[str, str] = {
     "command builders": r"def (command|command_line|_command|flags)$",
     "flag bridges": r"def (add_options|_add_flags|add_flags|_flags|options_of|_options|flags_of|options_from)$",
     "result schemas": r"class ([A-Z][a-z]*Result|Result|ResultFile|RunResult)$",
-    "openers of runs": r"def (open_run|load_learned|load_discovered|load_run|open_learned|_open_experiment|_open_learned|_opened)$",
+    "openers of runs": r"def (open_run|load_learned|load_discovered|load_run|open_learned)$"
+    r"|def (_open_experiment|_open_learned|_opened)$",
 }
 
 SCRIPTS = {

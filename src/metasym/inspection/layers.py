@@ -50,10 +50,18 @@ def inspect(
     for the latter where the first layer does not determine it.
     """
     if not isinstance(model, nn.Module):
-        raise MetasymError(f"expected an nn.Module to inspect, found {type(model).__name__}")
+        raise MetasymError(
+            f"expected an nn.Module to inspect, found {type(model).__name__}",
+            about="model",
+            found=type(model).__name__,
+        )
     found = symmetries(model)
     if not found:
-        raise MetasymError(f"expected a reparameterized model, found no symmetry in {type(model).__name__}")
+        raise MetasymError(
+            f"expected a reparameterized model, found no symmetry in {type(model).__name__}",
+            about="model",
+            found=type(model).__name__,
+        )
     asked = None if group is None else parse_group(group)
     joint = {name for name, plist in symmetric_lists(model) if isinstance(plist[0], JointWeight)}
     modules = dict(model.named_modules(remove_duplicate=False))
@@ -71,7 +79,7 @@ def inspect(
     if not any(answer is not None and answer.errors for answer in answers):
         notes = [answer.note.removeprefix("end to end: ") for answer in answers if answer is not None]
         reasons = dict.fromkeys(notes)  # what is wrong with the group itself is said once
-        raise MetasymError("; ".join(reasons))
+        raise MetasymError("; ".join(reasons), about="group", found=group)
     return SymmetryReport(tuple(layers), ends)
 
 
@@ -104,7 +112,11 @@ def inspect_layer(
     """
     shape = tuple(symmetry.weight_shape)
     if not all(bool(part.isfinite().all()) for part in (*symmetry.parameters(), *symmetry.buffers())):
-        raise MetasymError(f"layer {name!r}: expected a finite U, found NaN or infinity")
+        raise MetasymError(
+            f"layer {name!r}: expected a finite U, found NaN or infinity",
+            about=f"layer {name!r}",
+            found="NaN or infinity",
+        )
     values = symmetry_values(symmetry)
     used, gap = effective_size(values)
     blank = LayerReport(
