@@ -80,7 +80,7 @@ def run_finite(name: str, seed: int) -> dict[str, Any]:
         "verdict": verdict,
         "claimed": [one["name"] for one in found.symmetries],
         "violation_upper": [one["violation_upper"] for one in found.symmetries],
-        "refused": [one["reason"] for one in found.refused],
+        "refused": [one["words"] for one in found.refused],
         "metric": found.metric,
         "plain_error": found.plain.error,
         "test_mse": best.error,

@@ -23,6 +23,7 @@ MAY_IMPORT = {
     "native": "storage",
     "groups": "types",
     "verdicts": "types storage groups",
+    "robots": "types groups verdicts",
     "symmetry": "types groups",
     "nn": "types",
     "models": "types groups symmetry nn",
@@ -40,12 +41,12 @@ MAY_IMPORT = {
     "discovery": "types groups tasks inspection certification verdicts",
     "paper": "types storage groups symmetry models tasks adaptation engines learners training",
     "runs.files": "types storage verdicts symmetry tasks diagnosis paper",
-    "report": "types storage groups verdicts symmetry models tasks diagnosis inspection fast_layers training "
+    "report": "types storage groups verdicts robots symmetry models tasks diagnosis inspection fast_layers training "
     "paper runs.files",
     "runs": "types storage groups verdicts symmetry nn models tasks diagnosis adaptation evidence engines "
     "inspection fast_layers learners training certification discovery paper runs.files report",
-    "cli": "types native storage groups verdicts symmetry models tasks diagnosis engines inspection fast_layers "
-    "learners testing training certification discovery paper runs.files runs report",
+    "cli": "types native storage groups verdicts robots symmetry models tasks diagnosis engines inspection "
+    "fast_layers learners testing training certification discovery paper runs.files runs report",
 }
 """For each room, the rooms it may import. ``__init__`` and ``__main__`` open the doors of all.
 

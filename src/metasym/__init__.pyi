@@ -18,12 +18,13 @@ from .learners.multitask import MTSR as MTSR
 from .learners.prototypes import ProtoNet as ProtoNet
 from .runs.learning.learn_arrays import learn as learn
 from .runs.opening import open_run as open_run
+from .robots import RobotSymmetries as RobotSymmetries, mirror as mirror
 from .runs.run import Run as Run
 from .storage.serialization import CheckpointError as CheckpointError
 from .symmetry.costs import cost as cost
 from .symmetry.field_symmetry import FieldSymmetry as FieldSymmetry
+from .symmetry.cost_of_weight import Cost as Cost
 from .symmetry.matrices import (
-    Cost as Cost,
     DenseSymmetry as DenseSymmetry,
     KroneckerSymmetry as KroneckerSymmetry,
     Symmetry as Symmetry,

@@ -87,14 +87,15 @@ def _summary(folder: Path, found: dict[str, Any]) -> None:
     def line(text: str) -> None:
         out.print(text, highlight=False, markup=False, soft_wrap=True)
 
-    line(f"Verdict: {found['verdict']}.")
+    line(f"Verdict: {found['verdict']['words']}.")
     for one in found["symmetries"]:
         line(
             f"  {one['name']}: the data allow a violation of {_number(one['violation_upper'])} of the variance of y; "
             f"beta {_number(one['beta'])} ({' to '.join(map(_number, one['beta_ci']))})"
         )
     for one in found["refused"]:
-        line(f"  not claimed, {one['what']}: {one['reason']}")
+        said = "not looked for" if one["outcome"] == "not examined" else "not claimed"
+        line(f"  {said}, {one['what']}: {one['words']}")
     metric = found["plain"]["metric"]
     words = "Accuracy" if metric == "accuracy" else "Mean squared error"
     what = "tasks" if found.get("family") else "examples"

@@ -17,6 +17,7 @@ from metasym.runs.files.result_files import read_result
 from metasym.storage.atomic import make_folder, write_atomically
 from metasym.storage.file_names import MODEL, RESULT
 from metasym.types import MetasymError
+from metasym.verdicts.discovery_reasons import Outcome
 
 _MOST_GENERATORS = 12
 _MOST_CYCLES = 16
@@ -45,7 +46,7 @@ def _page(found: dict[str, Any]) -> str:
     names = _names(found)
     return template("discovered.html").render(
         cell=_CELL,
-        title=found["verdict"],
+        title=found["verdict"]["words"],
         style=Markup(style),
         data=Path(str(found["config"]["data"]["path"])).name,
         lead=lead(found, names[0]),
@@ -167,8 +168,11 @@ def _matrix(rows: list[list[float]]) -> dict[str, Any]:
     return {"width": width, "height": len(rows) * _CELL, "squares": squares}
 
 
-def _refused(refused: list[dict[str, str]]) -> list[tuple[str, str]]:
-    return [(one["what"], one["reason"]) for one in refused]
+def _refused(refused: list[dict[str, Any]]) -> list[tuple[str, list[tuple[str, str]]]]:
+    unseen = [one for one in refused if one["outcome"] == Outcome.NOT_EXAMINED]
+    seen = [one for one in refused if one["outcome"] != Outcome.NOT_EXAMINED]
+    named = (("Looked for and not claimed", seen), ("Not looked for", unseen))
+    return [(title, [(one["what"], one["words"]) for one in some]) for title, some in named if some]
 
 
 def _origin(found: dict[str, Any]) -> list[tuple[str, Any]]:

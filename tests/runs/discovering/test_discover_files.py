@@ -110,9 +110,9 @@ def test_findings_of_an_earlier_search_that_do_not_fit_are_made_again_or_one_lin
     copied: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (copied / "run" / "result.json").unlink()
-    path = next(p for p in (copied / "run" / "stages").iterdir() if json.loads(p.read_text())["claim"])
+    path = next(p for p in (copied / "run" / "stages").iterdir() if json.loads(p.read_text())["claims"])
     good = json.loads(path.read_text())
-    for field, odd in {"polynomials": [[[1.0]]], "claim": {**good["claim"], "generators": []}}.items():
+    for field, odd in {"polynomials": [[[1.0]]], "claims": [{**good["claims"][0], "generators": []}]}.items():
         path.write_text(json.dumps({**good, field: odd}))
         if main(discover(copied)):
             refused(capsys)
@@ -160,7 +160,7 @@ def test_a_folder_with_runs_of_both_kinds_is_one_page(
     assert "3 runs" in told.out
     assert "left out" not in told.err
     page = (copied / "report.html").read_text()
-    verdict = json.loads((copied / "run" / "result.json").read_text())["verdict"]
+    verdict = json.loads((copied / "run" / "result.json").read_text())["verdict"]["words"]
     assert verdict in page
     assert "unfinished" in page
     assert "learn/<wbr>tasks" in page

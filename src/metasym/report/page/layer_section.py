@@ -25,7 +25,8 @@ from metasym.report.page.training_section import Figure
 from metasym.symmetry.field_symmetry import FieldSymmetry
 from metasym.symmetry.matrices import DenseSymmetry, KroneckerSymmetry, Symmetry
 from metasym.types import MetasymError
-from metasym.verdicts.layer_words import extra_notes, nothing_words, percent, sentence, summary_words
+from metasym.verdicts.defect_words import percent
+from metasym.verdicts.layer_words import extra_notes, nothing_words, sentence, summary_words
 from metasym.verdicts.reports import LadderRung, LayerReport
 from metasym.verdicts.symmetry_report import SymmetryReport
 

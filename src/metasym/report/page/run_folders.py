@@ -210,7 +210,7 @@ def _read_discovered(folder: Path, root: Path) -> DiscoveredRun:
         "-" if part is None else f"{number(part['mean'])} ± {number(part['ci95'], 2)}"
         for part in (found["plain"], found["symmetric"])
     )
-    return DiscoveredRun(_name(folder, root), found["verdict"], plain, symmetric)
+    return DiscoveredRun(_name(folder, root), found["verdict"]["words"], plain, symmetric)
 
 
 def _name(folder: Path, root: Path) -> str:

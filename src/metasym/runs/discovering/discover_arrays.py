@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from metasym.discovery.continuous.invariance_claims import TOLERANCE
+from metasym.discovery.claim_thresholds import TOLERANCE
 from metasym.discovery.families.family_symmetries import discover_family_in
 from metasym.discovery.models.preprocessing import TEST
 from metasym.discovery.one_function import discover_in

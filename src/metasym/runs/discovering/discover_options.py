@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from metasym.discovery.continuous.invariance_claims import TOLERANCE
+from metasym.discovery.claim_thresholds import TOLERANCE
 from metasym.discovery.models.preprocessing import TEST
 from metasym.storage.options import LARGEST_SEED, check_options, option
 from metasym.types import MetasymError

@@ -15,9 +15,10 @@ import torch
 from threadpoolctl import threadpool_limits
 from torch import nn
 
+from metasym.discovery.discovered import Discovered
 from metasym.discovery.families.family_symmetries import FamilyModel, discover_family_in
 from metasym.discovery.models.fitted_module import module_of
-from metasym.discovery.one_function import Discovered, discover_in
+from metasym.discovery.one_function import discover_in
 from metasym.discovery.search_settings import Note
 from metasym.runs.discovering.discover_options import DiscoverOptions
 from metasym.runs.files.command_line import command_line, flags
@@ -162,9 +163,7 @@ def result_of(
     return {
         "experiment": name,
         "recipe": COMMAND,
-        "verdict": found.verdict,
-        "symmetries": found.symmetries,
-        "refused": found.refused,
+        **found.verdict.to_json(),
         "plain": found.plain.as_dict(found.metric),
         "symmetric": symmetric,
         "examples": found.examples,

@@ -13,6 +13,8 @@ from metasym.storage.atomic import read_bytes
 from metasym.storage.described import Count, Number, Score, Seed, described
 from metasym.storage.options import option
 from metasym.storage.serialization import CheckpointError, unpack
+from metasym.verdicts.discovery_reasons import AnyDiscoveryReason, Outcome
+from metasym.verdicts.verdict import Status
 
 COMMAND = "discover"
 Sign = Annotated[int, msgspec.Meta(ge=-1, le=1)]
@@ -74,6 +76,7 @@ class ClaimFile(TypedDict):
     violation_upper: Score
     beta: Score
     beta_ci: Pair
+    tested_on: Count
     inputs: list[Count]
     order: NotRequired[Count]
     dimension: NotRequired[Count]
@@ -81,12 +84,29 @@ class ClaimFile(TypedDict):
     output_generators: NotRequired[list[list[list[Number]]]]
 
 
+class RefusedFile(TypedDict):
+    """What is not claimed: the space that was searched, and the reasons, each with its numbers and ``words``."""
+
+    kind: Literal["finite", "continuous"]
+    what: str
+    outcome: Outcome
+    reasons: list[AnyDiscoveryReason]
+    words: str
+
+
+class VerdictFile(TypedDict):
+    """The verdict with its reasons, and in one line."""
+
+    status: Status
+    reasons: list[AnyDiscoveryReason]
+    words: str
+
+
 class StageFile(TypedDict):
     """What one search found, kept for a run that is killed."""
 
-    claim: ClaimFile | None
-    more: NotRequired[list[ClaimFile]]
-    reason: str
+    claims: list[ClaimFile]
+    refused: list[RefusedFile]
     polynomials: NotRequired[list[list[list[Number]]]]
     pairs: NotRequired[list[list[list[Number]]]]
     supports: NotRequired[list[list[list[Count]]]]

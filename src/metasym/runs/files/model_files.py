@@ -18,9 +18,10 @@ from metasym.storage.described import Count, Scalar, described
 from metasym.storage.file_names import MODEL
 from metasym.storage.serialization import CheckpointError, pack, unpack
 from metasym.symmetry.field_symmetry import FieldSymmetry
+from metasym.symmetry.joint_bias import JointWeight
 from metasym.symmetry.matrices import DenseSymmetry, KroneckerSymmetry, Symmetry
 from metasym.symmetry.parametrized import JOINT, symmetry_name
-from metasym.symmetry.reparam import JointWeight, symmetric_lists, symmetries
+from metasym.symmetry.reparam import symmetric_lists, symmetries
 from metasym.types import MetasymError
 
 

@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 from typing import Any, Literal, NotRequired, Required, TypedDict
 
-from metasym.runs.files.discover_files import ClaimFile, DiscoverConfig
+from metasym.runs.files.discover_files import ClaimFile, DiscoverConfig, RefusedFile, VerdictFile
 from metasym.runs.files.schemas import VERSION
 from metasym.storage.described import Count, Number, Scalar, Score, Seed, described
 from metasym.storage.file_names import ANGLES, RESULT
@@ -104,20 +104,12 @@ class _Scores(TypedDict):
     relative: Score
 
 
-class _Refused(TypedDict):
-    """What was looked at and is not claimed."""
-
-    kind: str
-    what: str
-    reason: str
-
-
 class DiscoverResult(RunResult):
     """``result.json`` of ``metasym discover``."""
 
-    verdict: str
+    verdict: VerdictFile
     symmetries: list[ClaimFile]
-    refused: list[_Refused]
+    refused: list[RefusedFile]
     plain: _Scores
     symmetric: _Scores | None
     examples: Count
