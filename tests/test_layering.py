@@ -45,8 +45,8 @@ MAY_IMPORT = {
     "paper runs.files",
     "runs": "types storage groups verdicts symmetry nn models tasks diagnosis adaptation evidence engines "
     "inspection fast_layers learners training certification discovery paper runs.files report",
-    "cli": "types native storage groups verdicts robots symmetry models tasks diagnosis engines inspection fast_layers "
-    "learners testing training certification discovery paper runs.files runs report",
+    "cli": "types native storage groups verdicts robots symmetry models tasks diagnosis engines inspection "
+    "fast_layers learners testing training certification discovery paper runs.files runs report",
 }
 """For each room, the rooms it may import. ``__init__`` and ``__main__`` open the doors of all.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from metasym.inspection.pattern import unconnected
-from metasym.inspection.thresholds import PATTERN, SPATIAL
+from metasym.inspection.reading_thresholds import PATTERN, SPATIAL
 from metasym.verdicts.reports import LayerReport, SharingPattern
 from metasym.verdicts.verdict import (
     AnyReason,

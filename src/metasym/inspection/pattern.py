@@ -22,8 +22,8 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import squareform
 
 from metasym.inspection.neighbours import cut_tree, spanning_tree, width
+from metasym.inspection.reading_thresholds import PATTERN
 from metasym.inspection.spectrum import principal_directions
-from metasym.inspection.thresholds import PATTERN
 from metasym.verdicts.reports import SharingPattern
 
 PAIRS = 6000

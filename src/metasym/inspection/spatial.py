@@ -22,7 +22,7 @@ from metasym.groups.images import image_rotations_flips
 from metasym.groups.signed_groups import SignedGroup
 from metasym.groups.signed_permutations import SignedPermutation
 from metasym.inspection.pattern import caution
-from metasym.inspection.thresholds import SPATIAL
+from metasym.inspection.reading_thresholds import SPATIAL
 from metasym.verdicts.reports import FoundGroup, SpatialTransform
 
 ROTATIONS = (2, 3, 4, 6, 8, 12, 16)

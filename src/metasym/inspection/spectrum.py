@@ -11,7 +11,7 @@ import torch
 from scipy.sparse.linalg import LinearOperator, eigsh
 from torch import Tensor
 
-from metasym.inspection.thresholds import SPECTRUM
+from metasym.inspection.reading_thresholds import SPECTRUM
 from metasym.symmetry.field_symmetry import FieldSymmetry
 from metasym.symmetry.matrices import KroneckerSymmetry, Symmetry
 

@@ -12,7 +12,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from metasym.inspection.thresholds import TRANSLATIONS
+from metasym.inspection.reading_thresholds import TRANSLATIONS
 from metasym.verdicts.reports import PartialSymmetry
 
 _EVERY = 10_000

@@ -22,7 +22,11 @@ class StepSizes(nn.Module):
     def __init__(self, inner: Params, mode: str, start: float, steps: int) -> None:
         super().__init__()
         if mode not in STEP_SIZES:
-            raise MetasymError(f"expected step_sizes to be one of {', '.join(STEP_SIZES)}, found {mode!r}")
+            raise MetasymError(
+                f"expected step_sizes to be one of {', '.join(STEP_SIZES)}, found {mode!r}",
+                about="step_sizes",
+                found=mode,
+            )
         self.mode = mode
         self._names = {name: name.replace(".", "/") for name in inner}  # torch forbids dots in names
         for name, tensor in inner.items():

@@ -127,7 +127,9 @@ class Recipe:
         if not classes and ((fraction > 0) != (every > 0) or fraction >= 1):
             raise MetasymError(
                 "expected a validation_fraction below 1 together with validate_every, "
-                f"found {fraction} and {every}"
+                f"found {fraction} and {every}",
+                about="validation_fraction, validate_every",
+                found=(fraction, every),
             )
 
 
@@ -145,7 +147,9 @@ class Experiment:
     def __post_init__(self) -> None:
         if self.method not in METHODS:
             raise MetasymError(
-                f"expected method to be one of {', '.join(METHODS)}, found {self.method!r:.40}"
+                f"expected method to be one of {', '.join(METHODS)}, found {self.method!r:.40}",
+                about="method",
+                found=self.method,
             )
         self.recipe.check_validation(self.has_classes)
         if self.recipe.choose_inner_steps and not self.has_classes:
@@ -177,7 +181,7 @@ class Experiment:
         known = {f.name for f in dataclasses.fields(Recipe)}
         for name in changes:
             if name not in known:
-                raise MetasymError(f"expected a field of the recipe, found {name!r}")
+                raise MetasymError(f"expected a field of the recipe, found {name!r}", about=name)
         return dataclasses.replace(self, recipe=dataclasses.replace(self.recipe, **changes))
 
 
@@ -195,4 +199,7 @@ def check_known(recipe: dict[str, Any], name: str) -> None:
     """Refuse a recipe with a field that this version does not know: it would run something else."""
     unknown = [key for key in recipe if key not in {field.name for field in dataclasses.fields(Recipe)}]
     if unknown:
-        raise MetasymError(f"{name}: expected the fields of a recipe, found recipe.{unknown[0]}")
+        raise MetasymError(
+            f"{name}: expected the fields of a recipe, found recipe.{unknown[0]}",
+            about=f"{name}: recipe.{unknown[0]}",
+        )

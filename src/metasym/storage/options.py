@@ -52,20 +52,28 @@ def check_options(options: Any) -> None:
         name, about = flag(field.name), field.metadata
         wanted: Any = (int, float) if kind is float else kind
         if not isinstance(value, wanted) or isinstance(value, bool) is not (kind is bool):
-            raise MetasymError(f"expected {name} to be {_KINDS[kind]}, found {value!r:.60}")
+            raise MetasymError(
+                f"expected {name} to be {_KINDS[kind]}, found {value!r:.60}", about=field.name, found=value
+            )
         if about["choices"] is not None and value not in about["choices"]:
             raise MetasymError(
-                f"expected {name} to be one of {', '.join(about['choices'])}, found {value!r:.60}"
+                f"expected {name} to be one of {', '.join(about['choices'])}, found {value!r:.60}",
+                about=field.name,
+                found=value,
             )
         if kind not in (int, float):
             continue
         if not math.isfinite(value):
-            raise MetasymError(f"expected {name} to be finite, found {value}")
+            raise MetasymError(f"expected {name} to be finite, found {value}", about=field.name, found=value)
         if about["least"] is not None and not value >= about["least"]:
-            raise MetasymError(f"expected {name} >= {about['least']:g}, found {value}")
+            raise MetasymError(
+                f"expected {name} >= {about['least']:g}, found {value}", about=field.name, found=value
+            )
         most = MOST if about["most"] is None and kind is int else about["most"]
         if most is not None and value > most:
-            raise MetasymError(f"expected {name} of at most {most:,}, found {value}")
+            raise MetasymError(
+                f"expected {name} of at most {most:,}, found {value}", about=field.name, found=value
+            )
 
 
 def flag(name: str) -> str:

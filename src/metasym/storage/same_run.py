@@ -37,7 +37,12 @@ def check_same_run(
     expected = ", ".join(f"{path} {value!r}" for path, value, _ in shown)
     found = ", ".join(f"{value!r}" for _, _, value in shown)
     more = f" ({len(differing) - len(shown)} more differ)" if len(differing) > len(shown) else ""
-    raise error(f"{name}: expected {what} with {expected}, found one with {found}{more}{remedy}")
+    first, _, value = differing[0]
+    raise error(
+        f"{name}: expected {what} with {expected}, found one with {found}{more}{remedy}",
+        about=f"{name}: {first}",
+        found=value,
+    )
 
 
 def as_stored(value: Any) -> Any:
@@ -45,4 +50,8 @@ def as_stored(value: Any) -> Any:
     try:
         return json.loads(json.dumps(value))
     except TypeError as error:
-        raise MetasymError(f"expected numbers and text in the settings of a run, found {error}") from None
+        raise MetasymError(
+            f"expected numbers and text in the settings of a run, found {error}",
+            about="settings",
+            found=str(error),
+        ) from None

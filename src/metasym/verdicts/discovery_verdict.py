@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +39,12 @@ class DiscoveryVerdict(Verdict):
             status = Status.NONE
         reasons = tuple(reason for one in candidates for reason in one.reasons)
         return cls(status, reasons, tasks, None, claims, candidates)
+
+    @classmethod
+    def from_json(cls, result: Mapping[str, Any], tasks: int | None = None) -> DiscoveryVerdict:
+        """The verdict in a ``result.json``, as :meth:`to_json` wrote it."""
+        claims = tuple(Claim.from_json(one) for one in result["symmetries"])
+        return cls.of(claims, tuple(CandidateVerdict.from_json(one) for one in result["refused"]), tasks)
 
     def __str__(self) -> str:
         return claims_words(self.claims)

@@ -14,7 +14,7 @@ import torch
 import metasym as ms
 from metasym.cli import main
 from metasym.discovery.algebra.vector_fields import angle, beside, rotations
-from metasym.discovery.continuous.coefficient_ties import tied
+from metasym.discovery.continuous.coefficient_ties import with_tied_sizes
 from metasym.discovery.continuous.polynomial_algebra import algebra_of, jackknifed, kept_by, rotations_in
 from metasym.discovery.continuous.polynomial_claims import certified
 from metasym.discovery.models.polynomial_recovery import recover
@@ -139,7 +139,7 @@ def test_sizes_within_their_errors_are_tied() -> None:
     support = Support((((0,), (1,), (2,), (0, 0), (1, 1)),))
     c = np.array([2.01, -1.99, 4.02, 0.02, -0.9])
     errors = np.full(5, 0.02)
-    found = tied(support, c, errors, np.ones(5))
+    found = with_tied_sizes(support, c, errors, np.ones(5))
     assert found[0] == -found[1] > 0
     assert found[3] == 0
     np.testing.assert_allclose(found[2], 2 * found[0])  # a whole multiple, as it is within errors

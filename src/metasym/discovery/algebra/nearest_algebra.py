@@ -34,7 +34,7 @@ class Closed:
         return self.defect < CONTINUOUS.closed
 
 
-def close(fields: Array, steps: int = 300, within: Array | None = None) -> Closed:
+def nearest_algebra(fields: Array, steps: int = 300, within: Array | None = None) -> Closed:
     """Move the space of ``fields [d, n, n+1]`` as little as is needed to close it under brackets.
 
     It stays in the span of ``within [D, n, n+1]``, by default all affine fields. Polynomials that the fields nearly

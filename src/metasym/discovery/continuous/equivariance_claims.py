@@ -19,11 +19,11 @@ from metasym.discovery.continuous.invariance_search import plain_fit
 from metasym.discovery.models.circle_averaged_kernels import (
     MOST_JOINT,
     averaged,
-    free_part,
-    hidden_beside_turns,
-    some,
-    turned_evidence,
-    turned_posterior,
+    breaking_part,
+    circle_evidence,
+    circle_posterior,
+    first_rows,
+    hidden_beside_circle,
 )
 from metasym.discovery.models.gaussian_processes import Hyper, Posterior, posterior
 from metasym.verdicts.discovery_reasons import (
@@ -98,7 +98,7 @@ def judge_pairs(
             continue
         x, y = found.inner(train[0]), found.outer(train[1])
         hyper = plain_fit(x, y, np.random.default_rng(seed))
-        evidence = sum(turned_evidence(hyper, one, x, y) for one in found.circles) / len(found.circles)
+        evidence = sum(circle_evidence(hyper, one, x, y) for one in found.circles) / len(found.circles)
         # Round numbers come first, and stay unless the data speak for others.
         if best is None or evidence > best[0] + 0.5 * np.log(len(x)) * candidate.asked:
             best = evidence, found, hyper
@@ -122,16 +122,16 @@ def _certified(
     every = np.concatenate([x_new, x]), np.concatenate([y_new, y])
     variance = float(((y_new - y.mean(0)) ** 2).sum(1).mean())
     least, violation, worst = np.inf, 0.0, None
-    joint = some(x, y, MOST_JOINT)
+    joint = first_rows(x, y, MOST_JOINT)
     floor = float(((posterior(hyper, *joint)(x_new) - y_new) ** 2).sum(1).mean()) / variance
     for one in found.circles:
-        symmetric = turned_posterior(hyper, one, *joint)
-        free = free_part(hyper, one, *joint)
+        symmetric = circle_posterior(hyper, one, *joint)
+        free = breaking_part(hyper, one, *joint)
         breaking = free(x_new) - averaged(free, one, x_new)
         judged = beta(y_new - symmetric(x_new), breaking, variance)
         if judged.refutes:
             return None, refuted_by(name, judged)
-        hidden = hidden_beside_turns(hyper, one, *every)
+        hidden = hidden_beside_circle(hyper, one, *every)
         if hidden.refutes:
             return None, RefutedByLikelihood(name, turning=True)
         if worst is None or judged.violation_upper > worst.violation_upper:

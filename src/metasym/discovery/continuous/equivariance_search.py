@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from metasym.discovery.algebra.nearest_algebra import close
+from metasym.discovery.algebra.nearest_algebra import nearest_algebra
 from metasym.discovery.algebra.vector_fields import (
     Array,
     affine,
@@ -23,7 +23,7 @@ from metasym.discovery.algebra.vector_fields import (
 from metasym.discovery.claim_thresholds import CONTINUOUS
 from metasym.discovery.continuous.generator_spectrum import pair_spectrum
 from metasym.discovery.continuous.invariance_search import GROUPS
-from metasym.discovery.models.gaussian_processes import Hyper, jackknife, parts
+from metasym.discovery.models.gaussian_processes import Hyper, jackknife, random_folds
 from metasym.verdicts.discovery_reasons import (
     AnyDiscoveryReason,
     BracketsLeave,
@@ -68,7 +68,7 @@ def search_pairs(
 ) -> PairCandidate:
     """The algebra of pairs inside ``ambient`` that ``y [examples, m]`` keeps as a function of ``x [examples, n]``."""
     empty = ambient[:0]
-    fits = jackknife(plain, x, y, parts(len(x), GROUPS, generator))
+    fits = jackknife(plain, x, y, random_folds(len(x), GROUPS, generator))
     seen = pair_spectrum(ambient, fits, x)
     count = seen.quiet()
     gap = seen.gap(count)
@@ -82,7 +82,7 @@ def search_pairs(
     if count > CONTINUOUS.most_quiet:
         return PairCandidate(empty, len(ambient), gap, 0.0, FewDirectionsTold(len(ambient) - count))
     quiet = orthonormal(np.einsum("dk,dij->kij", seen.vectors[:, :count], ambient))
-    closed = close(quiet, within=ambient)
+    closed = nearest_algebra(quiet, within=ambient)
     if not closed.is_algebra or closed.degrees > CONTINUOUS.farthest:
         return PairCandidate(empty, len(ambient), gap, closed.degrees, BracketsLeave(count))
     return PairCandidate(orthonormal(closed.fields), len(ambient), gap, closed.degrees)

@@ -13,7 +13,7 @@ from metasym.discovery.algebra.vector_fields import Array, conjugated, sides
 from metasym.discovery.continuous.equivariance_claims import RotationAction, judge_pairs, rotation_action
 from metasym.discovery.continuous.equivariance_search import pair_ambients, search_pairs
 from metasym.discovery.continuous.invariance_search import plain_fit
-from metasym.discovery.models.circle_averaged_kernels import MOST_JOINT, averaged_posterior, turned_posterior
+from metasym.discovery.models.circle_averaged_kernels import MOST_JOINT, averaged_posterior, circle_posterior
 from metasym.discovery.models.fitted_module import State, state_of
 from metasym.discovery.models.function_models import ComparedBy
 from metasym.discovery.models.gaussian_processes import Hyper, Posterior, posterior
@@ -97,7 +97,7 @@ class CircleModel:
         """In the coordinates where the algebra rotates; ``y`` in those of the search."""
         inputs, targets = self.action.inner(x), self.action.outer(self.outputs(y))
         if len(self.action.circles) == 1 and targets.size <= MOST_JOINT:
-            return turned_posterior(self.hyper, self.action.circles[0], inputs, targets)
+            return circle_posterior(self.hyper, self.action.circles[0], inputs, targets)
         return averaged_posterior(posterior(self.hyper, inputs, targets), self.action.circles)
 
     def predict(self, fit: Posterior, x: Array) -> Array:

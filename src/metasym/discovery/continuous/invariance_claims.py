@@ -13,7 +13,7 @@ from metasym.discovery.claim_thresholds import CONTINUOUS, TOLERANCE
 from metasym.discovery.continuous.certified_algebras import CertifiedAlgebra, name_of_fields, refuted_by
 from metasym.discovery.continuous.input_constraints import constraint_left
 from metasym.discovery.continuous.invariance_search import Candidate
-from metasym.discovery.continuous.violation_bound import hidden
+from metasym.discovery.continuous.violation_bound import largest_hidden_violation
 from metasym.discovery.models.gaussian_processes import Hyper, Posterior, posterior, squares
 from metasym.discovery.models.invariant_features import SymmetricFit
 from metasym.discovery.models.preprocessing import Prepared
@@ -46,7 +46,7 @@ def certificate(
     variance = float(((y_new - y.mean(0)) ** 2).sum(1).mean())
     found = beta(y_new - symmetric(fit.inputs(x_new)), a_new - own(fit.inputs(x_new)), variance)
     every = np.concatenate([x_new, x]), np.concatenate([y_new, y])
-    return found, max(found.violation_upper, hidden(fit, *every))
+    return found, max(found.violation_upper, largest_hidden_violation(fit, *every))
 
 
 def _breaking(fit: SymmetricFit, rest: Hyper, x: Array, y: Array) -> Any:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from metasym.discovery.algebra.nearest_algebra import close
+from metasym.discovery.algebra.nearest_algebra import nearest_algebra
 from metasym.discovery.algebra.polynomial_invariants import (
     invariants,
     lengths,
@@ -33,9 +33,9 @@ from metasym.discovery.continuous.algebra_alignment import refine
 from metasym.discovery.continuous.generator_spectrum import Spectrum, spectrum
 from metasym.discovery.models.gaussian_processes import (
     Hyper,
-    choose,
+    choose_kernel,
     jackknife,
-    parts,
+    random_folds,
     squares,
 )
 from metasym.discovery.models.invariant_features import (
@@ -99,7 +99,7 @@ def plain_fit(x: Array, y: Array, generator: np.random.Generator) -> Hyper:
     n = x.shape[1]
     size = float(np.mean((x**2).sum(1)))
     starts = [squares(n, 0.1, n**0.5, 1 / size**2), squares(n, 1.0, 3 * n**0.5, 0.1 / size**2)]
-    return choose(x, y, starts, 1e-2, generator)
+    return choose_kernel(x, y, starts, 1e-2, generator)
 
 
 def ambients(x: Array) -> dict[str, Array]:
@@ -136,7 +136,7 @@ def search(
     inside, hyper, inputs = ambient, plain, x
     polynomials: Array = empty
     for _ in range(LEVELS):
-        seen = _look(inside, hyper, inputs, x, y, generator)
+        seen = _generator_signals(inside, hyper, inputs, x, y, generator)
         count = seen.quiet()
         gap = seen.gap(count)
         if count == 0:
@@ -146,7 +146,7 @@ def search(
         enough = CONTINUOUS.gap_inside if levels and name == ROTATIONS else CONTINUOUS.gap
         if gap < enough:
             return none(NoClearGap(gap, enough))
-        closed = close(np.einsum("dk,dij->kij", seen.vectors[:, :count], inside))
+        closed = nearest_algebra(np.einsum("dk,dij->kij", seen.vectors[:, :count], inside))
         levels.append(Level(len(inside), count, gap, closed.degrees))
         note(f"{name}: {count} of {len(inside)} directions are quiet, gap {gap:.1f}")
         if not closed.is_algebra or closed.degrees > CONTINUOUS.farthest:
@@ -165,14 +165,14 @@ def search(
     return none(SearchDidNotEnd())
 
 
-def _look(
+def _generator_signals(
     inside: Array, hyper: Hyper, inputs: Array, x: Array, y: Array, generator: np.random.Generator
 ) -> Spectrum:
     """The spectrum of the fields ``inside``, for the part of the model that looks at the raw coordinates."""
     n = x.shape[1]
     directions = values(inside, x)
     replicates = []
-    for fit in jackknife(hyper, inputs, y, parts(len(x), GROUPS, generator)):
+    for fit in jackknife(hyper, inputs, y, random_folds(len(x), GROUPS, generator)):
         slopes = fit.jacobian(inputs, n)
         replicates.append(np.einsum("pmi,pdi->pmd", slopes, directions).reshape(-1, len(inside)))
     return spectrum(replicates)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from metasym.discovery.algebra.nearest_algebra import close, closure_defect
+from metasym.discovery.algebra.nearest_algebra import closure_defect, nearest_algebra
 from metasym.discovery.algebra.vector_fields import (
     Array,
     affine,
@@ -24,7 +24,7 @@ from metasym.discovery.algebra.vector_fields import (
 from metasym.discovery.claim_thresholds import CONTINUOUS
 from metasym.discovery.continuous.equivariance_search import MOST_UNKNOWNS
 from metasym.discovery.continuous.generator_spectrum import pair_spectrum
-from metasym.discovery.models.gaussian_processes import parts
+from metasym.discovery.models.gaussian_processes import random_folds
 from metasym.discovery.models.polynomials import FittedPolynomial, Support
 from metasym.verdicts.discovery_reasons import (
     AffineFunction,
@@ -65,7 +65,7 @@ class Kept:
 def jackknifed(support: Support, x: Array, y: Array, generator: np.random.Generator) -> list[Array]:
     """Coefficients, each fitted without a part of the examples."""
     found = []
-    for left_out in parts(len(x), GROUPS, generator):
+    for left_out in random_folds(len(x), GROUPS, generator):
         kept = np.ones(len(x), dtype=bool)
         kept[left_out] = False
         found.append(support.fit(x[kept], y[kept]))
@@ -110,7 +110,7 @@ def algebra_of(
     if len(orthonormal(sides(found, r)[0], _APART)) < count:
         return empty, DependentOutputs()
     if closure_defect(found) > _EXACTLY:
-        closed = close(found, within=ambient)
+        closed = nearest_algebra(found, within=ambient)
         if closed.defect > CONTINUOUS.closed or closed.degrees > CONTINUOUS.farthest:
             return empty, BracketsLeave(count)
         found = orthonormal(closed.fields)

@@ -12,13 +12,13 @@ import numpy as np
 from metasym.discovery.algebra.vector_fields import Array, conjugated, sides
 from metasym.discovery.claim_thresholds import CONTINUOUS
 from metasym.discovery.continuous.certified_algebras import CertifiedAlgebra
-from metasym.discovery.continuous.coefficient_ties import tied
+from metasym.discovery.continuous.coefficient_ties import with_tied_sizes
 from metasym.discovery.continuous.equivariance_symmetries import Outputs, independent_outputs, lifted
 from metasym.discovery.continuous.polynomial_algebra import Kept, algebra_of, jackknifed, kept_by
 from metasym.discovery.continuous.polynomial_claims import ROUNDING, judge_polynomial
 from metasym.discovery.models.fitted_module import State, polynomial_state
 from metasym.discovery.models.function_models import ComparedBy
-from metasym.discovery.models.gaussian_processes import Hyper, out_of_fold, parts
+from metasym.discovery.models.gaussian_processes import Hyper, out_of_fold, random_folds
 from metasym.discovery.models.polynomial_recovery import recover
 from metasym.discovery.models.polynomials import Support, all_monomials, columns
 from metasym.discovery.models.preprocessing import Prepared
@@ -142,7 +142,7 @@ def _first_model(
     support = recover(x, y, enough)
     if support is None:
         return None
-    groups = parts(len(x), _FOLDS, np.random.default_rng([options.seed, 8]))
+    groups = random_folds(len(x), _FOLDS, np.random.default_rng([options.seed, 8]))
     errors = np.empty_like(y)
     for left_out in groups:
         kept = np.ones(len(x), dtype=bool)
@@ -177,7 +177,7 @@ def _coefficients(
                 for one in terms
             ]
         )
-        exact = tied(support, fitted, support.errors(fitted, x, y), scales)
+        exact = with_tied_sizes(support, fitted, support.errors(fitted, x, y), scales)
         real = [part != 0 for part in support.parts(exact)]
         if all(one.any() for one in real):
             terms = Support(

@@ -20,12 +20,12 @@ _DELTAS = np.concatenate([[0.0], np.logspace(-7, 0, 29)])
 _NOISES = np.logspace(-8, 0, 17)
 
 
-def hidden(fit: SymmetricFit, x: Array, y: Array) -> float:
+def largest_hidden_violation(fit: SymmetricFit, x: Array, y: Array) -> float:
     """The largest variance, as a part of that of ``y``, that functions without the symmetry may have."""
-    return hidden_beside(fit.hyper.kernel(fit.inputs(x[:MOST])), x, y)
+    return hidden_beside_kernel(fit.hyper.kernel(fit.inputs(x[:MOST])), x, y)
 
 
-def hidden_beside(symmetric: Array, x: Array, y: Array) -> float:
+def hidden_beside_kernel(symmetric: Array, x: Array, y: Array) -> float:
     """The same for any kernel matrix of symmetric functions, of the first ``MOST`` examples."""
     x, y = x[:MOST], y[:MOST] - y[:MOST].mean(0)
     n = x.shape[1]

@@ -18,7 +18,7 @@ from metasym.discovery.algebra.vector_fields import Array
 from metasym.discovery.claim_thresholds import FAMILIES
 from metasym.discovery.families.common_violation import shared_breaking
 from metasym.discovery.families.tie_violation import ROUNDING, linear_maps, shared_violation
-from metasym.discovery.models.gaussian_processes import Hyper, choose, posterior, squares
+from metasym.discovery.models.gaussian_processes import Hyper, choose_kernel, posterior, squares
 from metasym.groups.pattern_groups import pattern_group
 from metasym.groups.signed_groups import SignedGroup
 from metasym.groups.signed_permutations import SignedPermutation
@@ -101,7 +101,9 @@ def task_model(x: Array, y: Array, seed: int) -> TaskModel:
     scaled_x, scaled_y = model.scaled(x[some], y[some])
     draw = np.random.default_rng([seed, 13])
     start = squares(n, 0.5, n**0.5, 0.5 / n**2)
-    chosen = [choose(a, b - b.mean(0), [start], 0.05, draw) for a, b in zip(scaled_x, scaled_y, strict=True)]
+    chosen = [
+        choose_kernel(a, b - b.mean(0), [start], 0.05, draw) for a, b in zip(scaled_x, scaled_y, strict=True)
+    ]
     middle = sorted(chosen, key=lambda h: h.noise)[len(chosen) // 2]
     return TaskModel(middle, model.centre, model.scale, model.unit)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from metasym.discovery.algebra.vector_fields import Array
 from metasym.discovery.finite.group_search import finite_symmetries, generated
-from metasym.discovery.finite.movable_inputs import Sites, on_sites, sites_of
+from metasym.discovery.finite.movable_inputs import MovableInputs, kernel_on_movable_inputs, movable_inputs
 from metasym.discovery.models.fitted_module import State, averaged_state, state_of
 from metasym.discovery.models.function_models import ComparedBy
 from metasym.discovery.models.gaussian_processes import Hyper, Posterior
@@ -27,7 +27,7 @@ from metasym.verdicts.claims import Claim
 class FiniteModel:
     """Functions that a finite group keeps."""
 
-    sites: Sites
+    sites: MovableInputs
     model: Equivariant
     symmetry: Claim
     compared_by: ComparedBy = ComparedBy.ERRORS
@@ -63,7 +63,7 @@ def finite_in(
 ) -> tuple[Findings, FiniteModel | None]:
     """What is claimed and what is not, and the model with the largest group that is claimed."""
     note("looking for finite symmetries")
-    sites = sites_of(prepared, _constant(data, prepared))
+    sites = movable_inputs(prepared, _constant(data, prepared))
 
     def look() -> dict[str, Any]:
         claims, reasons = finite_symmetries(
@@ -93,9 +93,11 @@ def _constant(data: DataSet, prepared: Prepared) -> dict[int, float]:
     return {i: float(np.median(data.x[:, i])) for i in left_out if constant[i] or i in once}
 
 
-def _model(sites: Sites, claim: Claim, plain: Hyper) -> FiniteModel:
+def _model(sites: MovableInputs, claim: Claim, plain: Hyper) -> FiniteModel:
     group = generated([sites.restricted(g) for g in claim.moves])
     if group is None:
         raise MetasymError("expected generators of a small group, found those of a large one")
     _, x, y, _, _ = sites.placed(group)
-    return FiniteModel(sites, equivariant(group, on_sites(plain, len(sites.inputs)), x, y), claim)
+    return FiniteModel(
+        sites, equivariant(group, kernel_on_movable_inputs(plain, len(sites.inputs)), x, y), claim
+    )

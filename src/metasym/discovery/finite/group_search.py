@@ -16,8 +16,8 @@ from metasym.certification.beta import Beta, beta
 from metasym.discovery.algebra.vector_fields import Array
 from metasym.discovery.claim_thresholds import FINITE
 from metasym.discovery.finite.candidate_permutations import candidates
-from metasym.discovery.finite.movable_inputs import Sites, on_sites
-from metasym.discovery.finite.polynomial_bound import Direct, direct
+from metasym.discovery.finite.movable_inputs import MovableInputs, kernel_on_movable_inputs
+from metasym.discovery.finite.polynomial_bound import NearExactPolynomial, near_exact_polynomial
 from metasym.discovery.models.gaussian_processes import Hyper, Posterior, posterior
 from metasym.discovery.models.group_averaged_kernels import MOST_LIKELY, MOST_ROWS, Equivariant, equivariant
 from metasym.groups.signed_groups import SignedGroup
@@ -52,17 +52,17 @@ Note = Callable[[str], None]
 class _Search:
     """What all steps look at."""
 
-    sites: Sites
+    sites: MovableInputs
     plain: Hyper
     natural: set[SignedPermutation]
     seed: int
     tolerance: float
     labels: bool
-    direct: Direct | None
+    polynomial: NearExactPolynomial | None
 
 
 def finite_symmetries(
-    sites: Sites,
+    sites: MovableInputs,
     shapes: tuple[tuple[int, ...], tuple[int, ...]],
     plain: Hyper,
     *,
@@ -75,12 +75,12 @@ def finite_symmetries(
     tried = candidates(sites, *shapes, labels)
     search = _Search(
         sites,
-        on_sites(plain, len(sites.inputs)),
+        kernel_on_movable_inputs(plain, len(sites.inputs)),
         tried.natural,
         seed,
         tolerance * FINITE.labels if labels else tolerance,
         labels,
-        direct(sites, tried.terms, tolerance),
+        near_exact_polynomial(sites, tried.terms, tolerance),
     )
     claims = _together(search, tried.together, note)
     if claims and not _leaves(claims, [g for g in tried.moves if g in tried.natural], sites):
@@ -128,7 +128,7 @@ def _together(search: _Search, groups: list[list[SignedPermutation]], note: Note
     return []
 
 
-def _leaves(claims: list[Claim], moves: list[SignedPermutation], sites: Sites) -> bool:
+def _leaves(claims: list[Claim], moves: list[SignedPermutation], sites: MovableInputs) -> bool:
     """Whether one of the moves is in no claimed group."""
     known = {g for claim in claims for g in SignedGroup(claim.moves, claim.moves[0].shape).elements}
     everywhere = [sites.on_all(g) for g in moves]
@@ -238,18 +238,18 @@ def _judged(search: _Search, moves: list[SignedPermutation], note: Note) -> Clai
     if any(g is None for g in everywhere):
         return RepeatedOutputs(group.name)
     note(f"certifying {group.name}, of order {len(group.elements)}")
-    if search.direct is not None and search.direct.refutes(group):
-        return RefutedByPolynomial(group.name, search.direct.left, search.direct.broken(group))
+    if search.polynomial is not None and search.polynomial.refutes(group):
+        return RefutedByPolynomial(group.name, search.polynomial.left, search.polynomial.broken(group))
     model, found = _beta(search, group)
     if found.refutes:
         return _refuted(group, found)
     _, x, y, x_new, y_new = search.sites.placed(group)
     fit = posterior(search.plain, x, y)
     least = min(_share(search, g, fit, x) for g in moves)
-    violation = np.inf if search.direct is None else search.direct.upper(group)
+    violation = np.inf if search.polynomial is None else search.polynomial.upper(group)
     if violation > search.tolerance * least:
         every = np.concatenate([x_new, x]), np.concatenate([y_new, y])
-        hidden = model.hidden(*every)
+        hidden = model.hidden_part(*every)
         if hidden.refutes:
             return RefutedByLikelihood(group.name, turning=False)
         violation = max(found.violation_upper, hidden.upper)

@@ -16,7 +16,7 @@ from metasym.groups.signed_permutations import Points, SignedPermutation
 
 
 @dataclass(frozen=True, eq=False)
-class Sites:
+class MovableInputs:
     """Examples with the inputs that a move may take to each other; those that repeat others are left out.
 
     Constant ones stay: the corners of images are often empty, and flips move them.
@@ -126,14 +126,14 @@ class Sites:
         return SignedPermutation.of(rows, images, signs, [g.input_signs[i] for i in self.inputs])
 
 
-def sites_of(prepared: Prepared, constant: dict[int, float]) -> Sites:
+def movable_inputs(prepared: Prepared, constant: dict[int, float]) -> MovableInputs:
     """From prepared examples; ``constant`` are the data's inputs that do not vary, with their values."""
     inputs = tuple(sorted((*prepared.inputs, *constant)))
     train, held_out = (_raw(x, prepared, inputs, constant) for x, _ in (prepared.train, prepared.held_out))
     place = {i: k for k, i in enumerate(inputs)}
     kinds = _kinds(train, [place[i] for i in prepared.inputs], prepared.place.scale)
     outputs, lift = _outputs(prepared.train[1])
-    return Sites(prepared, inputs, constant, kinds, train, held_out, outputs, lift)
+    return MovableInputs(prepared, inputs, constant, kinds, train, held_out, outputs, lift)
 
 
 def _raw(x: Array, prepared: Prepared, inputs: tuple[int, ...], constant: dict[int, float]) -> Array:
@@ -174,7 +174,7 @@ def _kinds(x: Array, used: list[int], scale: Array) -> Points:
     return kinds
 
 
-def on_sites(plain: Hyper, count: int) -> Hyper:
+def kernel_on_movable_inputs(plain: Hyper, count: int) -> Hyper:
     """The kernel of the used inputs, on all sites: constant ones change no distance."""
     smooth, quadratic = plain.kernel.k1.kernel, plain.kernel.k2.kernel
     kernel = squares(

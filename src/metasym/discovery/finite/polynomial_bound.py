@@ -15,7 +15,7 @@ from scipy.special import stdtrit
 from metasym.certification.beta import NEGLIGIBLE
 from metasym.discovery.algebra.vector_fields import Array
 from metasym.discovery.claim_thresholds import FINITE
-from metasym.discovery.finite.movable_inputs import Sites
+from metasym.discovery.finite.movable_inputs import MovableInputs
 from metasym.discovery.models.matching_pursuit import Term
 from metasym.groups.signed_groups import SignedGroup
 from metasym.groups.signed_permutations import Points
@@ -24,10 +24,10 @@ _ROUNDING = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
-class Direct:
+class NearExactPolynomial:
     """A polynomial of the data's own inputs and outputs, and how far it is off."""
 
-    sites: Sites
+    sites: MovableInputs
     factors: Points
     """``[terms, degree]``: inputs, ``n`` where a term has fewer factors."""
     values: Array
@@ -61,7 +61,7 @@ class Direct:
         return max(NEGLIGIBLE, float((self.broken(group) ** 0.5 + 2 * self.left**0.5) ** 2))
 
 
-def direct(sites: Sites, terms: list[Term], most: float) -> Direct | None:
+def near_exact_polynomial(sites: MovableInputs, terms: list[Term], most: float) -> NearExactPolynomial | None:
     """The polynomial with these terms, where it leaves at most ``most`` of the variance of held-out examples."""
     _, x, y, x_new, y_new = sites.placed(None)
     n, m = x.shape[1], y.shape[1]
@@ -85,4 +85,4 @@ def direct(sites: Sites, terms: list[Term], most: float) -> Direct | None:
         / len(squares) ** 0.5
     )
     left = (float(squares.mean()) + reach) / variance
-    return Direct(sites, factors, values, constant, left) if left <= most else None
+    return NearExactPolynomial(sites, factors, values, constant, left) if left <= most else None

@@ -80,7 +80,7 @@ def on_features(n: int, scales: Array, amplitude: float) -> Any:
     return OnColumns(kernel, n, n + len(scales))
 
 
-def choose(
+def choose_kernel(
     inputs: Array, y: Array, kernels: Sequence[Any], noise: float, generator: np.random.Generator
 ) -> Hyper:
     """The kernel, and its hyperparameters, with the largest marginal likelihood; ``y [examples, outputs]`` is scaled.
@@ -123,7 +123,7 @@ def posterior(hyper: Hyper, inputs: Array, y: Array) -> Posterior:
     return Posterior(hyper.kernel, inputs, np.asarray(cho_solve(factor, y - mean)), mean)
 
 
-def parts(count: int, groups: int, generator: np.random.Generator) -> list[npt.NDArray[np.int64]]:
+def random_folds(count: int, groups: int, generator: np.random.Generator) -> list[npt.NDArray[np.int64]]:
     """``0 .. count-1`` in random order, in ``groups`` parts."""
     return [np.asarray(part) for part in np.array_split(generator.permutation(count), groups)]
 

@@ -18,7 +18,7 @@ from metasym.discovery.algebra.vector_fields import Array
 from metasym.discovery.claim_thresholds import LIKELIHOOD
 from metasym.discovery.models.column_kernels import OnColumns
 from metasym.discovery.models.gaussian_processes import LEAST_NOISE, Hyper, Posterior, squares
-from metasym.discovery.models.kernel_evaluation import OfEachInput, at
+from metasym.discovery.models.kernel_evaluation import OfEachInput, kernel_values
 from metasym.discovery.models.noise_likelihood import best_noise
 from metasym.groups.signed_groups import SignedGroup
 
@@ -42,7 +42,7 @@ MOST_ROUGH = 500
 
 
 @dataclass(frozen=True)
-class Hidden:
+class HiddenPart:
     """What beside the symmetry the data allow, as a part of the variance of y."""
 
     upper: float
@@ -89,10 +89,12 @@ class Equivariant:
         """``mean_g g'^-1 f(g x)``, ``[points, m]``."""
         total = np.zeros((len(x), fit.weights.shape[1]))
         for g in self.group.elements:
-            total += g.inverse.on_outputs(at(fit.kernel, g.on_inputs(x), fit.inputs) @ fit.weights + fit.mean)
+            total += g.inverse.on_outputs(
+                kernel_values(fit.kernel, g.on_inputs(x), fit.inputs) @ fit.weights + fit.mean
+            )
         return np.asarray(total / len(self.group.elements))
 
-    def hidden(self, x: Array, y: Array) -> Hidden:
+    def hidden_part(self, x: Array, y: Array) -> HiddenPart:
         """The largest variance that functions which the group does not keep may have beside those that it keeps.
 
         A free kernel may be preferred only because it has another length scale: it counts as a refutation where it
@@ -124,7 +126,7 @@ class Equivariant:
                 )
                 low, high = (middle, high) if allowed else (low, middle)
             worst = max(worst, high)
-        return Hidden(worst, bool(refuted))
+        return HiddenPart(worst, bool(refuted))
 
     def gain(self, x: Array, y: Array, rows: int) -> float:
         """By how much some examples are likelier with the group than without, at amplitudes and noises that suit."""
@@ -141,7 +143,7 @@ class Equivariant:
         return tuple(sorted({1.0, order**0.5, order, order**2}))
 
     def _free(self, kernel: Any, x: Array, m: int) -> Array:
-        free = at(kernel, x, x)
+        free = kernel_values(kernel, x, x)
         return free if self.group.keeps_outputs else np.asarray(np.kron(free, np.eye(m)), dtype=np.float64)
 
     def _flat(self, y: Array) -> Array:
@@ -154,11 +156,11 @@ def averaged_matrix(group: SignedGroup, kernel: Any, x: Array) -> Array:
     if group.keeps_outputs:
         total = np.zeros((count, count))
         for g in group.elements:
-            total += at(kernel, x, g.on_inputs(x))
+            total += kernel_values(kernel, x, g.on_inputs(x))
     else:
         blocks = np.zeros((m, m, count, count))
         for g in group.elements:
-            values = at(kernel, x, g.on_inputs(x))
+            values = kernel_values(kernel, x, g.on_inputs(x))
             for k in range(m):  # (g' y)[outputs[k]] = sign y[k]
                 blocks[g.outputs[k], k] += g.output_signs[k] * values
         total = blocks.transpose(2, 0, 3, 1).reshape(count * m, count * m)

@@ -235,11 +235,12 @@ def _places(folder: Path) -> Iterator[Path]:
 def broken_seals(folder: Path) -> list[str]:
     """A line for each damaged file of a run among those that the page does not need.
 
-    The checkpoint itself is read, and refused, when it is drawn.
+    The model itself is read, and refused, when it is drawn.
     """
+    drawn = folder / (MODEL if (folder / MODEL).exists() else CURRENT)
     found = []
     for path in sorted([*folder.glob("*.safetensors"), *(folder / FIND).glob("*.safetensors")]):
-        if path != folder / CURRENT:
+        if path != drawn:
             try:
                 unpack(read_bytes(path), str(path))
             except CheckpointError as error:

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from metasym.discovery.claim_thresholds import TOLERANCE
-from metasym.discovery.discovered import Discovered
 from metasym.discovery.families.family_symmetries import discover_family_in
 from metasym.discovery.models.preprocessing import TEST
 from metasym.discovery.one_function import discover_in

@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 import torch
 from torch import nn
 
+from metasym.discovery.discovered import Discovered, Scores
 from metasym.discovery.families.family_symmetries import FamilyModel
-from metasym.discovery.one_function import Discovered, Scores
 from metasym.report.discovered_page import write_discovered
 from metasym.report.page.page import NAME
 from metasym.runs.discovering.discover_run import module_in, result_of
@@ -25,6 +25,7 @@ from metasym.storage.file_names import CONFIG, MODEL, RESULT
 from metasym.storage.json_files import write_json
 from metasym.storage.serialization import pack
 from metasym.types import MetasymError
+from metasym.verdicts.discovery_verdict import DiscoveryVerdict
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,8 +37,8 @@ class DiscoveredRun(Run):
     kind: ClassVar[Kind] = "discover"
 
     @property
-    def verdict(self) -> Any:
-        """What is claimed, in one line."""
+    def verdict(self) -> DiscoveryVerdict:
+        """What is claimed, and what became of every other candidate; ``str`` of it is one line."""
         return self.found.verdict
 
     @property
@@ -46,7 +47,7 @@ class DiscoveredRun(Run):
         return self.found.symmetries
 
     @property
-    def refused(self) -> list[dict[str, str]]:
+    def refused(self) -> list[dict[str, Any]]:
         """What was looked at and is not claimed, with the reason."""
         return self.found.refused
 
@@ -150,8 +151,7 @@ def open_discovered(folder: Path) -> DiscoveredRun:
     result, state = read_result(folder / RESULT), read_model(folder / MODEL)
     module_in(state, str(folder / MODEL))  # tensors that do not fit each other are told of here
     found = Discovered(
-        symmetries=result["symmetries"],
-        refused=result["refused"],
+        verdict=DiscoveryVerdict.from_json(result, result["held_out"] if result["family"] else None),
         plain=_scores(result["plain"]),
         symmetric=None if result["symmetric"] is None else _scores(result["symmetric"]),
         state=state,

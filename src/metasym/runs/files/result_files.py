@@ -7,16 +7,13 @@ from pathlib import Path
 from typing import Any, Literal, NotRequired, Required, TypedDict
 
 from metasym.runs.files.discover_files import ClaimFile, DiscoverConfig, RefusedFile, VerdictFile
+from metasym.runs.files.schemas import VERSION
 from metasym.storage.described import Count, Number, Scalar, Score, Seed, described
 from metasym.storage.file_names import ANGLES, RESULT
 from metasym.storage.json_files import read_json, write_json
 from metasym.types import MetasymError
 from metasym.types import Score as TaskScore
 from metasym.verdicts.symmetry_report import SymmetryReport
-
-VERSION = 1
-"""Of the schema of ``result.json``; files without a version are older, and read all the same."""
-
 
 DIVERGED = 10.0
 """A task whose error is this many times the mean square of the targets has diverged, finite or not."""
