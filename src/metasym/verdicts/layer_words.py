@@ -118,7 +118,9 @@ def _certified(layer: LayerReport) -> str:
     named = next(rung for rung in layer.ladder if rung.certified)
     above = [r for r in layer.ladder if r.refuted and r.order > named.order]
     claim = claim_words(bound_of(named, above), layer.verdict.tasks or 0)
-    broken = [f"; what breaks {r.name}: {breaking_words(r.breaking, layer)}" for r in above[-_ALSO:] if r.breaking]
+    broken = [
+        f"; what breaks {r.name}: {breaking_words(r.breaking, layer)}" for r in above[-_ALSO:] if r.breaking
+    ]
     return f"{claim}{''.join(broken)}{_differing(layer)}"
 
 
