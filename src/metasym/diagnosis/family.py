@@ -100,9 +100,8 @@ def tasks_alike(samples: Samples, part: LinearPart, scales: Floats) -> list[Find
             Finding(
                 "tasks_alike",
                 CAUTION,
-                "All tasks are the same map: what differs between tasks is what U is learned from, so that "
-                "nothing can be "
-                "said about a symmetry of the family",
+                "All tasks are the same map: a symmetry that is found is one of this map, and nothing says which "
+                "symmetries other tasks would have",
                 {"left": common, "noise": noise},
             )
         ]
@@ -118,9 +117,8 @@ def tasks_alike(samples: Samples, part: LinearPart, scales: Floats) -> list[Find
             Finding(
                 "tasks_multiples",
                 CAUTION,
-                "All tasks are multiples of one map: one direction is all that differs between them, and it "
-                "says nothing "
-                "about a symmetry",
+                "All tasks are multiples of one map: a symmetry that is found is one of this map, and nothing says "
+                "which symmetries other tasks would have",
                 {"left": multiples, "noise": noise},
             )
         ]
