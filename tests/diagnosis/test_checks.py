@@ -291,3 +291,13 @@ def test_noise_that_is_larger_for_large_inputs_is_no_bend_and_a_cube_is_one(seed
     bent = y + 0.1 * uneven
     bent[..., 2] += 0.3 * x[..., 1] ** 3
     assert fit_tasks(Samples(x, bent, there, ids), np.ones(1)).bend > 0
+
+
+def test_copies_of_tasks_are_seen(tmp_path) -> None:
+    draw, W, x = family(0)
+    y = apply(W, x) + 0.1 * draw.standard_normal((T, E, N))
+    x[7], y[7] = x[3], y[3]
+    np.savez(tmp_path / "tasks.npz", x=x, y=y)
+    found = diagnose(read_tasks(tmp_path / "tasks.npz"))
+    (copied,) = [f for f in found.findings if f.kind == "copied_tasks"]
+    assert copied.numbers["tasks"] == [7]

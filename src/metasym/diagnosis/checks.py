@@ -10,7 +10,7 @@ import numpy as np
 
 from metasym.diagnosis.columns import columns_of, copies, large_means, never_varying, unlike_scales
 from metasym.diagnosis.dependence import dependence, less_the_one_before, said
-from metasym.diagnosis.family import few_tasks, outlying_tasks, tasks_alike
+from metasym.diagnosis.family import copies_among_tasks, few_tasks, outlying_tasks, tasks_alike
 from metasym.diagnosis.findings import CAUTION, NOTE, Diagnosis, Finding, Standard, ordered
 from metasym.diagnosis.linear_part import affordable, fit_tasks, what_is_left
 from metasym.diagnosis.samples import Floats, Samples, take
@@ -34,7 +34,7 @@ def diagnose(file: TaskFile) -> Diagnosis:
     outliers: tuple[int, ...] = ()
     if not file.classes:
         some, outliers = outlying_tasks(file)
-        findings += some
+        findings += some + copies_among_tasks(file)
     samples = without(whole, outliers)
     if file.x.ndim > 3:
         return _images(samples, findings, outliers)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from metasym.verdicts.defect_words import breaking_words, differing_words, percent
+from metasym.verdicts.defect_words import breaking_words, differing_words, negatable_words, percent
 from metasym.verdicts.reports import (
     PLAIN,
     FoundGroup,
@@ -257,14 +257,9 @@ def reason_words(reason: AnyReason, layer: LayerReport, *, none: str = "no symme
                 "differences of successive ones, would tell"
             )
         case NothingNear(blocks):
-            signs = (
-                f"; its {blocks} blocks that no weight connects may each be negated, whatever their weights are"
-                if blocks
-                else ""
-            )
             return (
                 "no symmetry: no permutation of outputs and inputs, with signs or without, comes near what tasks "
-                f"share{signs}; symmetries of other kinds, such as rotations that mix inputs, were not looked for"
+                f"share{negatable_words(blocks)}; symmetries of other kinds, such as rotations that mix inputs, were not looked for"
             )
         case NoPermutation():
             return _no_permutation(reason, layer, none)
@@ -298,14 +293,9 @@ def _no_transform(reason: NoTransform, layer: LayerReport, none: str) -> str:
 
 def _no_permutation(reason: NoPermutation, layer: LayerReport, none: str) -> str:
     assert layer.pattern is not None
-    blocks = reason.negatable_blocks
-    signs = (
-        f" (signs can change: its {blocks} blocks that no weight connects may each be negated)"
-        if blocks
-        else ""
-    )
     return (
-        f"{none}: {_ties(layer.pattern)}, but no permutation keeps all classes{signs}"
+        f"{none}: {_ties(layer.pattern)}, but no permutation keeps all classes"
+        f"{negatable_words(reason.negatable_blocks)}"
         f"{_evidence(layer.pattern)}"
     )
 

@@ -16,6 +16,7 @@ from metasym.certification.ladder import Ladder, climb
 from metasym.certification.naming import Circumstances, rung_report, with_ladder
 from metasym.certification.own_weights import own_weights
 from metasym.certification.resolution import resolution
+from metasym.diagnosis.family import copied_tasks
 from metasym.diagnosis.findings import Diagnosis
 from metasym.evidence import Prior, TaskStatistics
 from metasym.evidence.completion import completed
@@ -169,7 +170,8 @@ def all_tasks(test: StoredTasks, offset: bool, before: float) -> AllTasks | Task
     own = own_weights(*_examples(everything, before), offset=offset)
     if own is None:
         return statistics(everything, offset, before)
-    return AllTasks(own, torch.isin(ids, test.given), ids)
+    blocks = torch.from_numpy(copied_tasks(test.file))
+    return AllTasks(own, torch.isin(ids, test.given), ids, None if bool((blocks == ids).all()) else blocks)
 
 
 def symmetrised(prior: Prior, group: WeightOrbits) -> Prior:
