@@ -172,3 +172,16 @@ def test_faint_weights_do_not_hide_what_all_together_say():
     assert len(found.faint) == N
     assert set(found.faint) == set(torch.nonzero(corner.flatten()).flatten().tolist())
     assert found.within(0.2)
+
+
+def test_copies_of_tasks_bring_no_certainty():
+    """Each task four times: the bound is that of the tasks once, and wider than that of as many other tasks."""
+    once, many = everyone(shifted(20, N), noise=0.3), everyone(shifted(80, N), noise=0.3)
+    again = torch.arange(20).repeat(4)
+    copies = AllTasks(once.own[again], once.fresh[again], torch.arange(80), again)
+    found, single = certify_all(copies, [TURN]), certify_all(once, [TURN])
+    assert found.defect_upper == pytest.approx(single.defect_upper, rel=0.05)
+    assert found.refuted == single.refuted
+    assert found.defect_upper > 1.2 * certify_all(many, [TURN]).defect_upper
+    assert found.share_upper == pytest.approx(single.share_upper)
+    assert int(copies.firsts.sum()) == 20

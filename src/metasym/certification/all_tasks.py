@@ -47,6 +47,20 @@ class AllTasks:
     blocks: Tensor | None = None
     """``[T]``: the block that it belongs to; tasks of different blocks are independent."""
 
+    @property
+    def firsts(self) -> Tensor:
+        """``[T]``: one held-out task of every block, or one of those that are not; all where there are no blocks."""
+        if self.blocks is None:
+            return torch.ones_like(self.fresh)
+        order = torch.argsort((~self.fresh).long(), stable=True)
+        names, where = self.blocks[order].unique(return_inverse=True)
+        first = torch.full((len(names),), len(order)).scatter_reduce_(
+            0, where, torch.arange(len(order)), "amin"
+        )
+        found = torch.zeros_like(self.fresh)
+        found[order[first]] = True
+        return found
+
     def minus(self, weights: Tensor) -> AllTasks:
         """With ``weights [m, n]`` taken off those of each task."""
         return AllTasks(self.own.minus(weights), self.fresh, self.ids, self.blocks)

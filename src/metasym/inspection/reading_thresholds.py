@@ -61,7 +61,7 @@ class TranslationThresholds:
     evidence: float = 20.0
     """How unlikely, as a logarithm, the agreeing ties must be if classes were spread at random. By hand."""
     share: float = 0.5
-    """A shift holds on at least this part of the rows that it takes to rows. By hand."""
+    """A shift holds on at least this part of all rows. By hand."""
 
 
 @dataclass(frozen=True)
