@@ -10,6 +10,8 @@ from torch import Tensor, nn
 
 from metasym.types import MetasymError
 
+__all__ = ["LocallyConnected1d", "StackFields", "TaskBatchNorm2d", "UnstackFields"]
+
 
 class TaskBatchNorm2d(nn.Module):
     """Batch norm of ``[examples, channels, height, width]`` with the batch's own statistics, always.

@@ -11,6 +11,8 @@ from metasym.groups.group import Group
 from metasym.learners.base import Learner
 from metasym.types import Episode, MetasymError
 
+__all__ = ["assert_equivariant", "assert_meta_gradient", "equivariance_error"]
+
 Action = Group | Sequence[Callable[[Tensor], Tensor]]
 """A group whose matrices act on the last dimension, or one callable for each element, in order."""
 

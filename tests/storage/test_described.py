@@ -28,9 +28,9 @@ from hypothesis import strategies as st
 import metasym as ms
 from metasym.cli import main
 from metasym.paper.catalogue import find
+from metasym.runs.files.config_files import check_config
 from metasym.runs.files.learn_files import LearnConfig
-from metasym.runs.files.result_files import ResultFile, read_result, result_files
-from metasym.runs.finished_runs import check_config
+from metasym.runs.files.result_files import ScoredResult, read_result, result_files
 from metasym.storage.described import Count, Number, described
 from metasym.storage.json_files import read_json
 from metasym.training.metrics import read_records
@@ -201,7 +201,7 @@ def test_every_field_that_learn_writes_is_described(tmp_path, how):
     assert main(["learn", str(tmp_path / "t.npz"), "--out", str(out), "--progress", "silent", *how]) == 0
     for folder in (out, out / "maml"):
         result, config = (json.loads((folder / name).read_text()) for name in ("result.json", "config.json"))
-        _all_described(result, ResultFile, "result")
+        _all_described(result, ScoredResult, "result")
         _all_described(config, LearnConfig, "config")
         _all_described(result["config"], LearnConfig, "result.config")
         if "symmetry" in result:

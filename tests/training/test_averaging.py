@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+from metasym.storage.file_names import CURRENT
 from metasym.storage.serialization import CheckpointError
-from metasym.training.checkpoint import CURRENT, load
+from metasym.training.checkpoint import load
 from metasym.training.evaluation import evaluate
 from metasym.training.loop import train
 from metasym.training.randomness import validation_seed

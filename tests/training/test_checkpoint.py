@@ -17,8 +17,9 @@ import torch.nn.functional as F
 from torch import nn
 from torch.optim import lr_scheduler
 
+from metasym.storage.file_names import CURRENT, PREVIOUS
 from metasym.storage.serialization import CheckpointError, pack, unpack
-from metasym.training.checkpoint import CURRENT, PREVIOUS, load, save
+from metasym.training.checkpoint import load, save
 from metasym.training.loop import train
 from metasym.training.settings import Files
 from metasym.types import MetasymError

@@ -10,9 +10,10 @@ import torch
 from scipy import stats
 
 from metasym.tasks import AugmentQuery, FewShotTasks, from_arrays
-from metasym.training.evaluation import _say_once, evaluate, number_to_score, summarise
+from metasym.training.evaluation import _say_once, evaluate, number_to_score
 from metasym.training.loop import train
 from metasym.training.randomness import validation_seed
+from metasym.training.task_scores import summarise
 from tests.refusals import refused
 from tests.training.toy_learner import Lines, bits, learner
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from metasym.storage.file_names import CURRENT
 from metasym.storage.serialization import CheckpointError, pack, unpack
-from metasym.training.checkpoint import CURRENT
 from metasym.training.loop import train
 from tests.refusals import refused
 from tests.training.toy_learner import Lines, learner

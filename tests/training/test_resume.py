@@ -13,8 +13,9 @@ from torch.optim import SGD, Adam, AdamW, RMSprop, lr_scheduler
 import metasym as ms
 from metasym.engines.plan import Choice
 from metasym.learners import MAML, MSR
+from metasym.storage.file_names import CURRENT
 from metasym.tasks.arrays import ArrayTasks
-from metasym.training.checkpoint import CURRENT, read_training
+from metasym.training.checkpoint import read_training
 from metasym.training.loop import train
 from metasym.training.settings import Files
 from tests.refusals import refused

@@ -10,16 +10,24 @@ import pytest
 
 from metasym.groups.signed_permutations import SignedPermutation
 from metasym.verdicts import verdict as values
+from metasym.verdicts.defect_words import percent
 from metasym.verdicts.layer_words import (
     called,
-    percent,
     reason_words,
     sentence,
     shortest_reason,
     summary_words,
     verdict_words,
 )
-from metasym.verdicts.reports import FoundGroup, LadderRung, LayerReport, PartialSymmetry, SharingPattern
+from metasym.verdicts.reports import (
+    Breaking,
+    DifferingTasks,
+    FoundGroup,
+    LadderRung,
+    LayerReport,
+    PartialSymmetry,
+    SharingPattern,
+)
 from metasym.verdicts.symmetry_report import SymmetryReport
 from metasym.verdicts.verdict import AnyReason, Bound, Status, Verdict
 from tests.refusals import refused
@@ -56,6 +64,9 @@ REASONS: list[tuple[AnyReason, list[str]]] = [
     (values.NoiseHides(0.35), ["35 %"]),
     (values.NearestRefuted("a group of order 48", 48, 0.072), ["a group of order 48", "7.2 %"]),
     (values.NothingNear(), ["no permutation"]),
+    (values.TasksDiffer("Z_3", 3, 0.25, 0.2), ["Z_3, order 3", "25 %", "20 %"]),
+    (values.NoiseUnlikeModel("Z_3", 3, -8.4), ["Z_3, order 3", "8.4"]),
+    (values.ExamplesDependent(0.9), ["0.9"]),
 ]  # fmt: skip
 
 
@@ -120,7 +131,7 @@ def test_a_certified_group_is_said_with_its_bound_and_what_holds_nearly() -> Non
     for part in (
         "within 0.4 %",
         "Z_3, order 3",
-        "40 held-out tasks",
+        "all 40 tasks",
         "below 5 %",
         "S_3, order 6",
         "10 %",
@@ -129,6 +140,27 @@ def test_a_certified_group_is_said_with_its_bound_and_what_holds_nearly() -> Non
         assert part in said
     assert sentence(found) == f"{said[0].upper()}{said[1:]}."
     assert summary_words(found) == "Z_3"
+
+
+def test_tasks_that_differ_are_said_with_what_they_have_in_common_and_stored() -> None:
+    named = LadderRung("Z_3", 3, 0.05, 0.06, 0.05, 0.06, False, True, (TURN,), faint_weights=2)
+    differ = DifferingTasks((12, 57), ("12", "57"), 160, 0.1, 0.05, Breaking("input", 1, 0.97, 0.5))
+    found = layer(
+        Verdict(Status.APPROXIMATE, (), 160, 3),
+        group=group(defect_upper=0.06),
+        ladder=(named,),
+        differing=differ,
+        input_names=("a", "b", "c"),
+    )
+    said = verdict_words(found)
+    for part in (
+        "of 160 tasks 2 differ (12, 57: input b at 0.5",
+        "at most 5 % of further tasks",
+        "2 weights are",
+    ):
+        assert part in said
+    report = SymmetryReport((found,))
+    assert SymmetryReport.from_json(json.loads(json.dumps(report.to_json()))) == report
 
 
 def test_what_was_read_is_said_without_a_certificate() -> None:

@@ -10,16 +10,26 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from metasym.certification.bounds import Limit, Noise, forbidden, noise_of
+from metasym.certification.all_tasks import (
+    NEGLIGIBLE,
+    AllTasks,
+    differing_tasks,
+    group_form,
+    mean_square,
+)
+from metasym.certification.bounds import Forbidden, Limit, Noise, forbidden, noise_of
+from metasym.certification.breaking import what_breaks
+from metasym.certification.own_weights import OwnWeights
 from metasym.evidence.statistics import TaskStatistics
 from metasym.groups.signed_groups import WeightOrbits, weight_orbits
 from metasym.groups.signed_permutations import SignedPermutation
+from metasym.verdicts.reports import Breaking
 
 TOLERANCE = 0.2
 """The default of ``--tolerance``: with a defect of a fifth, ``|W - mean over the group|^2`` is 2 % of ``|W|^2``. That
 part of the outputs' power a network with the symmetry built in cannot learn, and nothing else."""
-NEGLIGIBLE = 1e-4
-"""Defects below this are not held against a symmetry: solvers and float32 leave as much."""
+_SHOWN = 3.0
+"""Standard errors from which a defect is there, and what carries it is looked for."""
 FAINT = 0.05
 """Classes of tied weights count by their own size; those fainter than this part of a typical weight as if they
 were so large."""
@@ -37,9 +47,23 @@ class Certificate:
     """The same with every class of tied weights counted by its own size: weak weights count as strong ones do."""
     class_defect_upper: float
     refuted: bool
-    """Whether the tasks rule the symmetry out, at 98 %."""
+    """Whether held-out tasks rule the symmetry out, at 98 %; those that differ from all others do not count."""
     tasks: int
-    """How many fresh tasks this rests on."""
+    """How many tasks this rests on."""
+    differing: tuple[int, ...] = ()
+    """The tasks of the file that contradict the group where the others do not."""
+    visible: float | None = None
+    """The defect from which a single task would be among them; None where single tasks do not tell."""
+    share_upper: float | None = None
+    """The largest share of further tasks with a larger defect than ``visible``, at 95 %."""
+    faint: tuple[int, ...] = ()
+    """Weights (numbers of entries) that are too faint for their classes to be known by their own size."""
+    breaking: Breaking | None = None
+    """What carries the defect of the tasks that do not differ."""
+    common: Breaking | None = None
+    """What carries the defect of those that do."""
+    negative: float = 0.0
+    """How far below 0 the square is without its noise, in standard errors: beyond 4 the noise is not as assumed."""
 
     def within(self, tolerance: float) -> bool:
         """Whether the group is certified: not refuted, and no larger defect than the tolerance allowed."""
@@ -104,6 +128,107 @@ def certify(
     return Certificate(
         max(p[0] for p in pairs), max(p[1] for p in pairs), *classes, refuted=refuted, tasks=len(tasks)
     )
+
+
+def certify_all(
+    tasks: AllTasks, generators: Sequence[SignedPermutation], *, tolerance: float = TOLERANCE
+) -> Certificate:
+    """Hold a group against all tasks of a file, those held out and those that it was found on.
+
+    The upper limits are about all tasks; whether the group is refuted, held-out tasks that do not differ decide.
+    """
+    own, shape = tasks.own, tasks.own.shape
+    orbits = weight_orbits(tuple(generators), shape)
+    power = own.power
+    total = float(power.sum())
+    if total == 0:
+        return Certificate(0.0, math.inf, 0.0, math.inf, False, len(own))
+    projection = orbits.average(torch.eye(len(power), dtype=torch.float64))
+    form = group_form(projection)
+    differing = differing_tasks(tasks, form, total)
+    there = differing.there
+    by_class, faint = _known_classes(tasks, orbits, projection, power, there, tolerance)
+    measures = [
+        mean_square(tasks, one, there) for one in (form, *(_element_form(g, shape) for g in generators))
+    ]
+    classes = mean_square(tasks, by_class, there)
+    held = tasks.fresh & ~there
+    known = own[held]
+    refuted = differing.many or any(
+        _fresh_refutes(known, one, unit) for one, unit in ((form, total), (by_class, 1.0))
+    )
+    rest = own[~there]
+    usual = rest.squares(form)
+    spread = float(usual.std()) / math.sqrt(len(usual))
+    shows = float(usual.mean()) > max(_SHOWN * spread, NEGLIGIBLE**2 * total)
+    worst = max(measures, key=lambda one: one.upper)
+    return Certificate(
+        math.sqrt(max(0.0, max(one.mean for one in measures)) / total),
+        math.sqrt(worst.upper / total),
+        math.sqrt(max(0.0, classes.mean)),
+        math.sqrt(classes.upper),
+        refuted,
+        len(own),
+        tuple(sorted(tasks.ids[there].tolist())),
+        differing.visible,
+        None if differing.many else differing.share_upper,
+        faint,
+        what_breaks(rest, orbits) if shows else None,
+        what_breaks(own[there], orbits) if bool(there.any()) else None,
+        float(usual.mean()) / spread if spread > 0 else 0.0,
+    )
+
+
+def _element_form(g: SignedPermutation, shape: tuple[int, int]) -> Tensor:
+    """The form whose value is ``|w - g w|^2``."""
+    size = shape[0] * shape[1]
+    moved = g.on_weights(torch.eye(size, dtype=torch.float64).reshape(size, *shape)).flatten(1)
+    apart = torch.eye(size, dtype=torch.float64) - moved
+    return apart @ apart.T
+
+
+def _known_classes(
+    tasks: AllTasks,
+    orbits: WeightOrbits,
+    projection: Tensor,
+    power: Tensor,
+    differing: Tensor,
+    tolerance: float,
+) -> tuple[Tensor, tuple[int, ...]]:
+    """The form in which every class counts by its own size, and the entries of classes too faint to be known so.
+
+    A class is too faint if noise alone would allow it a defect beyond the tolerance. Where more than half of the
+    tied weights are, all count.
+    """
+    scale = class_scale(power, orbits)
+    tied = (orbits.sizes[orbits.labels] > 1) | (orbits.signs == 0)
+    plain = group_form(projection)
+    faint = torch.zeros(orbits.count, dtype=torch.bool)
+    usual = tasks.own[~differing]
+    left = usual.weights - usual.weights @ projection
+    noise = plain / 2 @ usual.covariance
+    added = (noise * (plain / 2)).sum(2)
+    squares = 2 * (left.square() - added) / scale.square()
+    by_class = torch.zeros(len(squares), orbits.count, dtype=torch.float64)
+    by_class.index_add_(1, orbits.labels, squares)
+    error = by_class.std(0) / math.sqrt(len(squares)) if len(squares) > 1 else by_class[0]
+    faint = 3 * error > tolerance**2 * orbits.sizes
+    entries = faint[orbits.labels] & tied
+    if 2 * int(entries.sum()) > int(tied.sum()):
+        entries = torch.zeros_like(entries)
+    units = torch.where(entries, 0.0, 1 / scale)
+    counted = max(1, int((tied & ~entries).sum()))
+    return units[:, None] * plain * units / counted, tuple(torch.nonzero(entries).flatten().tolist())
+
+
+def _fresh_refutes(own: OwnWeights, form: Tensor, total: float) -> bool:
+    """Whether held-out tasks show more of ``w^T Q w`` than noise explains: on average, or most of them."""
+    if len(own) < 2:
+        return False
+    squares, added = own.squares(form), own.added(form)
+    found = Forbidden(squares, 0.0, 1.0, added.clamp_min(0)).limit()
+    shown = found.mean if found.mostly else found.lower
+    return shown > NEGLIGIBLE**2 * total
 
 
 def class_scale(power: Tensor, group: WeightOrbits) -> Tensor:

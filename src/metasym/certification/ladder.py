@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from metasym.certification.bounds import noise_of
+from metasym.certification.all_tasks import AllTasks
+from metasym.certification.bounds import Noise, noise_of
 from metasym.certification.candidates import candidates, named, subgroups
-from metasym.certification.certificate import TOLERANCE, Certificate, certify
+from metasym.certification.certificate import TOLERANCE, Certificate, certify, certify_all
+from metasym.certification.screening import screened
 from metasym.evidence.prior import Prior
 from metasym.evidence.statistics import TaskStatistics
 from metasym.groups.signed_permutations import SignedPermutation
@@ -49,22 +51,22 @@ def climb(
     learned: TaskStatistics,
     fresh: TaskStatistics,
     *,
+    everyone: AllTasks | TaskStatistics | None = None,
     tolerance: float = TOLERANCE,
     with_mean: bool = True,
     beyond: int = 1,
 ) -> Ladder:
     """The groups that the prior of the tasks ``learned`` suggests, held against the tasks ``fresh``.
 
-    A group that the tasks refute is replaced by its largest subgroups. Without the mean the groups are those of the
-    tasks' deviations from the mean map, and none is told but the certified one. Groups of orders up to ``beyond`` are
-    left out.
+    ``everyone`` are all tasks of the file, about which the upper limits are: with their own weights, or, where tasks
+    have too few examples to tell these, their statistics; None: the limits are about the fresh ones. A group that the
+    tasks refute is replaced by its largest subgroups. Without the mean the groups are those of the tasks' deviations
+    from the mean map, and none is told but the certified one. Groups of orders up to ``beyond`` are left out.
     """
-    power = prior.power
-    if not with_mean:
-        learned, fresh = learned.minus(prior.mean), fresh.minus(prior.mean)
-        power = power - prior.mean.square()
-    some, noise = learned[slice(0, _TASKS)], noise_of(fresh, prior.noise, learned)
-    search = _Search(candidates(prior, with_mean=with_mean), prior, learned[slice(0, _LOOKED_AT)], beyond)
+    judge = _Judge(prior, learned, fresh, everyone, tolerance, with_mean)
+    search = _Search(
+        candidates(prior, with_mean=with_mean), prior, judge.learned[slice(0, _LOOKED_AT)], beyond
+    )
     nearly: list[FoundGroup] = []
     rungs: list[Rung] = []
     certified: Rung | None = None
@@ -72,26 +74,70 @@ def climb(
         group = search.next()
         if group is None or len(rungs) == _ASKED:
             break
-        screened = certify(some, group.generators, power=power, noise=noise, quick=True)
-        if screened.refuted:
-            if with_mean and screened.defect <= NEARLY:
+        apart = judge.screen(group)
+        if apart is not None:
+            if with_mean and apart <= NEARLY:
                 nearly.append(group)
             search.below(group)
             continue
-        rung = Rung(group, certify(fresh, group.generators, power=power, noise=noise))
+        rung = Rung(group, judge.certificate(group))
         rungs.append(rung)
         if rung.certificate.within(tolerance):
             certified = rung
             break
         search.below(group)
     for group in nearly[-_ABOVE:]:
-        rungs.append(Rung(group, certify(fresh, group.generators, power=power, noise=noise)))
+        # The tasks that it was found on contradict it, far beyond chance, whatever a few others allow.
+        rungs.append(Rung(group, replace(judge.certificate(group), refuted=True)))
     told: list[Rung] = []
     for rung in rungs:
-        if rung is certified or (with_mean and rung.certificate.defect <= NEARLY):
+        near = rung.certificate.defect <= NEARLY or (
+            bool(rung.certificate.differing) and not rung.certificate.refuted
+        )
+        if rung is certified or (with_mean and near):
             told.append(Rung(named(rung.group, prior), rung.certificate))
             certified = told[-1] if rung is certified else certified
     return Ladder(tuple(sorted(told, key=lambda r: -r.group.order)), certified, tolerance)
+
+
+class _Judge:
+    """What tasks say about a group: those it was found on, those held out, and all together."""
+
+    def __init__(
+        self,
+        prior: Prior,
+        learned: TaskStatistics,
+        fresh: TaskStatistics,
+        everyone: AllTasks | TaskStatistics | None,
+        tolerance: float,
+        with_mean: bool,
+    ) -> None:
+        self.power, self.tolerance = prior.power, tolerance
+        if not with_mean:
+            learned, fresh = learned.minus(prior.mean), fresh.minus(prior.mean)
+            everyone = None if everyone is None else everyone.minus(prior.mean)
+            self.power = self.power - prior.mean.square()
+        self.learned, self.fresh, self.everyone = learned, fresh, everyone
+        self.noise: Noise = noise_of(fresh, prior.noise, learned)
+
+    def screen(self, group: FoundGroup) -> float | None:
+        """The defect of a group that is far from the tasks it was found on; None if it is not."""
+        if isinstance(self.everyone, AllTasks):
+            return screened(self.everyone, group.generators)
+        found = certify(
+            self.learned[slice(0, _TASKS)], group.generators, power=self.power, noise=self.noise, quick=True
+        )
+        return found.defect if found.refuted else None
+
+    def certificate(self, group: FoundGroup) -> Certificate:
+        """What held-out tasks and all tasks say."""
+        if isinstance(self.everyone, AllTasks):
+            return certify_all(self.everyone, group.generators, tolerance=self.tolerance)
+        found = certify(self.fresh, group.generators, power=self.power, noise=self.noise)
+        if self.everyone is None:
+            return found
+        whole = certify(self.everyone, group.generators, power=self.power, noise=self.noise)
+        return replace(whole, refuted=found.refuted)
 
 
 class _Search:

@@ -8,21 +8,27 @@ from dataclasses import dataclass
 
 from metasym.certification.ladder import Ladder, Rung
 from metasym.certification.resolution import Resolution
+from metasym.verdicts.defect_words import LARGEST_DEFECT
 from metasym.verdicts.layer_words import bound_of
-from metasym.verdicts.reports import PLAIN, LadderRung, LayerReport
+from metasym.verdicts.reports import PLAIN, DifferingTasks, LadderRung, LayerReport
 from metasym.verdicts.verdict import (
     AnyReason,
+    ExamplesDependent,
     InputsNeverVary,
     NearestRefuted,
     NoiseHides,
+    NoiseUnlikeModel,
     NotContradicted,
     NothingNear,
     NotLinear,
     Status,
+    TasksDiffer,
     Verdict,
     WeightsOpen,
 )
 
+_NEGATIVE = -4.5
+"""Standard errors below zero that no noise as assumed gives the square of a defect."""
 _ALIKE = 1.5
 """Of groups that the tasks do not contradict the largest is told whose bound is not this many times the tightest."""
 
@@ -33,12 +39,16 @@ class Circumstances:
 
     resolution: Resolution
     tasks: int
-    """Fresh tasks."""
+    """All tasks of the file."""
     examples: int
     """Of a task, typically."""
     directions: int
     unlinear: float = 0.0
     """The share of y that is not linear in the inputs, where squares of the inputs show that there is one."""
+    dependent: float = 0.0
+    """How much the noise of an example is correlated with that of the next, where weights suffer from it."""
+    task_names: tuple[str, ...] = ()
+    """What the file calls its tasks; by default their numbers."""
 
 
 def with_ladder(report: LayerReport, ladder: Ladder, seen: Circumstances) -> LayerReport:
@@ -46,28 +56,98 @@ def with_ladder(report: LayerReport, ladder: Ladder, seen: Circumstances) -> Lay
 
     A group is named where fresh tasks certify it and a linear layer can speak for the whole of y.
     """
-    capped = math.sqrt(2 * seen.unlinear) > ladder.tolerance  # what is not linear could break any symmetry
-    named = None if capped else ladder.certified
+    linear = ladder
+    ladder = dataclasses.replace(
+        linear,
+        rungs=tuple(_with_unlinear(rung, seen.unlinear) for rung in linear.rungs),
+        certified=None if linear.certified is None else _with_unlinear(linear.certified, seen.unlinear),
+    )
+    found = ladder.certified
+    broken = _broken_assumption(found, seen)
+    capped = seen.unlinear > 0 and (
+        found is None or not found.certificate.within(ladder.tolerance)
+    )  # what is not linear could break any symmetry
+    named = None if capped or broken is not None else found
     group = None
     if named is not None:
         group = dataclasses.replace(named.group, defect_upper=named.certificate.defect_upper)
-    partial = report.partial if group is None and not capped else ()
+    partial = report.partial if group is None and not capped and broken is None else ()
     if named is not None:
         status = Status.CERTIFIED if named.certificate.bound <= PLAIN else Status.APPROXIMATE
         verdict = Verdict(status)
-    elif capped:
-        verdict = Verdict(Status.UNDECIDED, (_not_linear(ladder, seen),))
+    elif broken is not None:
+        verdict = Verdict(Status.UNDECIDED, (broken,))
+    elif capped and not _refuted_anyway(linear, seen):
+        verdict = Verdict(Status.UNDECIDED, (_not_linear(linear, seen),))
     elif partial:
         verdict = Verdict(Status.READ)
     else:
         verdict = _unnamed(ladder, seen)
+    about = named or _headline(ladder)
+    counts = not capped and broken is None
     return dataclasses.replace(
         report,
         group=group,
         partial=partial,
-        ladder=tuple(rung_report(rung, refuted=not capped, certified=rung is named) for rung in ladder.rungs),
+        ladder=tuple(
+            rung_report(rung, refuted=counts, certified=named is not None and rung.group is named.group)
+            for rung in ladder.rungs
+        ),
         verdict=dataclasses.replace(verdict, tasks=seen.tasks, directions=seen.directions),
+        differing=None if about is None or not counts else _differing(about, seen),
     )
+
+
+def _with_unlinear(rung: Rung, share: float) -> Rung:
+    """The rung with limits for what tasks compute: what is not linear may turn its sign under an element."""
+    if share == 0:
+        return rung
+    c = rung.certificate
+    whole, classes = (math.sqrt(upper**2 + 4 * share) for upper in (c.defect_upper, c.class_defect_upper))
+    wider = dataclasses.replace(c, defect_upper=whole, class_defect_upper=classes)
+    return dataclasses.replace(rung, certificate=wider)
+
+
+def _broken_assumption(found: Rung | None, seen: Circumstances) -> AnyReason | None:
+    """What the certificate assumes of the noise, and is not so."""
+    if seen.dependent:
+        return ExamplesDependent(seen.dependent)
+    if found is not None and found.certificate.negative < _NEGATIVE:
+        return NoiseUnlikeModel(found.group.name, found.group.order, found.certificate.negative)
+    return None
+
+
+def _refuted_anyway(ladder: Ladder, seen: Circumstances) -> bool:
+    """Whether the share that is not linear is small, and the linear part alone contradicts every group."""
+    small = 2 * math.sqrt(seen.unlinear) <= ladder.tolerance
+    return small and ladder.certified is None
+
+
+def _differing(rung: Rung, seen: Circumstances) -> DifferingTasks | None:
+    c = rung.certificate
+    if c.visible is None or c.share_upper is None:
+        return None
+    names = seen.task_names or tuple(str(t) for t in range(seen.tasks))
+    return DifferingTasks(
+        c.differing, tuple(names[t] for t in c.differing), seen.tasks, c.visible, c.share_upper, c.common
+    )
+
+
+def _headline(ladder: Ladder) -> Rung | None:
+    """The group that a verdict without a named group is about: of those that come nearest the largest.
+
+    First those that the tasks do not contradict.
+    """
+    rungs = [r for r in ladder.rungs if not r.certificate.refuted] or list(ladder.rungs)
+    if not rungs:
+        return None
+    nearest = min(_apart(r) for r in rungs)
+    return max((r for r in rungs if _apart(r) <= _ALIKE * nearest), key=lambda r: r.group.order)
+
+
+def _apart(rung: Rung) -> float:
+    c = rung.certificate
+    return c.defect if c.refuted else c.bound
 
 
 def rung_report(rung: Rung, *, refuted: bool = True, certified: bool = False) -> LadderRung:
@@ -83,6 +163,9 @@ def rung_report(rung: Rung, *, refuted: bool = True, certified: bool = False) ->
         c.refuted and refuted,
         certified,
         rung.group.generators,
+        c.breaking,
+        len(c.faint),
+        c.differing,
     )
 
 
@@ -103,10 +186,15 @@ def _unnamed(ladder: Ladder, seen: Circumstances) -> Verdict:
     if seen.resolution.unseen:
         undecided = InputsNeverVary()
     elif open_:
-        tightest = min(r.certificate.bound for r in open_)
-        alike = [r for r in open_ if r.certificate.bound <= _ALIKE * tightest]
-        best = max(alike, key=lambda r: r.group.order)
-        bound = _finite(best.certificate.bound)
+        best = _headline(ladder)
+        assert best is not None
+        if best.certificate.differing and best.certificate.defect > ladder.tolerance / 2:
+            c = best.certificate
+            why = TasksDiffer(
+                best.group.name, best.group.order, min(c.bound, LARGEST_DEFECT), ladder.tolerance
+            )
+            return Verdict(Status.NONE, (why,))
+        bound = _possible(best.certificate.bound)
         undecided = NotContradicted(best.group.name, best.group.order, bound, ladder.tolerance, seen.examples)
     elif not math.isfinite(seen.resolution.smallest):
         undecided = WeightsOpen(seen.examples)
@@ -115,10 +203,17 @@ def _unnamed(ladder: Ladder, seen: Circumstances) -> Verdict:
     if undecided is not None:
         return Verdict(Status.UNDECIDED, (undecided,))
     if refuted:
-        nearest = min(refuted, key=lambda r: r.certificate.defect)
-        found = NearestRefuted(nearest.group.name, nearest.group.order, nearest.certificate.defect)
+        nearest = _headline(ladder)
+        assert nearest is not None
+        c = nearest.certificate
+        found = NearestRefuted(nearest.group.name, nearest.group.order, c.defect, _possible(c.defect_upper))
         return Verdict(Status.NONE, (found,))
     return Verdict(Status.NONE, (NothingNear(),))
+
+
+def _possible(bound: float) -> float | None:
+    """A bound that says something: None above the largest defect that there is."""
+    return bound if bound < LARGEST_DEFECT else None
 
 
 def _finite(value: float) -> float | None:

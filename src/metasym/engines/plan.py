@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from metasym.adaptation.choices import AUTO
 from metasym.types import Episode, MetasymError
 
 WAYS: dict[str, tuple[str, ...]] = {
@@ -34,8 +35,6 @@ which needs four to six times fewer multiplications and is compiled on first use
 
 Forced = Mapping[str, str]
 """Ways that the user has decided on, by the name of the decision."""
-
-AUTO = "auto"
 
 
 @dataclass(frozen=True)

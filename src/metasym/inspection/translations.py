@@ -12,12 +12,9 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from metasym.inspection.reading_thresholds import TRANSLATIONS
 from metasym.verdicts.reports import PartialSymmetry
 
-EVIDENCE = 20.0
-"""How unlikely, as a logarithm, the agreeing ties must be if classes were spread at random."""
-SHARE = 0.5
-"""A shift holds on at least this part of the rows that it takes to rows."""
 _EVERY = 10_000
 """In patterns of up to this many entries every move is tried."""
 Classes = npt.NDArray[np.int64]
@@ -105,7 +102,7 @@ def _shift(
     holds: npt.NDArray[np.bool_] = (equal | ~live).all(1) & live.any(1)
     rows = int(holds.sum())
     ties = int((live & equal)[holds].sum())
-    if rows < 3 or rows < SHARE * (m - step) or ties * surprise < EVIDENCE:
+    if rows < 3 or rows < TRANSLATIONS.share * (m - step) or ties * surprise < TRANSLATIONS.evidence:
         return None
     by = f"shift by {step}" if step == move else f"shift of the outputs by {step} and the inputs by {move}"
     return PartialSymmetry(step, move, rows, m, ties, f"{by} on {rows} of {m} rows"), holds

@@ -11,10 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from metasym.adaptation.choices import AUTO
 from metasym.adaptation.functional import choose_map
 from metasym.engines.description import Description, Setting
 from metasym.engines.engine import autograd_gradient
-from metasym.engines.plan import AUTO, Plan, Sizes, parse
+from metasym.engines.plan import Plan, Sizes, parse
 from metasym.engines.select import Selected, make_engines, select
 from metasym.learners.own_learner import checked_losses
 from metasym.types import Batch, Episode, Loss, MetasymError, OuterLoss, Params, as_batch, as_tensor

@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from metasym.adaptation.choices import SOLVERS
 from metasym.adaptation.functional import call, check_no_running_statistics, evaluating, parameters_of
 from metasym.engines.description import Adapting, Setting
 from metasym.engines.select import Selected, adapt, select
@@ -18,8 +19,6 @@ from metasym.learners.base import Learner, Metric, check_count, check_finite, su
 from metasym.learners.step_sizes import StepSizes
 from metasym.symmetry.reparam import split
 from metasym.types import Batch, Episode, Loss, MetasymError, OuterLoss, Params
-
-SOLVERS = ("sgd", "ridge", "cg")
 
 
 class GradientLearner(Learner):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from metasym.report.page.html_words import number, plural
-from metasym.verdicts.layer_words import percent
+from metasym.verdicts.defect_words import percent
 
 _MOST_NAMES = 6
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import zlib
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from metasym.storage.options import changed, option
 from metasym.types import MetasymError
 
 Array = npt.NDArray[Any]
@@ -23,27 +23,19 @@ TOO_SHORT = 2
 """Examples that a task needs: one to adapt to and one to be scored on."""
 
 
-def _flag(default: Any, about: str) -> Any:
-    return dataclasses.field(default=default, metadata={"help": about, "least": None, "choices": None})
-
-
 @dataclass(frozen=True)
 class Reading:
     """What a user says about a file; what is left open is taken from the file itself."""
 
-    task: str | None = _flag(None, "table: the column that says which task a row belongs to")
-    inputs: str | None = _flag(
+    task: str | None = option(None, "table: the column that says which task a row belongs to")
+    inputs: str | None = option(
         None, "table: the columns of x, as a,b,c; patterns such as 'torque_*' stand for several"
     )
-    outputs: str | None = _flag(None, "table: the columns of y, in the same way")
-    labels: bool | None = _flag(None, "y holds labels, whatever its type (--no-labels: numbers to predict)")
-    scalar_x: bool = _flag(False, "x [tasks, examples] is intended: an example is one number")
-    input_names: str | None = _flag(None, "what the numbers of x are called, as a,b,c")
-    output_names: str | None = _flag(None, "what the numbers of y (or the classes) are called")
-
-    def changed(self) -> dict[str, Any]:
-        """What differs from the defaults, in plain types."""
-        return {f.name: v for f in dataclasses.fields(self) if (v := getattr(self, f.name)) != f.default}
+    outputs: str | None = option(None, "table: the columns of y, in the same way")
+    labels: bool | None = option(None, "y holds labels, whatever its type (--no-labels: numbers to predict)")
+    scalar_x: bool = option(False, "x [tasks, examples] is intended: an example is one number")
+    input_names: str | None = option(None, "what the numbers of x are called, as a,b,c")
+    output_names: str | None = option(None, "what the numbers of y (or the classes) are called")
 
 
 class Columns(NamedTuple):
@@ -130,8 +122,8 @@ class TaskFile:
         if self.columns is not None:
             task, inputs, outputs = self.columns
             found["columns"] = {"task": task, "inputs": list(inputs), "outputs": list(outputs)}
-        if self.reading.changed():
-            found["reading"] = self.reading.changed()
+        if changed(self.reading):
+            found["reading"] = changed(self.reading)
         return found
 
 

@@ -14,12 +14,10 @@ from torch import Tensor
 from metasym.learners.base import Learner
 from metasym.storage.atomic import read_bytes, write_atomically
 from metasym.storage.described import Count, described
+from metasym.storage.file_names import CONFIG, CURRENT, PREVIOUS
 from metasym.storage.locks import remove_abandoned
+from metasym.storage.same_run import check_same_run
 from metasym.storage.serialization import CheckpointError, pack, unpack
-
-CURRENT = "checkpoint.safetensors"
-PREVIOUS = "checkpoint.previous.safetensors"
-CONFIG = "config.json"
 
 AnyLearner = TypeVar("AnyLearner", bound=Learner)
 
@@ -128,10 +126,10 @@ def check_learner(
     learner: Learner, stored: Mapping[str, Any], name: str, *, method_only: bool = False
 ) -> None:
     """Refuse state of another learner, or of a model with other names, shapes or types of tensors."""
-    expected, found = plain(learner.describe()), plain(stored.get("describe", {}))
+    expected, found = learner.describe(), stored.get("describe", {})
     if method_only:
         expected, found = {"method": expected.get("method")}, {"method": found.get("method")}
-    check_equal(expected, found, name)
+    check_settings(expected, found, name)
     _check_tensors(learner, stored["learner"], name)
     if stored.get("best") is not None:
         _check_tensors(learner, stored["best"]["state"], f"{name}: best.state")
@@ -158,29 +156,9 @@ def _check_tensors(learner: Learner, other: Mapping[str, Any], name: str) -> Non
             )
 
 
-def check_equal(expected: Any, found: Any, name: str, path: str = "") -> None:
-    """Refuse a checkpoint whose settings differ, naming the first that does."""
-    if isinstance(expected, dict) and isinstance(found, dict):
-        for key in [*expected, *found]:
-            check_equal(expected.get(key), found.get(key), name, f"{path}.{key}".lstrip("."))
-    elif expected != found:
-        raise CheckpointError(
-            f"{name}: expected {path} {expected!r}, found {found!r}: a checkpoint of another run",
-            about=f"{name}: {path}",
-            found=found,
-        )
-
-
-def plain(value: Any) -> Any:
-    """``value`` as it comes back from JSON: tuples as lists, keys as text."""
-    try:
-        return json.loads(json.dumps(value))
-    except TypeError as error:
-        raise CheckpointError(
-            f"expected numbers and text in the settings of a run, found {error}",
-            about="settings",
-            found=str(error),
-        ) from None
+def check_settings(expected: Any, found: Any, name: str) -> None:
+    """Refuse a checkpoint of another run."""
+    check_same_run(expected, found, name, "a checkpoint of a run", error=CheckpointError)
 
 
 def _kind(value: Any) -> str:

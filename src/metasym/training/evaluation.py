@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import functools
 import logging
-import math
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Literal
 
-import numpy as np
 import torch
-from scipy.special import stdtrit
 from torch import Tensor, nn
 
 from metasym.adaptation.functional import evaluating
@@ -19,6 +16,7 @@ from metasym.learners.own_learner import checked_scores
 from metasym.tasks.sampling import check_seed, explained, sample
 from metasym.training.distributed import connect
 from metasym.training.progress import Counter, ProgressChoice
+from metasym.training.task_scores import summarise
 from metasym.types import MetasymError, Score, Tasks
 
 MetricChoice = Literal["loss", "accuracy"] | Metric
@@ -145,22 +143,6 @@ def number_to_score(tasks: Tasks) -> int:
 @functools.cache
 def _say_once(text: str) -> None:
     _LOG.warning(text)
-
-
-def summarise(values: np.ndarray[Any, np.dtype[np.float64]], metric: str = "loss") -> Score:
-    """The Score of per-task ``values [tasks]``; the median counts NaN as infinite."""
-    count = len(values)
-    with np.errstate(invalid="ignore", over="ignore"):
-        mean = float(values.mean())
-        spread = float(values.std(ddof=1)) if count > 1 else math.nan
-    return Score(
-        per_task=tuple(float(v) for v in values),
-        mean=mean,
-        ci95=float(stdtrit(count - 1, 0.975)) * spread / math.sqrt(count),
-        median=float(np.median(np.where(np.isnan(values), np.inf, values))),
-        metric=metric,
-        diverged=int((~np.isfinite(values)).sum()),
-    )
 
 
 def resolve_metric(learner: Learner, metric: MetricChoice) -> tuple[Metric, str]:

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import math
 
-from metasym.verdicts.reports import PLAIN, FoundGroup, LadderRung, LayerReport, SharingPattern
+from metasym.verdicts.defect_words import breaking_words, differing_words, percent
+from metasym.verdicts.reports import (
+    PLAIN,
+    FoundGroup,
+    LadderRung,
+    LayerReport,
+    SharingPattern,
+)
 from metasym.verdicts.verdict import (
     AnyReason,
     Bound,
+    ExamplesDependent,
     InputsNeverVary,
     LearnedBySteps,
     NearestRefuted,
     NoGap,
     NoiseHides,
+    NoiseUnlikeModel,
     NoPermutation,
     NotContradicted,
     NothingLearned,
@@ -22,6 +31,7 @@ from metasym.verdicts.verdict import (
     NoTransform,
     SmallMargin,
     Status,
+    TasksDiffer,
     TooFewTies,
     TransformsAlone,
     TransformsByChance,
@@ -104,10 +114,18 @@ def _used(layer: LayerReport) -> str:
 
 
 def _certified(layer: LayerReport) -> str:
-    """``equivariant to Z_8, order 8 (defect below 0.1 %, 95 %, on 100 held-out tasks)``, and what holds nearly."""
+    """``equivariant to Z_8, order 8 (defect below 0.1 %, 95 %, over all 100 tasks)``, and more."""
     named = next(rung for rung in layer.ladder if rung.certified)
     above = [r for r in layer.ladder if r.refuted and r.order > named.order]
-    return claim_words(bound_of(named, above), layer.verdict.tasks or 0)
+    claim = claim_words(bound_of(named, above), layer.verdict.tasks or 0)
+    broken = [
+        f"; what breaks {r.name}: {breaking_words(r.breaking, layer)}" for r in above[-_ALSO:] if r.breaking
+    ]
+    return f"{claim}{''.join(broken)}{_differing(layer)}"
+
+
+def _differing(layer: LayerReport) -> str:
+    return "" if layer.differing is None else f"; {differing_words(layer.differing, layer)}"
 
 
 def bound_of(rung: LadderRung, above: list[LadderRung]) -> Bound:
@@ -115,7 +133,9 @@ def bound_of(rung: LadderRung, above: list[LadderRung]) -> Bound:
     assert rung.defect_upper is not None  # both were within the tolerance
     assert rung.class_defect_upper is not None
     nearly = tuple((r.name, r.order, r.defect) for r in above[-_ALSO:])
-    return Bound(rung.name, rung.order, rung.defect_upper, rung.class_defect_upper, nearly)
+    return Bound(
+        rung.name, rung.order, rung.defect_upper, rung.class_defect_upper, nearly, rung.faint_weights
+    )
 
 
 def claim_words(bound: Bound, tasks: int) -> str:
@@ -123,6 +143,8 @@ def claim_words(bound: Bound, tasks: int) -> str:
     weak = ""
     if bound.class_defect_upper > max(2 * bound.defect_upper, 0.01):
         weak = f"; of each class of tied weights by its own size below {percent(bound.class_defect_upper)}"
+    if bound.faint_weights:
+        weak += f"; {bound.faint_weights} weights are too faint to be known by their own size"
     exact = max(bound.defect_upper, bound.class_defect_upper) <= PLAIN
     within = "" if exact else f"within {percent(bound.defect_upper)} "
     above = "".join(
@@ -131,7 +153,7 @@ def claim_words(bound: Bound, tasks: int) -> str:
     )
     return (
         f"{within}equivariant to {called(bound.name, bound.order)} (defect below {percent(bound.defect_upper)}, "
-        f"95 %, on {tasks} held-out tasks{weak}){above}"
+        f"95 %, over all {tasks} tasks{weak}){above}"
     )
 
 
@@ -212,9 +234,25 @@ def reason_words(reason: AnyReason, layer: LayerReport, *, none: str = "no symme
                 f"cannot be decided: the noise hides defects up to {percent(defect)}; more tasks, more examples or "
                 "less noise would tell"
             )
-        case NearestRefuted(name, order, defect):
+        case NearestRefuted():
+            return _nearest(reason, layer)
+        case TasksDiffer(name, order, defect_upper, tolerance):
             return (
-                f"no symmetry: the nearest, {called(name, order)}, has a defect of {percent(defect)}, refuted"
+                f"no symmetry of all tasks: most have {called(name, order)}, but over all tasks its defect may be "
+                f"{percent(defect_upper)} (tolerance {percent(tolerance)}){_differing(layer)}"
+            )
+        case NoiseUnlikeModel(name, order, deviations):
+            return (
+                f"cannot be decided: the weights of the tasks show less noise than what is left of y suggests (the "
+                f"square of the defect of {called(name, order)} without its noise is {-deviations:.2g} standard "
+                "errors below zero), so that no bound can be given; noise that is larger where inputs are small "
+                "does this"
+            )
+        case ExamplesDependent(correlation):
+            return (
+                "cannot be decided: the noise of an example goes on in the next (their correlation is "
+                f"{correlation:.2g}), so that examples are not independent; fewer examples further apart, or "
+                "differences of successive ones, would tell"
             )
         case NothingNear():
             return (
@@ -231,6 +269,16 @@ def reason_words(reason: AnyReason, layer: LayerReport, *, none: str = "no symme
             return _not_linear(reason, layer.verdict.tasks or 0)
         case NotContradicted():
             return _not_contradicted(reason)
+
+
+def _nearest(reason: NearestRefuted, layer: LayerReport) -> str:
+    upper = "" if reason.defect_upper is None else f", at most {percent(reason.defect_upper)}"
+    rung = next((r for r in layer.ladder if (r.name, r.order) == (reason.name, reason.order)), None)
+    broken = "" if rung is None or rung.breaking is None else f"; {breaking_words(rung.breaking, layer)}"
+    return (
+        f"no exact symmetry: the nearest, {called(reason.name, reason.order)}, has a defect of "
+        f"{percent(reason.defect)}{upper}, refuted{broken}"
+    )
 
 
 def _no_transform(reason: NoTransform, layer: LayerReport, none: str) -> str:
@@ -304,15 +352,6 @@ def called(name: str, order: int) -> str:
 def unnamed(order: int) -> str:
     """What a group is called that has no name."""
     return f"a group of order {order}"
-
-
-def percent(share: float) -> str:
-    """A share of 1 as percent, with two digits that matter, rounded up."""
-    value = 100 * share
-    if value <= 1e-4:
-        return "0.0001 %"
-    step = 10.0 ** (math.floor(math.log10(value)) - 1)
-    return f"{math.ceil(value / step - 1e-9) * step:.10g} %"
 
 
 def _shifts(layer: LayerReport) -> str:

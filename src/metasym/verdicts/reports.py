@@ -86,8 +86,39 @@ class FoundGroup:
 
 
 @dataclass(frozen=True)
+class Breaking:
+    """The output or input that carries the defect of a symmetry."""
+
+    part: str
+    """``"output"`` or ``"input"``."""
+    index: int
+    share: float
+    """Of the squared defect: what is gone if this one may be anything."""
+    factor: float | None = None
+    """By which its weights differ from what the symmetry asks of them; None where it is not by a factor."""
+
+
+@dataclass(frozen=True)
+class DifferingTasks:
+    """Which tasks differ from the others, and how many of those to come may."""
+
+    tasks: tuple[int, ...]
+    """Their numbers in the file."""
+    names: tuple[str, ...]
+    """What the file calls them."""
+    of: int
+    """Tasks of the file."""
+    visible: float
+    """The defect of a single task from which it would be among them, relative to a typical task's weights."""
+    share_upper: float
+    """The largest share of further tasks with a larger defect than ``visible``, at 95 %."""
+    common: Breaking | None = None
+    """What they have in common."""
+
+
+@dataclass(frozen=True)
 class LadderRung:
-    """A group that was tested on tasks that took no part in learning; defects are root mean squares over tasks."""
+    """A group that was tested; defects are root mean squares over all tasks of the file."""
 
     name: str
     order: int
@@ -103,6 +134,12 @@ class LadderRung:
     certified: bool
     """Whether it is the group that is named: not refuted, both defects at most the tolerance."""
     generators: tuple[SignedPermutation, ...] = ()
+    breaking: Breaking | None = None
+    """What carries its defect, where one output or input does."""
+    faint_weights: int = 0
+    """Weights whose classes are too faint to be known by their own size; they count in ``defect`` alone."""
+    differing: tuple[int, ...] = ()
+    """Tasks of the file that contradict the group where the others do not."""
 
 
 @dataclass(frozen=True)
@@ -183,6 +220,8 @@ class LayerReport:
     input_names: tuple[str, ...] = ()
     """The user's names of the inputs; empty where none were given."""
     output_names: tuple[str, ...] = ()
+    differing: DifferingTasks | None = None
+    """Which tasks differ from the others, as to the group that the verdict is about; None where tasks do not tell."""
 
     @property
     def undecided(self) -> bool:

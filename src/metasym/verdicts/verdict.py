@@ -119,6 +119,8 @@ class Bound(msgspec.Struct, frozen=True):
     class_defect_upper: float
     refuted_above: tuple[tuple[str, int, float], ...] = ()
     """Larger groups that hold only nearly: name, order, defect."""
+    faint_weights: int = 0
+    """Weights that are too faint for their classes to be known by their own size."""
 
 
 class NotLinear(Reason, frozen=True, tag="not_linear"):
@@ -159,11 +161,36 @@ class NoiseHides(Reason, frozen=True, tag="noise_hides"):
 
 
 class NearestRefuted(Reason, frozen=True, tag="nearest_refuted"):
-    """The nearest group is refuted by held-out tasks."""
+    """The largest of the nearest groups is refuted by held-out tasks."""
 
     name: str
     order: int
     defect: float
+    defect_upper: float | None = None
+
+
+class TasksDiffer(Reason, frozen=True, tag="tasks_differ"):
+    """Most tasks have a group; the others differ so much that over all tasks its defect may exceed the tolerance."""
+
+    name: str
+    order: int
+    defect_upper: float
+    tolerance: float
+
+
+class NoiseUnlikeModel(Reason, frozen=True, tag="noise_unlike_model"):
+    """Less noise is in the weights than what tasks leave suggests: noise that is larger for small inputs, say."""
+
+    name: str
+    order: int
+    deviations: float
+    """Standard errors by which the square of the defect, noise taken off, is below zero."""
+
+
+class ExamplesDependent(Reason, frozen=True, tag="examples_dependent"):
+    """The noise of an example goes on in the next: examples are not independent, and no error of weights is known."""
+
+    correlation: float
 
 
 class NothingNear(Reason, frozen=True, tag="nothing_near"):
@@ -191,6 +218,9 @@ AnyReason = (
     | NoiseHides
     | NearestRefuted
     | NothingNear
+    | TasksDiffer
+    | NoiseUnlikeModel
+    | ExamplesDependent
 )
 
 
@@ -201,6 +231,6 @@ class Verdict:
     status: Status
     reasons: tuple[AnyReason, ...] = ()
     tasks: int | None = None
-    """Held-out tasks that it was tested on; None where it was not."""
+    """Tasks that its bounds are about: all of the file; None where it was not tested on tasks."""
     directions: int | None = None
     """Directions of the tasks' prior that are in use, where U was learned by evidence."""

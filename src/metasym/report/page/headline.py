@@ -8,8 +8,9 @@ from metasym.report.comparison_words import bought, given_back, judgement
 from metasym.report.page.html_words import layer_name, number, plural
 from metasym.report.page.run_folders import Run
 from metasym.report.page.score_section import score_text
+from metasym.verdicts.defect_words import percent
 from metasym.verdicts.group_words import tasks_share
-from metasym.verdicts.layer_words import percent, sentence
+from metasym.verdicts.layer_words import sentence
 from metasym.verdicts.reports import LayerReport
 
 GLOSSARY = (

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from metasym.certification.all_tasks import AllTasks
 from metasym.certification.candidates import candidates
 from metasym.certification.ladder import Ladder, climb
 from metasym.certification.naming import Circumstances, rung_report, with_ladder
+from metasym.certification.own_weights import own_weights
 from metasym.certification.resolution import resolution
 from metasym.diagnosis.findings import Diagnosis
 from metasym.evidence import Prior, TaskStatistics
@@ -26,7 +28,8 @@ from metasym.runs.files.learn_options import Choices, Options
 from metasym.tasks.stored import StoredTasks
 from metasym.tasks.task_file import TaskFile
 from metasym.types import MetasymError
-from metasym.verdicts.layer_words import bound_of, claim_words, percent
+from metasym.verdicts.defect_words import percent
+from metasym.verdicts.layer_words import bound_of, claim_words
 from metasym.verdicts.symmetry_report import SymmetryReport
 
 LARGEST_INPUTS = 227
@@ -91,16 +94,19 @@ def learn_by_evidence(
         f"{prior.directions} directions after {fitted.rounds} rounds; candidates are held against the test tasks"
     )
     outside = torch.isin(parts[2].given, torch.tensor(choices.left_out, dtype=torch.int64))
-    strange = unlike(prior, test) | outside
-    fresh, learned = test[~strange], train[fitted.weights > 0]
-    ladder = climb(prior, learned, fresh, tolerance=choices.tolerance)
-    deviations = _deviations(prior, learned, fresh, ladder)
+    fresh, learned = test[~(unlike(prior, test) | outside)], train[fitted.weights > 0]
+    everyone = all_tasks(parts[2], choices.bias)
+    ladder = climb(prior, learned, fresh, everyone=everyone, tolerance=choices.tolerance)
+    deviations = _deviations(prior, learned, fresh, everyone, ladder)
     seen = Circumstances(
         resolution(fresh, prior.power, prior.noise),
-        len(fresh),
+        parts[2].file.tasks,
         int(fresh.counts.double().median()),
         prior.directions,
         _unlinear(diagnosis),
+        task_names=tuple(
+            parts[2].file.name_of_task(t).removeprefix("task ") for t in range(parts[2].file.tasks)
+        ),
     )
     everything = torch.eye(prior.U.shape[0], dtype=torch.float64)
     m, n = prior.mean.shape
@@ -114,12 +120,12 @@ def learn_by_evidence(
     layer = with_ladder(layer, ladder, seen)
     notes = [
         *layer.notes,
-        *_notes(int((fitted.weights == 0).sum()), int(strange.sum()), len(train), len(test)),
+        *_notes(int((fitted.weights == 0).sum()), len(train)),
     ]
     if deviations is not None and deviations.certified is not None:
         defect = max((r.certificate.defect for r in ladder.rungs), default=math.inf)
         whole = f", which misses it by {percent(defect)}" if math.isfinite(defect) and defect > 0 else ""
-        found = claim_words(bound_of(rung_report(deviations.certified), []), len(fresh))
+        found = claim_words(bound_of(rung_report(deviations.certified), []), seen.tasks)
         notes.append(f"the tasks' deviations from their mean map are {found}; the mean map is not{whole}")
     layer = dataclasses.replace(layer, notes=tuple(notes), input_names=names[0], output_names=names[1])
     bare = None if without is None else _learner(without, choices.bias)
@@ -140,6 +146,19 @@ def statistics(tasks: StoredTasks, offset: bool) -> TaskStatistics:
     )
 
 
+def all_tasks(test: StoredTasks, offset: bool) -> AllTasks | TaskStatistics:
+    """Every task of the file that the ``test`` tasks are from: with its own weights, where all tell theirs."""
+    ids = torch.arange(test.file.tasks)
+    everything = StoredTasks(test.file, ids, support=test.support, layout=test.layout)
+    found = everything.examples()
+    counts = found.counts.tolist()
+    x, y = ([one[:c] for one, c in zip(v.flatten(2), counts, strict=True)] for v in (found.x, found.y))
+    own = own_weights(x, y, offset=offset)
+    if own is None:
+        return statistics(everything, offset)
+    return AllTasks(own, torch.isin(ids, test.given), ids)
+
+
 def symmetrised(prior: Prior, group: WeightOrbits) -> Prior:
     """The prior averaged over a group: what it forbids is gone."""
     U: Tensor = group.average(prior.U.T).T
@@ -158,13 +177,25 @@ def _learner(prior: Prior, bias: bool) -> EvidenceMSR:
 
 
 def _deviations(
-    prior: Prior, learned: TaskStatistics, fresh: TaskStatistics, ladder: Ladder
+    prior: Prior,
+    learned: TaskStatistics,
+    fresh: TaskStatistics,
+    everyone: AllTasks | TaskStatistics,
+    ladder: Ladder,
 ) -> Ladder | None:
     """The ladder of the tasks' deviations from their mean map, if that may have more symmetry than the whole."""
     found = 1 if ladder.certified is None else ladder.certified.group.order
     if not any(group.order > found for group in candidates(prior, with_mean=False)):
         return None
-    other = climb(prior, learned, fresh, tolerance=ladder.tolerance, with_mean=False, beyond=found)
+    other = climb(
+        prior,
+        learned,
+        fresh,
+        everyone=everyone,
+        tolerance=ladder.tolerance,
+        with_mean=False,
+        beyond=found,
+    )
     return other if other.certified is not None else None
 
 
@@ -175,10 +206,10 @@ def _unlinear(diagnosis: Diagnosis) -> float:
     return 0.0
 
 
-def _notes(in_training: int, in_test: int, train: int, test: int) -> list[str]:
-    if not in_training and not in_test:
+def _notes(in_training: int, train: int) -> list[str]:
+    if not in_training:
         return []
     return [
-        f"{in_training} of {train} training tasks and {in_test} of {test} test tasks are unlike the others and were "
-        "left out: the verdict is about the rest"
+        f"{in_training} of {train} training tasks are unlike the others and U was learned without them; bounds are "
+        "about all tasks"
     ]

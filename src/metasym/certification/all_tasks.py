@@ -1,0 +1,151 @@
+"""The defect of a group over all tasks of a file, and which of them differ from the others.
+
+Two statements, each true. Over the tasks of the file: the tasks are what they are, and only their noise is random, so
+that a few tasks with a large defect enter with what they show; the mean square has the error that noise gives it.
+About tasks to come: those of the file that differ are counted one by one, and an exact binomial limit says how large
+a share of further tasks does. No statement about a mean square over further tasks is made: no data bound what tasks
+do that nobody has seen.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from scipy.special import betaincinv, fdtrc, fdtri, stdtrit
+from torch import Tensor
+
+from metasym.certification.own_weights import OwnWeights
+
+LEVEL = 0.95
+"""Of upper limits."""
+SELECTION = 1.5
+"""Tasks that a group was found on may show a smaller mean square than they have, by at most so many standard errors:
+the group was chosen among others. Held against simulations in ``studies/mixed_populations.py``."""
+MOST = 0.2
+"""If a larger part of the tasks contradicts a group one by one, it is not a few tasks that differ."""
+NEGLIGIBLE = 1e-4
+"""Relative defects below this are not held against a symmetry: solvers and float32 leave as much."""
+_CHANCE = 0.01
+"""The chance that noise makes any task of a file differ."""
+_SEEN, _OF_TASKS = 0.975, 0.95
+"""A task whose defect is the visible one is noticed with this probability, in this part of the tasks or more."""
+_SEEN_DEVIATIONS = 1.96
+"""Standard deviations that go with ``_SEEN``."""
+
+
+@dataclass(frozen=True, eq=False)
+class AllTasks:
+    """The tasks of a file that tell their own weights, and which of them took no part in finding a group."""
+
+    own: OwnWeights
+    fresh: Tensor
+    """``[T]``: whether the task is held out."""
+    ids: Tensor
+    """``[T]``: its number in the file."""
+    blocks: Tensor | None = None
+    """``[T]``: the block that it belongs to; tasks of different blocks are independent."""
+
+    def minus(self, weights: Tensor) -> AllTasks:
+        """With ``weights [m, n]`` taken off those of each task."""
+        return AllTasks(self.own.minus(weights), self.fresh, self.ids, self.blocks)
+
+
+@dataclass(frozen=True, eq=False)
+class Differing:
+    """Which tasks contradict a group that the others have."""
+
+    there: Tensor
+    """``[T]``: whether the task differs."""
+    many: bool
+    """Whether so many tasks contradict the group, one by one, that it is not a few that differ."""
+    visible: float
+    """The relative defect from which a single task would be noticed."""
+    share_upper: float
+    """The largest share of further tasks with a larger defect than that, at 95 %."""
+
+
+@dataclass(frozen=True)
+class MeanSquare:
+    """A mean square over all tasks of a file, noise taken off."""
+
+    mean: float
+    upper: float
+    """At 95 %."""
+    error: float
+    """One standard error of the mean."""
+
+
+def group_form(average: Tensor) -> Tensor:
+    """``2 (1 - A)`` for the projection A on what a group allows: ``w^T Q w`` is the mean of ``|w - g w|^2``."""
+    return 2 * (torch.eye(len(average), dtype=torch.float64) - average)
+
+
+def mean_square(tasks: AllTasks, form: Tensor, differing: Tensor) -> MeanSquare:
+    """The mean of ``w^T Q w`` over all tasks.
+
+    Tasks that differ count with what they show and its own error; how much the others vary tells the error of theirs.
+    """
+    squares = tasks.own.squares(form)
+    count, usual = len(squares), ~differing
+    others, fresh = squares[usual], tasks.fresh[usual]
+    mean = float(squares.mean())
+    groups = torch.arange(count) if tasks.blocks is None else tasks.blocks
+    deviations = _block_sums(others - others.mean(), groups[usual])
+    freedom = max(1, len(deviations) - 1)
+    variance = float(deviations.square().sum()) * (freedom + 1) / freedom
+    learned = _block_sums((others - others.mean())[~fresh], groups[usual][~fresh])
+    of_learned = math.sqrt(float(learned.square().sum()))
+    if bool(differing.any()):
+        variance += float(_own_variance(tasks.own[differing], form).sum())
+    error = math.sqrt(variance)
+    reach = float(stdtrit(freedom, LEVEL)) * error + SELECTION * of_learned
+    return MeanSquare(mean, max(mean + reach / count, reach / count), error / count)
+
+
+def _block_sums(values: Tensor, blocks: Tensor) -> Tensor:
+    """``[blocks]``: the sums of ``values [T]`` over each block."""
+    names, where = blocks.unique(return_inverse=True)
+    return torch.zeros(len(names), dtype=values.dtype).index_add_(0, where, values)
+
+
+def _own_variance(own: OwnWeights, form: Tensor) -> Tensor:
+    """``[T]``: the variance that a task's own noise gives ``w^T Q w``."""
+    image = own.weights @ form
+    across = (image[:, None, :] @ own.positive @ image[:, :, None]).reshape(-1)
+    inside = own.positive @ form
+    return 4 * across + 2 * (inside * inside.mT).sum((1, 2))
+
+
+def differing_tasks(tasks: AllTasks, form: Tensor, total: float) -> Differing:
+    """The tasks that contradict ``w^T Q w = 0`` each by itself; ``total`` is the mean square of all weights."""
+    own, count = tasks.own, len(tasks.own)
+    squares = (own.weights @ form * own.weights).sum(1)
+    inside = own.positive @ form
+    added = inside.diagonal(dim1=1, dim2=2).sum(1).clamp_min(1e-300)
+    second = (inside * inside.mT).sum((1, 2)).clamp_min(1e-300)
+    first = (added.square() / second).clamp_min(1.0).numpy()
+    freedom = (own.spare.double() * max(1.0, own.shape[0] / 2)).numpy()
+    chance = torch.from_numpy(fdtrc(first, freedom, (squares / added).numpy()))
+    floor = NEGLIGIBLE**2 * total
+    there = (chance < _CHANCE / count) & (squares - added > floor)
+    many = float(there.double().mean()) > MOST
+    limit = torch.from_numpy(fdtri(first, freedom, 1 - _CHANCE / count)) * added
+    beyond, width = limit - added, second.sqrt()
+    half = beyond + 2 * _SEEN_DEVIATIONS**2 * width
+    seen = half + (half.square() - beyond.square() + 2 * _SEEN_DEVIATIONS**2 * second).clamp_min(0).sqrt()
+    visible = math.sqrt(max(float(seen.quantile(_OF_TASKS)), floor) / total)
+    if many:
+        return Differing(torch.zeros_like(there), True, visible, 1.0)
+    return Differing(there, False, visible, _share_upper(there, tasks.blocks))
+
+
+def _share_upper(there: Tensor, blocks: Tensor | None) -> float:
+    """The exact binomial limit of the share, of blocks where tasks of one block are alike."""
+    if blocks is not None:
+        there = _block_sums(there.double(), blocks) > 0
+    count, found = len(there), int(there.sum())
+    if found == count:
+        return 1.0
+    return min(1.0, float(betaincinv(found + 1, count - found, LEVEL)) / (_SEEN * _OF_TASKS))

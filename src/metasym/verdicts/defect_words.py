@@ -1,0 +1,45 @@
+"""Which tasks differ and what breaks a symmetry, in words."""
+
+from __future__ import annotations
+
+import math
+
+from metasym.verdicts.reports import Breaking, DifferingTasks, LayerReport
+
+_LISTED = 6
+"""Tasks that are named one by one."""
+LARGEST_DEFECT = 2.0
+"""No map has a larger one: ``|W - g W|`` is at most twice ``|W|``."""
+
+
+def differing_words(found: DifferingTasks, layer: LayerReport) -> str:
+    """Which tasks differ from the others, what they have in common, and how many of those to come may."""
+    if found.visible >= LARGEST_DEFECT and not found.tasks:
+        return "single tasks are too noisy to tell which of them differ"
+    beyond = f"by more than {percent(min(found.visible, LARGEST_DEFECT))}"
+    further = f"at most {percent(found.share_upper)} of further tasks do (95 %)"
+    if not found.tasks:
+        return f"none of the {found.of} tasks is seen to differ {beyond}, and {further}"
+    listed = ", ".join(found.names[:_LISTED])
+    more = f" and {len(found.names) - _LISTED} more" if len(found.names) > _LISTED else ""
+    common = "" if found.common is None else f": {breaking_words(found.common, layer)}"
+    verb = "differs" if len(found.tasks) == 1 else "differ"
+    return f"of {found.of} tasks {len(found.tasks)} {verb} ({listed}{more}{common}); {further[:-7]} {beyond} (95 %)"
+
+
+def breaking_words(breaking: Breaking, layer: LayerReport) -> str:
+    """``input 3 at 0.5 times what the symmetry asks``."""
+    names = layer.output_names if breaking.part == "output" else layer.input_names
+    one = names[breaking.index] if breaking.index < len(names) else str(breaking.index)
+    if breaking.factor is None:
+        return f"{breaking.part} {one}, which carries {breaking.share:.0%} of the squared defect"
+    return f"{breaking.part} {one} at {breaking.factor:.2g} times what the symmetry asks"
+
+
+def percent(share: float) -> str:
+    """A share of 1 as percent, with two digits that matter, rounded up."""
+    value = 100 * share
+    if value <= 1e-4:
+        return "0.0001 %"
+    step = 10.0 ** (math.floor(math.log10(value)) - 1)
+    return f"{math.ceil(value / step - 1e-9) * step:.10g} %"
