@@ -62,18 +62,16 @@ class Symmetry(nn.Module, ABC):
 
     def _check_filter(self, v: Tensor) -> None:
         if v.shape != self.filter_shape:
+            want, found = tuple(self.filter_shape), tuple(v.shape)
             raise MetasymError(
-                f"expected a filter of shape {tuple(self.filter_shape)}, found {tuple(v.shape)}",
-                about="filter",
-                found=tuple(v.shape),
+                f"expected a filter of shape {want}, found {found}", about="filter", found=found
             )
 
     def _check_weight(self, W: Tensor) -> None:
         if W.shape != self.weight_shape:
+            want, found = tuple(self.weight_shape), tuple(W.shape)
             raise MetasymError(
-                f"expected a weight of shape {tuple(self.weight_shape)}, found {tuple(W.shape)}",
-                about="weight",
-                found=tuple(W.shape),
+                f"expected a weight of shape {want}, found {found}", about="weight", found=found
             )
 
     def _store(self, name: str, value: Tensor, learnable: bool) -> None:
@@ -208,10 +206,9 @@ class KroneckerSymmetry(Symmetry):
                 )
             columns = [f.shape[1] for f in given]
             if filter_shape is not None and list(filter_shape) != columns:
+                want, found = tuple(filter_shape), tuple(columns)
                 raise MetasymError(
-                    f"expected factors with columns {tuple(filter_shape)}, found {tuple(columns)}",
-                    about="factors",
-                    found=tuple(columns),
+                    f"expected factors with columns {want}, found {found}", about="factors", found=found
                 )
             start = [f.detach().clone().to(dtype=dtype, device=device) for f in given]
         else:
