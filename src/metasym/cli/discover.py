@@ -44,9 +44,7 @@ def add(commands: Commands) -> None:
 
     add_flags(parser, DiscoverReading, "how the file is read")
     add_flags(parser, DiscoverOptions, "what is looked for")
-    parser.add_argument(
-        "--threads", type=int, metavar="N", help="threads of torch and numpy (default: their own choice)"
-    )
+    parser.add_argument("--threads", type=int, metavar="N", help="threads of torch and numpy (default: 1)")
     parser.set_defaults(command=_discover)
 
 
