@@ -74,7 +74,7 @@ main(["learn", "ant.npz", "--out", "ant", "--progress", "silent"])
 # the joint that takes its place, orange for hips and blue for ankles; a minus says that the joint turns the other way
 # afterwards. They hold the eight moves of a square, quarter turns and reflections. And there are more than these: at
 # rest, the hips of opposite legs may be exchanged without their ankles.
-run = ms.load_learned("ant")
+run = ms.open_run("ant")
 group = ms.inspect(run.model)[0].group
 mujoco.mj_resetData(model, data)
 mujoco.mj_forward(model, data)

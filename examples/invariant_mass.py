@@ -35,7 +35,7 @@ y = np.tanh(mass / 4)[:, None]
 found = ms.discover(x, y, finite=False)  # swaps and changes of sign are looked for too where this is left out
 print(found.verdict)
 for one in found.refused:
-    print("not claimed:", one)
+    print(f"not claimed, {one['what']}: {one['words']}")
 
 # %%
 # ## The model that has the symmetry

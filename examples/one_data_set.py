@@ -36,7 +36,7 @@ main(["discover", "probe.csv", "--outputs", "signal", "--out", "probe", "--progr
 #
 # Carry the probe once around the source, on a tilted circle: a model that has the symmetry predicts one and the same
 # signal all the way. Beside it, the way through the source, along which the signal changes.
-model = ms.load_discovered("probe")
+model = ms.open_run("probe").model
 angle = np.linspace(0, 2 * np.pi, 80)
 circle = np.stack([np.cos(angle), 0.8 * np.sin(angle), 0.6 * np.sin(angle), 0 * angle], axis=1)
 line = np.stack([np.linspace(-2, 2, 80), *np.zeros((3, 80))], axis=1)

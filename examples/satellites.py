@@ -62,7 +62,7 @@ main(["learn", "ring.npz", "--out", "ring", "--progress", "silent"])
 #
 # The learned symmetry leaves a few numbers for a system to have: how a satellite answers its own push, its
 # neighbour's, and those of the others. One measurement of six heights is enough for them.
-run = ms.load_learned("ring")
+run = ms.open_run("ring")
 new = np.stack([heights(1.3, 0.4, 1.2, pushed) for pushed in range(ring)], axis=1)
 pushes = draw.standard_normal((9, ring)).astype(np.float32)
 answers = pushes @ new.T.astype(np.float32)

@@ -149,9 +149,9 @@ def commands(run: Path, file: Path, tasks: Path) -> dict[str, Callable[[], int |
     }
     if run.name == "discover":
         del found["inspect"]
-        found["load"] = lambda: ms.load_discovered(run) and None
+        found["load"] = lambda: ms.open_run(run).model and None
     if run.name.startswith("learn"):
-        found["load"] = lambda: ms.load_learned(file.parent) and None
+        found["load"] = lambda: ms.open_run(file.parent) and None
     return found
 
 

@@ -30,13 +30,15 @@ CONCEPTS: dict[str, str] = {
     r"|def (_element|_doubled|doubled_of|as_pair|_move|_signed|element_of|pairs_of|_elements_of)$",
     "closures of generators": r"def (closure|products|generated|_generated|_closure|group_of|_group|closed_under)$"
     r"|class (MoveGroup|Automorphisms)$",
-    "orbit routines": r"def (orbits|_orbits|orbit_labels|signed_orbits|_one_orbit|_entry_orbits|point_orbits|transitive)$",
+    "orbit routines": r"def (orbits|_orbits|orbit_labels|signed_orbits|_one_orbit|_entry_orbits)$"
+    r"|def (point_orbits|transitive)$",
     "cycle printers": r"def (_cycles|in_cycles|cycles|_in_cycles|cycle_words|_cycle)$",
     "same-run checks": r"def (check_same|_same|same_run|check_equal|_check_same)$",
     "command builders": r"def (command|command_line|_command|flags)$",
     "flag bridges": r"def (add_options|_add_flags|add_flags|_flags|options_of|_options|flags_of|options_from)$",
     "result schemas": r"class ([A-Z][a-z]*Result|Result|ResultFile|RunResult)$",
-    "openers of runs": r"def (open_run|load_learned|load_discovered|load_run|open_learned|_open_experiment|_open_learned|_opened)$",
+    "openers of runs": r"def (open_run|load_learned|load_discovered|load_run|open_learned)$"
+    r"|def (_open_experiment|_open_learned|_opened)$",
 }
 
 SCRIPTS = {

@@ -96,7 +96,7 @@ def run_family(name: str, seed: int, folder: Path) -> dict[str, Any]:
         "verdict": "refused" if not claimed else "right" if claimed == [truth] else "wrong",
         "claimed": claimed,
         "violation_upper": [one["violation_upper"] for one in found.symmetries],
-        "refused": [one["reason"] for one in found.refused],
+        "refused": [one["words"] for one in found.refused],
         "test_mse": best.error,
         "test_relative": best.relative,
         "plain_relative": found.plain.relative,
@@ -131,7 +131,7 @@ def run_real(name: str, seed: int, folder: Path) -> dict[str, Any]:
         "seed": seed,
         "verdict": "claimed" if claimed else "refused",
         "claimed": claimed,
-        "refused": [one["reason"] for one in found.refused],
+        "refused": [one["words"] for one in found.refused],
         "metric": found.metric,
         "test_mse": best.error,
         "test_relative": best.relative,
@@ -164,7 +164,7 @@ def _commit() -> str:
     return found.stdout.strip()
 
 
-def judged(truth: Truth, found: ms.Discovered) -> tuple[str, float | None]:
+def judged(truth: Truth, found: ms.DiscoveredRun) -> tuple[str, float | None]:
     """right, part, refused or wrong; and the angle of what is claimed to what is true, in degrees.
 
     All that is claimed has to be true; right is what contains the symmetry that should be named.
@@ -234,7 +234,7 @@ def run(name: str, seed: int, folder: Path) -> dict[str, Any]:
         "degrees": degrees,
         "cosine": None if degrees is None else float(np.cos(np.radians(degrees))),
         "violation_upper": [one["violation_upper"] for one in found.symmetries],
-        "refused": [one["reason"] for one in found.refused],
+        "refused": [one["words"] for one in found.refused],
         "test_mse": error,
         "test_relative": error / float(truth.y_test.var()),
         "plain_relative": found.plain.relative,

@@ -80,7 +80,7 @@ def run_finite(name: str, seed: int) -> dict[str, Any]:
         "verdict": verdict,
         "claimed": [one["name"] for one in found.symmetries],
         "violation_upper": [one["violation_upper"] for one in found.symmetries],
-        "refused": [one["reason"] for one in found.refused],
+        "refused": [one["words"] for one in found.refused],
         "metric": found.metric,
         "plain_error": found.plain.error,
         "test_mse": best.error,
@@ -90,7 +90,7 @@ def run_finite(name: str, seed: int) -> dict[str, Any]:
     }
 
 
-def _of_numbers(truth: Numbers, found: ms.Discovered) -> str:
+def _of_numbers(truth: Numbers, found: ms.DiscoveredRun) -> str:
     """Every generator is tried on fresh points."""
     points = np.random.default_rng(7).normal(size=(50, truth.x.shape[1]))
     answers = truth.function(points)
@@ -106,7 +106,7 @@ def _of_numbers(truth: Numbers, found: ms.Discovered) -> str:
     return "right" if truth.order and max(c["order"] for c in found.symmetries) >= truth.order else "part"
 
 
-def _of_labels(truth: Labelled, found: ms.Discovered) -> str:
+def _of_labels(truth: Labelled, found: ms.DiscoveredRun) -> str:
     true = {tuple(np.argsort(one).tolist()) for one in truth.true} | {tuple(o.tolist()) for o in truth.true}
     if not found.symmetries:
         return "refused"

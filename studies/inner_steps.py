@@ -23,12 +23,13 @@ from metasym import evaluate
 from metasym.paper.catalogue import names
 from metasym.report.tables import ahead
 from metasym.report.text_table import Table
-from metasym.runs.files.result_files import RESULT, read_result
+from metasym.runs.files.result_files import read_result
 from metasym.runs.machine import commit
 from metasym.runs.reproducing.experiment_run import load_run
 from metasym.runs.reproducing.scoring import test_seed
+from metasym.storage.file_names import RESULT
 from metasym.storage.json_files import read_json, write_json
-from metasym.training.evaluation import summarise
+from metasym.training.task_scores import summarise
 from metasym.types import MetasymError
 
 OUT = Path("results/inner_steps")

@@ -153,7 +153,7 @@ def run(cell: Cell, work: Path, results: Path) -> dict[str, Any]:
     if status != 0:
         raise SystemExit(status)
     learned = json.loads((folder / "run" / "result.json").read_text())
-    report = ms.inspect(ms.load_learned(folder / "run").model)[0]
+    report = ms.inspect(ms.open_run(folder / "run").model)[0]
     baseline = folder / "run" / "maml" / "result.json"
     maml = json.loads(baseline.read_text()) if baseline.exists() else None
     found = {

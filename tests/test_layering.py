@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import functools
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,7 @@ MAY_IMPORT = {
     "native": "storage",
     "groups": "types",
     "verdicts": "types storage groups",
+    "robots": "types groups verdicts",
     "symmetry": "types groups",
     "nn": "types",
     "models": "types groups symmetry nn",
@@ -36,15 +39,14 @@ MAY_IMPORT = {
     "training": "types storage symmetry tasks adaptation learners",
     "certification": "types groups evidence inspection verdicts",
     "discovery": "types groups tasks inspection certification verdicts",
-    "paper": "types storage groups symmetry models tasks engines learners training",
-    "runs.files": "types storage verdicts tasks diagnosis training",
+    "paper": "types storage groups symmetry models tasks adaptation engines learners training",
+    "runs.files": "types storage verdicts symmetry tasks diagnosis paper",
+    "report": "types storage groups verdicts robots symmetry models tasks diagnosis inspection fast_layers training "
+    "paper runs.files",
     "runs": "types storage groups verdicts symmetry nn models tasks diagnosis adaptation evidence engines "
-    "inspection fast_layers learners training certification discovery paper runs.files",
-    "report": "types storage groups verdicts symmetry models tasks diagnosis inspection fast_layers learners "
-    "training certification discovery paper runs.files runs",
-    "runs.run": "types storage verdicts tasks training runs.files runs report",
-    "cli": "types native storage groups verdicts symmetry models tasks diagnosis engines inspection fast_layers "
-    "learners testing training certification discovery paper runs.files runs report runs.run",
+    "inspection fast_layers learners training certification discovery paper runs.files report",
+    "cli": "types native storage groups verdicts robots symmetry models tasks diagnosis engines inspection "
+    "fast_layers learners testing training certification discovery paper runs.files runs report",
 }
 """For each room, the rooms it may import. ``__init__`` and ``__main__`` open the doors of all.
 
@@ -113,6 +115,23 @@ def test_rooms_import_only_what_the_table_says() -> None:
             if other not in MAY_IMPORT[here].split():
                 wrong.append(f"{name} imports {other}")
     assert not wrong
+
+
+TRAINERS = (
+    "metasym.learners",
+    "metasym.engines",
+    "metasym.evidence",
+    "metasym.training.loop",
+    "metasym.discovery",
+)
+
+
+def test_pages_and_tables_are_made_without_trainers() -> None:
+    rooms = [name for name in modules() if name.split(".")[0] == "report"]
+    imported = "; ".join(f"import metasym.{name.removesuffix('.__init__')}" for name in rooms)
+    code = f"import sys; {imported}; print([m for m in sys.modules if m.startswith({TRAINERS!r})])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
 
 
 def test_the_table_has_no_cycle() -> None:

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 import metasym as ms
-from metasym import MetasymError
 from metasym.testing import assert_equivariant, equivariance_error
+from tests.refusals import refused
 
 
 def circulant(dtype: torch.dtype) -> nn.Module:
@@ -87,23 +87,27 @@ def test_an_equivariant_bias_by_the_appended_input() -> None:
 
 
 @pytest.mark.parametrize(
-    ("act", "message"),
+    ("act", "about", "found"),
     [
-        (lambda G: assert_equivariant(nn.Identity(), torch.zeros(1, 4), G, G), "not zero, found zero"),
+        (lambda G: assert_equivariant(nn.Identity(), torch.zeros(1, 4), G, G), "x", 0),
         (
             lambda G: assert_equivariant(
                 nn.Identity(), torch.ones(1, 4), G, ms.groups.cyclic(2) * ms.groups.cyclic(2)
             ),
-            "expected actions of one group",
+            "action_in, action_out",
+            ("C_4", "C_2 x C_2"),
         ),
-        (lambda G: assert_equivariant(nn.Identity(), torch.ones(1, 5), G, G), "last dimension of 4.*found 5"),
-        (lambda G: assert_equivariant(nn.Identity(), torch.ones(1, 5), [], []), "found 0 and 0 elements"),
+        (lambda G: assert_equivariant(nn.Identity(), torch.ones(1, 5), G, G), "x", 5),
+        (
+            lambda G: assert_equivariant(nn.Identity(), torch.ones(1, 5), [], []),
+            "action_in, action_out",
+            (0, 0),
+        ),
     ],
 )
-def test_bad_input_is_one_line(act, message: str) -> None:
-    with pytest.raises(MetasymError, match=message) as caught:
+def test_bad_input_is_one_line(act, about: str, found: object) -> None:
+    with refused(about, found):
         act(ms.groups.cyclic(4))
-    assert "\n" not in str(caught.value)
 
 
 class OneStep(ms.Learner):

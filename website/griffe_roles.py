@@ -8,7 +8,6 @@ from typing import Any
 import griffe
 
 import metasym
-from website.public_names import address
 
 _ROLE = re.compile(r":(?:func|class|meth|mod|attr|data):`~?([\w.]+)`")
 
@@ -27,4 +26,4 @@ def _linked(role: re.Match[str]) -> str:
     name = role[1].removeprefix("metasym.")
     if name not in metasym.__all__:
         return f"`{role[1]}`"
-    return f"[`{name}`][{address(name)}]"
+    return f"[`{name}`][metasym.{name}]"

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from types import ModuleType
 
 import metasym
 
-MODULES = ("inspection", "verdicts", "learners", "structured")
+MODULES = ("inspection", "verdicts", "learners", "fast_layers")
 """Rooms whose own ``__all__`` is public though ``metasym`` does not list them."""
 
 
 def public_names() -> set[str]:
     """``metasym.train``, ``metasym.groups.cyclic`` and so on; of a name with two addresses the shorter one."""
     short = {name for name in metasym.__all__ if not isinstance(getattr(metasym, name), ModuleType)}
-    found = {address(name) for name in short}
+    found = {f"metasym.{name}" for name in short}
     rooms = {name for name in metasym.__all__ if isinstance(getattr(metasym, name), ModuleType)}
     for room in (*sorted(rooms), *MODULES):
         module = importlib.import_module(f"metasym.{room}")
@@ -24,12 +23,6 @@ def public_names() -> set[str]:
             if not again:
                 found.add(f"metasym.{room}.{name}")
     return found
-
-
-def address(name: str) -> str:
-    """Where the reference explains ``ms.NAME``: a function called as the room it comes from, inside that room."""
-    inside = f"metasym.{name}" in sys.modules and not isinstance(getattr(metasym, name), ModuleType)
-    return f"metasym.{name}.{name}" if inside else f"metasym.{name}"
 
 
 def _own(module: ModuleType) -> list[str]:

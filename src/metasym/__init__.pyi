@@ -3,10 +3,9 @@ from .discovery.shared_parameters import (
     SharedParameters as SharedParameters,
     shared_parameters as shared_parameters,
 )
-from .discovery.one_function import Discovered as Discovered
-from .runs.discovering.discover_run import load_discovered as load_discovered
+from .runs.discovering.discovered_run import DiscoveredRun as DiscoveredRun
 from .runs.discovering.discover_arrays import discover as discover
-from .runs.learning.learned_run import LearnedRun as LearnedRun, load_learned as load_learned
+from .runs.learning.learned_run import LearnedRun as LearnedRun
 from .fast_layers.compilation import structure_plan as structure_plan
 from .fast_layers.deployment import StructuredLearner as StructuredLearner, structured as structured
 from .inspection.layers import inspect as inspect
@@ -17,12 +16,15 @@ from .learners.evidence_msr import EvidenceMSR as EvidenceMSR
 from .learners.gradient import ANIL as ANIL, MAML as MAML, MSR as MSR, MSRJoint as MSRJoint
 from .learners.multitask import MTSR as MTSR
 from .learners.prototypes import ProtoNet as ProtoNet
-from .runs.run import Run as Run, learn as learn, open_run as open_run
+from .runs.learning.learn_arrays import learn as learn
+from .runs.opening import open_run as open_run
+from .robots import RobotSymmetries as RobotSymmetries, mirror as mirror
+from .runs.run import Run as Run
 from .storage.serialization import CheckpointError as CheckpointError
 from .symmetry.costs import cost as cost
 from .symmetry.field_symmetry import FieldSymmetry as FieldSymmetry
+from .symmetry.cost_of_weight import Cost as Cost
 from .symmetry.matrices import (
-    Cost as Cost,
     DenseSymmetry as DenseSymmetry,
     KroneckerSymmetry as KroneckerSymmetry,
     Symmetry as Symmetry,

@@ -28,19 +28,25 @@ def equivariance_error(
         and not action_in.same_group(action_out)
     ):
         raise MetasymError(
-            f"expected actions of one group on input and output, found {action_in.name} and {action_out.name}"
+            f"expected actions of one group on input and output, found {action_in.name} and {action_out.name}",
+            about="action_in, action_out",
+            found=(action_in.name, action_out.name),
         )
     if not moves_in or len(moves_in) != len(moves_out):
         raise MetasymError(
             f"expected actions of one group on input and output, found {len(moves_in)} and "
-            f"{len(moves_out)} elements"
+            f"{len(moves_out)} elements",
+            about="action_in, action_out",
+            found=(len(moves_in), len(moves_out)),
         )
     with torch.no_grad():
         y = layer(x)
         scale = torch.linalg.vector_norm(y)
         if scale == 0:
             raise MetasymError(
-                "expected inputs at which the layer is not zero, found zero: nothing would be tested"
+                "expected inputs at which the layer is not zero, found zero: nothing would be tested",
+                about="x",
+                found=0,
             )
         return torch.stack(
             [
@@ -133,7 +139,9 @@ def _moves(action: Action) -> list[Callable[[Tensor], Tensor]]:
             if x.shape[-1] != matrix.shape[0]:
                 raise MetasymError(
                     f"expected a last dimension of {matrix.shape[0]} for the group to act on, "
-                    f"found {x.shape[-1]}"
+                    f"found {x.shape[-1]}",
+                    about="x",
+                    found=x.shape[-1],
                 )
             return x @ matrix.to(x).T
 

@@ -18,7 +18,23 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 
 
 class MetasymError(ValueError):
-    """Bad input: one line that says what was expected and what was found."""
+    """Bad input: one line that says what was expected and what was found.
+
+    The line is for people. Code, and tests above all, read the two fields: the wording may change, they may not.
+
+    Args:
+        message: The line.
+        about: The name of what is wrong, as the user knows it: an argument, an option, a field, a column, a layer,
+            a file. None where nothing has a name.
+        found: What was found there, as it is: a number, a shape as a tuple, a type's name, text. None where
+            nothing was found.
+
+    """
+
+    def __init__(self, message: str, *, about: str | None = None, found: object = None) -> None:
+        super().__init__(message)
+        self.about = about
+        self.found = found
 
 
 class MetasymWarning(UserWarning):
@@ -40,7 +56,11 @@ def as_batch(value: Any, like: Tensor | None = None) -> Batch:
     """``value`` as a :class:`Batch` of tensors: one already, or a pair ``(x, y)``; arrays as in :func:`as_tensor`."""
     if not isinstance(value, tuple | list) or len(value) != 2:
         found = f"{len(value)} values" if isinstance(value, tuple | list) else type(value).__name__
-        raise MetasymError(f"expected a task's examples as ms.Batch(x, y) or (x, y), found {found}")
+        raise MetasymError(
+            f"expected a task's examples as ms.Batch(x, y) or (x, y), found {found}",
+            about="batch",
+            found=len(value) if isinstance(value, tuple | list) else type(value).__name__,
+        )
     x, y = value
     if isinstance(value, Batch) and isinstance(x, Tensor) and isinstance(y, Tensor):
         return value
@@ -57,7 +77,11 @@ def as_tensor(value: Any, like: Tensor | None = None) -> Tensor:
     try:
         found = torch.as_tensor(value)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise MetasymError(f"expected x and y of numbers, found {' '.join(str(error).split())}") from None
+        raise MetasymError(
+            f"expected x and y of numbers, found {' '.join(str(error).split())}",
+            about="x, y",
+            found=type(value).__name__,
+        ) from None
     if like is None:
         return found
     return found.to(like.device, like.dtype if found.is_floating_point() else found.dtype)

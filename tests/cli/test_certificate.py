@@ -65,7 +65,7 @@ def test_the_json_has_the_ladder_the_bound_and_the_scores(robot, capsys):
 
 
 def test_a_loaded_run_carries_certificate_and_names(robot):
-    (layer,) = ms.load_learned(robot).symmetry
+    (layer,) = ms.open_run(robot).symmetry
     assert layer.group is not None
     assert layer.group.defect_upper is not None
     assert layer.ladder

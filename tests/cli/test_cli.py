@@ -118,7 +118,7 @@ def test_cost(capsys):
             "did you mean translation/rank1/small/msr-fc",
         ),
         (["run", NAME, "--out", "x", "--outer-steps", "three"], "invalid int value: 'three'"),
-        (["run", NAME, "--out", "x", "--outer-steps", "-3"], "expected outer_steps >= 1, found -3"),
+        (["run", NAME, "--out", "x", "--outer-steps", "-3"], "expected --outer-steps >= 1, found -3"),
         (["run", NAME, "--out", "x", "--clip-norm", "much"], "invalid float (or none) value: 'much'"),
         (["run", NAME, "--out", "x", "--solver", "magic"], "invalid choice: 'magic'"),
         (["run", NAME, "--out", "x", "--colour", "red"], "unrecognized arguments: --colour red"),
@@ -156,7 +156,7 @@ def test_cost(capsys):
             "arguments: --d8-fields 4 (see metasym reproduce --help)",
         ),
         (["demo", "--out", "/dev/null/x"], "expected a folder to write to"),
-        (["demo", "--out", "x", "--outer-steps", "0"], "expected outer_steps >= 1"),
+        (["demo", "--out", "x", "--outer-steps", "0"], "expected --outer-steps >= 1"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_2(arguments, message, capsys, tmp_path, monkeypatch):

@@ -12,8 +12,9 @@ import numpy.typing as npt
 import pytest
 
 from metasym.cli import main
-from metasym.discovery.discover_options import DiscoverOptions
-from metasym.runs.discovering.discover_run import command_line
+from metasym.runs.discovering.discover_options import DiscoverOptions
+from metasym.runs.files.command_line import command_line, flags
+from metasym.storage.options import changed
 from metasym.types import MetasymError
 
 Array = npt.NDArray[np.float64]
@@ -48,7 +49,7 @@ def test_an_answer_comes_and_nothing_absurd_is_claimed(tmp_path: Path, kind: str
     result = json.loads((tmp_path / "data" / "result.json").read_text())
     assert result["symmetries"] == []
     assert result["refused"]
-    assert result["command_line"].endswith("--outputs out")  # it can be typed again
+    assert result["command"].endswith("--outputs out")  # it can be typed again
     said = " ".join(result["notes"])
     assert ("constant" in said) == (kind == "constant")
     assert ("repeat" in said) == (kind == "repeated")
@@ -59,7 +60,7 @@ def test_labels_as_text_are_classes(tmp_path: Path) -> None:
     table(tmp_path / "data.csv", x, ["warm" if v > 0 else "cold" for v in x[:, 0] + x[:, 1] ** 3])
     assert run(tmp_path / "data.csv", "--labels") == 0
     result = json.loads((tmp_path / "data" / "result.json").read_text())
-    assert result["command_line"].endswith("--outputs out --labels")
+    assert result["command"].endswith("--outputs out --labels")
     assert result["plain"]["metric"] == "accuracy"
     assert result["plain"]["mean"] > 0.6
 
@@ -132,15 +133,16 @@ def test_the_command_line_of_a_result_can_be_typed_again(
     typed: list[str], tmp_path: Path, monkeypatch
 ) -> None:
     """What discover is called with decides the line; typed, the line calls it in the same way."""
-    calls: list[tuple[Any, dict[str, Any]]] = []
+    calls: list[tuple[Any, Any]] = []
 
     def found(data: Any, path: Path, out: Path, options: DiscoverOptions, **rest: Any) -> None:
-        calls.append((options, rest["read_with"]))
+        calls.append((options, rest["reading"]))
         raise MetasymError("enough")
 
     monkeypatch.setattr("metasym.tasks.dataset.read_dataset", lambda *_, **__: None)
     monkeypatch.setattr("metasym.runs.discovering.discover_run.discover_file", found)
     assert main(["discover", "data.csv", "--out", str(tmp_path), *typed]) == 2
-    line = command_line(Path("data.csv"), *calls[0])
+    options, reading = calls[0]
+    line = command_line("discover", "data.csv", flags({**changed(reading), **changed(options)}))
     assert main(shlex.split(line)[1:]) == 2
     assert calls[1] == calls[0]

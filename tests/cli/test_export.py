@@ -130,8 +130,8 @@ def test_columns_of_a_new_table_are_found_by_name(
     assert main(["export", run, "--out", str(out), "--support", table("new.csv", [30], mixed)]) == 0
     predicted = torch.export.load(out).module()(torch.from_numpy(x[30]).float())
     assert torch.allclose(predicted, torch.from_numpy(y[30]).float(), atol=1e-2)
-    assert ms.load_learned(run).columns == ("who", ("p1", "p2", "p3", "p4"), ("q1", "q2", "q3", "q4"))
-    learned_run = ms.load_learned(run)
+    assert ms.open_run(run).columns == ("who", ("p1", "p2", "p3", "p4"), ("q1", "q2", "q3", "q4"))
+    learned_run = ms.open_run(run)
     cells = dict(zip(usual, np.concatenate([x[30], y[30]], 1).T, strict=True))
     frame = pytest.importorskip("pandas").DataFrame({name: cells[name] for name in mixed if name in cells})
     adapted = learned_run.adapt(frame, frame)  # by name, as in the table
@@ -168,7 +168,7 @@ def test_columns_of_a_new_table_are_found_by_name(
 
 def test_the_same_network_from_python(run: Path) -> None:
     task = np.load(run / "task.npz")
-    learned = ms.load_learned(run / "run")
+    learned = ms.open_run(run / "run")
     network = learned.adapt(task["x"], task["y"], structured=True)
     x, y = torch.from_numpy(task["x"]), torch.from_numpy(task["y"])
     assert torch.allclose(network(x), y, atol=1e-2)

@@ -12,7 +12,7 @@ import metasym as ms
 from metasym.cli import main
 from metasym.paper.catalogue import find
 from metasym.runs.reproducing.experiment_run import load_run, run
-from metasym.training.checkpoint import CURRENT
+from metasym.storage.file_names import CURRENT
 from tests.inspection.planted import noisy
 
 

@@ -101,7 +101,7 @@ def test_a_table_is_learned_from_with_names_offset_and_tasks_of_different_sizes(
 def test_a_loaded_run_scores_and_predicts_in_the_tables_own_units(tmp_path, capsys):
     path, out = table(tmp_path / "t.csv", rows=101), tmp_path / "run"
     assert main(["learn", str(path), *COLUMNS, "--out", str(out), *QUICK]) == 0
-    run = ms.load_learned(out)
+    run = ms.open_run(out)
     result = json.loads((out / "result.json").read_text())
     assert run.score().mean == pytest.approx(result["mean"], rel=1e-4)
     layout = run.choices.layout

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 
 import metasym.groups as mg
 from metasym.groups import KernelBasis
-from metasym.types import MetasymError
+from tests.refusals import refused
 
 
 def right_angles(rotations: int, flips: bool) -> list[tuple[int, int, bool]]:
@@ -153,29 +153,30 @@ def test_other_kernel_sizes_have_full_rank(size: int) -> None:
     assert singular.min() > 0.05 * singular.max()
 
 
-BAD: list[tuple[str, Callable[[], object]]] = [
-    (r"kernel_size: expected a positive integer, found 0", lambda: mg.conv_basis(0, 4)),
-    (r"kernel_size: expected one that a ring", lambda: mg.conv_basis(2, 4)),
-    (r"rotations: expected a positive integer, found -8", lambda: mg.conv_basis(3, -8)),
-    (r"fields_out: expected a positive integer", lambda: mg.conv_basis(3, 4, fields_out=0)),
-    (r"fields_in: expected a positive integer, found 0", lambda: mg.conv_basis(3, 4, fields_in=0)),
-    (r"in_channels: expected a positive integer, found 0", lambda: mg.conv_basis(3, 4, in_channels=0)),
+BAD: list[tuple[str, object, Callable[[], object]]] = [
+    ("kernel_size", 0, lambda: mg.conv_basis(0, 4)),
+    ("kernel_size", 2, lambda: mg.conv_basis(2, 4)),
+    ("rotations", -8, lambda: mg.conv_basis(3, -8)),
+    ("fields_out", 0, lambda: mg.conv_basis(3, 4, fields_out=0)),
+    ("fields_in", 0, lambda: mg.conv_basis(3, 4, fields_in=0)),
+    ("in_channels", 0, lambda: mg.conv_basis(3, 4, in_channels=0)),
     (
-        r"either fields_in or in_channels, found 2 and 3",
+        "fields_in, in_channels",
+        (2, 3),
         lambda: mg.conv_basis(3, 4, fields_in=2, in_channels=3),
     ),
-    (r"method: expected 'harmonics' or 'pixels'", lambda: mg.conv_basis(3, 4, method="fourier")),
-    (r"rotations: expected 1, 2 or 4 .* found 8", lambda: mg.conv_basis(3, 8, method="pixels")),
+    ("method", "fourier", lambda: mg.conv_basis(3, 4, method="fourier")),
+    ("rotations", 8, lambda: mg.conv_basis(3, 8, method="pixels")),
     (
-        r"expand: expected \[\.\.\., 6\] coefficients, found \(5,\)",
+        "coefficients",
+        (5,),
         lambda: mg.conv_basis(3, 4).expand(torch.ones(5)),
     ),
-    (r"count: expected a positive integer", lambda: mg.conv_basis(3, 4).sample(0)),
+    ("count", 0, lambda: mg.conv_basis(3, 4).sample(0)),
 ]
 
 
-@pytest.mark.parametrize(("message", "make"), BAD, ids=[message for message, _ in BAD])
-def test_bad_input_is_one_line(message: str, make: Callable[[], object]) -> None:
-    with pytest.raises(MetasymError, match=message) as info:
+@pytest.mark.parametrize(("about", "found", "make"), BAD)
+def test_bad_input_is_one_line(about: str, found: object, make: Callable[[], object]) -> None:
+    with refused(about, found):
         make()
-    assert "\n" not in str(info.value)

@@ -10,7 +10,7 @@ import torch
 
 import metasym.groups as mg
 from metasym.groups import Group
-from metasym.types import MetasymError
+from tests.refusals import refused
 
 
 def every_product_holds(group: Group) -> None:
@@ -184,88 +184,91 @@ FIVE = torch.tensor(  # identity and inverses, but not associative
 )
 NAN = float("nan")
 
-BAD: list[tuple[str, Callable[[], object]]] = [
-    (r"cyclic\(n\): expected a positive integer, found 0", lambda: mg.cyclic(0)),
-    (r"dihedral\(n\).*found 2\.5", lambda: mg.dihedral(2.5)),  # type: ignore[arg-type]
-    (r"symmetric\(n\).*at most 7, found 20", lambda: mg.symmetric(20)),
-    (r"trivial\(n\).*found True", lambda: mg.trivial(True)),
-    (r"shifts\(n\).*found '3'", lambda: mg.shifts("3")),  # type: ignore[arg-type]
+BAD: list[tuple[str, object, Callable[[], object]]] = [
+    ("cyclic(n)", 0, lambda: mg.cyclic(0)),
+    ("dihedral(n)", 2.5, lambda: mg.dihedral(2.5)),  # type: ignore[arg-type]
+    ("symmetric(n)", 20, lambda: mg.symmetric(20)),
+    ("trivial(n)", True, lambda: mg.trivial(True)),
+    ("shifts(n)", "3", lambda: mg.shifts("3")),  # type: ignore[arg-type]
     (
-        r"action: expected 'product' or 'sum', found 'tensor'",
+        "action",
+        "tensor",
         lambda: mg.cyclic(2).product(mg.cyclic(2), "tensor"),
     ),
-    (r"order=8: expected interpolation", lambda: mg.image_rotations(3, order=8)),
-    (r"order=3: expected interpolation", lambda: mg.image_rotations_flips(3, order=3)),
-    (r"order: expected a positive integer, found -4", lambda: mg.image_rotations(3, order=-4)),
-    (r"size: expected a positive integer, found 0", lambda: mg.image_rotations(0)),
-    (r"interpolation: expected .* found 'nearest'", lambda: mg.image_rotations(3, 8, "nearest")),
-    (r"at least one permutation or matrix, found none", lambda: mg.from_generators([])),
+    ("interpolation", None, lambda: mg.image_rotations(3, order=8)),
+    ("interpolation", None, lambda: mg.image_rotations_flips(3, order=3)),
+    ("order", -4, lambda: mg.image_rotations(3, order=-4)),
+    ("size", 0, lambda: mg.image_rotations(0)),
+    ("interpolation", "nearest", lambda: mg.image_rotations(3, 8, "nearest")),
+    ("generators", None, lambda: mg.from_generators([])),
     (
-        r"generator 0: expected a permutation of 0 to 2, found \[0, 0, 1\]",
+        "generator 0",
+        [0, 0, 1],
         lambda: mg.from_generators([[0, 0, 1]]),
     ),
-    (r"generator 1: expected a permutation .* found \[0, 3\]", lambda: mg.from_generators([[1, 0], [0, 3]])),
-    (r"generator 0: .* found \[0\.5, 1\.0\]", lambda: mg.from_generators([torch.tensor([0.5, 1.0])])),
-    (r"found shape \(2, 3\)", lambda: mg.from_generators([torch.ones(2, 3)])),
-    (r"found shape \(0,\)", lambda: mg.from_generators([[]])),
-    (r"found shape \(1, 2, 2\)", lambda: mg.from_generators([torch.ones(1, 2, 2)])),
-    (r"generator 0: expected finite entries", lambda: mg.from_generators([[[NAN, 0.0], [0.0, 1.0]]])),
-    (r"expected an invertible matrix", lambda: mg.from_generators([[[1.0, 0.0], [0.0, 0.0]]])),
-    (r"finite order .* found one of size 0\.5", lambda: mg.from_generators([[[1.0, 0.0], [0.0, 0.5]]])),
-    (r"found more than 2000", lambda: mg.from_generators([[[1.0, 1.0], [0.0, 1.0]]])),
-    (r"max_order=100 elements", lambda: mg.from_generators([[1, 2, 3, 4, 5, 0], [1, 0, 2, 3, 4, 5]], 100)),
-    (r"max_order: expected a positive integer", lambda: mg.from_generators([[0]], max_order=0)),
-    (r"the same number of points for all, found \[2, 3\]", lambda: mg.from_generators([[1, 0], [1, 0, 2]])),
-    (r"generator 0: .* found a str that is neither", lambda: mg.from_generators(["ab"])),  # type: ignore[list-item]
-    (r"generator 0: .* found a list that is neither", lambda: mg.from_generators([[[1, 2], [3]]])),
-    (r"found torch\.complex64", lambda: mg.from_generators([torch.eye(2, dtype=torch.complex64)])),
-    (r"table: expected a square", lambda: Group(SWAP, table([0, 1]))),
-    (r"table: expected integers, found torch\.float32", lambda: Group(SWAP, C2.float())),
-    (r"table: expected a square .* found list", lambda: Group(SWAP, [[0]])),  # type: ignore[arg-type]
-    (r"closure: .* found 2 for the pair \(1, 1\)", lambda: Group(SWAP, table([0, 1], [1, 2]))),
-    (r"identity: expected", lambda: Group(SWAP, table([1, 1], [1, 1]))),
-    (r"inverses: .* g1 h", lambda: Group(SWAP, table([0, 1], [1, 1]))),
-    (r"associativity: expected \(", lambda: Group(torch.arange(5).expand(5, 5), FIVE)),
+    ("generator 1", [0, 3], lambda: mg.from_generators([[1, 0], [0, 3]])),
+    ("generator 0", [0.5, 1.0], lambda: mg.from_generators([torch.tensor([0.5, 1.0])])),
+    ("generator 0", (2, 3), lambda: mg.from_generators([torch.ones(2, 3)])),
+    ("generator 0", (0,), lambda: mg.from_generators([[]])),
+    ("generator 0", (1, 2, 2), lambda: mg.from_generators([torch.ones(1, 2, 2)])),
+    ("generator 0", "NaN or infinity", lambda: mg.from_generators([[[NAN, 0.0], [0.0, 1.0]]])),
+    ("generator 0", "singular", lambda: mg.from_generators([[[1.0, 0.0], [0.0, 0.0]]])),
+    ("generator 0", 0.5, lambda: mg.from_generators([[[1.0, 0.0], [0.0, 0.5]]])),
+    ("max_order", 2000, lambda: mg.from_generators([[[1.0, 1.0], [0.0, 1.0]]])),
+    ("max_order", 100, lambda: mg.from_generators([[1, 2, 3, 4, 5, 0], [1, 0, 2, 3, 4, 5]], 100)),
+    ("max_order", 0, lambda: mg.from_generators([[0]], max_order=0)),
+    ("generators", [2, 3], lambda: mg.from_generators([[1, 0], [1, 0, 2]])),
+    ("generator 0", "str", lambda: mg.from_generators(["ab"])),  # type: ignore[list-item]
+    ("generator 0", "list", lambda: mg.from_generators([[[1, 2], [3]]])),
+    ("generator 0", torch.complex64, lambda: mg.from_generators([torch.eye(2, dtype=torch.complex64)])),
+    ("table", (1, 2), lambda: Group(SWAP, table([0, 1]))),
+    ("table", torch.float32, lambda: Group(SWAP, C2.float())),
+    ("table", "list", lambda: Group(SWAP, [[0]])),  # type: ignore[arg-type]
+    ("closure", (2, (1, 1)), lambda: Group(SWAP, table([0, 1], [1, 2]))),
+    ("identity", None, lambda: Group(SWAP, table([1, 1], [1, 1]))),
+    ("inverse of g1", None, lambda: Group(SWAP, table([0, 1], [1, 1]))),
+    ("associativity", ("g1", "g1", "g2"), lambda: Group(torch.arange(5).expand(5, 5), FIVE)),
     (
-        r"for the pair g = a, h = a, found",
+        "pi(a) pi(a)",
+        2.0,
         lambda: Group(table([0, 1, 2], [1, 2, 0]), C2, element_names=["e", "a"]),
     ),
-    (r"expected pi\(g0\) = 1, found another", lambda: Group(table([1, 0], [1, 0]), C2)),
+    ("pi(g0)", None, lambda: Group(table([1, 0], [1, 0]), C2)),
     (
-        r"pair g = g1, h = g1, found that they differ by 2$",
+        "pi(g1) pi(g1)",
+        pytest.approx(2.0),
         lambda: Group(torch.tensor([[[1.0]], [[3**0.5]]]), C2),
     ),
-    (r"one for each of the 2 elements, found 1", lambda: Group(SWAP[:1], C2)),
-    (r"found torch\.complex64", lambda: Group(torch.ones(2, 1, 1, dtype=torch.complex64), C2)),
-    (r"expected square matrices", lambda: Group(torch.ones(2, 2, 3), C2)),
+    ("representation", 1, lambda: Group(SWAP[:1], C2)),
+    ("representation", torch.complex64, lambda: Group(torch.ones(2, 1, 1, dtype=torch.complex64), C2)),
+    ("representation", (2, 2, 3), lambda: Group(torch.ones(2, 2, 3), C2)),
     (
-        r"found NaN or infinity for element 1",
+        "representation of element 1",
+        "NaN or infinity",
         lambda: Group(torch.tensor([[[1.0]], [[NAN]]]), C2, exact=False),
     ),
-    (r"expected \[\|G\|, n, n\] matrices .* found \(2,\)", lambda: Group(torch.ones(2), C2)),
-    (r"permutations: expected integers", lambda: Group(SWAP.float(), C2)),
-    (r"permutations: expected each of 0 to 1 once, found \[1, 1\]", lambda: Group(table([0, 1], [1, 1]), C2)),
-    (r"element_names: expected 2 names, found 1", lambda: Group(SWAP, C2, element_names=["e"])),
+    ("representation", (2,), lambda: Group(torch.ones(2), C2)),
+    ("permutations", torch.float32, lambda: Group(SWAP.float(), C2)),
+    ("permutations", [1, 1], lambda: Group(table([0, 1], [1, 1]), C2)),
+    ("element_names", 1, lambda: Group(SWAP, C2, element_names=["e"])),
     (
-        r"generators: expected element indices 0 to 1",
+        "generators",
+        [2],
         lambda: Group(table([0, 1], [1, 0]), C2, generators=[2]),
     ),
-    (r"direct_sum: expected representations of the same", lambda: mg.cyclic(2).direct_sum(mg.cyclic(3))),
-    (r"fields\(count\): expected a positive", lambda: mg.cyclic(2).fields(0)),
-    (r"trivial_rep\(n\): expected a positive", lambda: mg.cyclic(2).trivial_rep(-1)),
-    (r"restrict: expected a subgroup, found that r1 r1", lambda: mg.cyclic(4).restrict([0, 1])),
-    (r"restrict: expected a list of element indices 0 to 3", lambda: mg.cyclic(4).restrict([4])),
-    (r"restrict: expected distinct elements", lambda: mg.cyclic(4).restrict([0, 0])),
+    ("direct_sum", "C_3", lambda: mg.cyclic(2).direct_sum(mg.cyclic(3))),
+    ("fields(count)", 0, lambda: mg.cyclic(2).fields(0)),
+    ("trivial_rep(n)", -1, lambda: mg.cyclic(2).trivial_rep(-1)),
+    ("restrict", ("r1", "r1"), lambda: mg.cyclic(4).restrict([0, 1])),
+    ("restrict", [4], lambda: mg.cyclic(4).restrict([4])),
+    ("restrict", [0, 0], lambda: mg.cyclic(4).restrict([0, 0])),
 ]
 
 
-@pytest.mark.parametrize(("message", "make"), BAD, ids=[message for message, _ in BAD])
-def test_bad_input_is_one_line(message: str, make: Callable[[], object]) -> None:
-    with pytest.raises(MetasymError, match=message) as info:
+@pytest.mark.parametrize(("about", "found", "make"), BAD)
+def test_bad_input_is_one_line(about: str, found: object, make: Callable[[], object]) -> None:
+    with refused(about, found):
         make()
-    assert "\n" not in str(info.value)
-    assert "found" in str(info.value)
-    assert "expected" in str(info.value)
 
 
 @pytest.mark.parametrize(
@@ -276,6 +279,5 @@ def test_bad_input_is_one_line(message: str, make: Callable[[], object]) -> None
     ],
 )
 def test_a_generator_near_the_identity_is_not_taken_for_it(generator: list[list[float]]) -> None:
-    with pytest.raises(MetasymError, match="away from the nearest element") as caught:
+    with refused("generator 0", pytest.approx(1e-6)):
         mg.from_generators([generator])
-    assert "\n" not in str(caught.value)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 from metasym.groups.generators import TooLargeError
 from metasym.groups.signed_groups import SignedGroup
 from metasym.groups.signed_permutations import SignedPermutation, cycle_notation, cycles
-from metasym.types import MetasymError
+from tests.refusals import refused
 
 
 @st.composite
@@ -76,10 +75,15 @@ def test_the_transform_is_a_label_and_not_part_of_the_element() -> None:
 
 
 def test_what_is_no_permutation_is_refused() -> None:
-    for wrong in (((0, 0), (0, 1)), ((0, 1), (0, 1), (1, 2)), ((0, 1), (0, 1), (1,)), ((1, 2), (0, 1))):
-        with pytest.raises(MetasymError):
+    for wrong, about, found in (
+        (((0, 0), (0, 1)), "outputs", (0, 0)),
+        (((0, 1), (1, 2)), "inputs", (1, 2)),
+        (((0, 1), (0, 1), (1, 2)), "output_signs", (1, 2)),
+        (((0, 1), (0, 1), (), (1,)), "input_signs", (1,)),
+    ):
+        with refused(about, found):
             SignedPermutation(*wrong)
-    with pytest.raises(MetasymError):
+    with refused("element", (1, 2)):
         SignedPermutation((0,), (0,)) @ SignedPermutation((0,), (0, 1))
 
 
@@ -138,8 +142,8 @@ def test_names_orders_and_limits() -> None:
     assert not large.has_at_most(1000)
     assert (large.name, large.order) == ("S_30", math.factorial(30))
     assert len(large.first_elements(50)) == 50
-    with pytest.raises(TooLargeError):
+    with refused("elements", kind=TooLargeError):
         large.elements  # noqa: B018
-    with pytest.raises(MetasymError):
+    with refused("generators", (1, 1)):
         SignedGroup((SignedPermutation((0,), (0,)),), (2, 2))
     assert (SignedGroup((), (2, 2)).name, SignedGroup((), (2, 2)).order) == ("Z_1", 1)

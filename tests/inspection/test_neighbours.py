@@ -11,6 +11,7 @@ from torch import nn
 
 import metasym as ms
 from metasym.inspection import pattern as reading
+from metasym.inspection import reading_thresholds as thresholds
 from metasym.inspection.neighbours import cut_tree, distances, spanning_tree
 from tests.fast_layers import patterns
 
@@ -87,7 +88,11 @@ def test_entries_that_only_lie_near_one_another_are_not_one_class() -> None:
     U = np.stack([1 + 0.05 * draw.standard_normal(6400), np.zeros(6400)], axis=1)
     for points, read in ((U, reading.near_cut), (U[:900], reading.best_cut)):
         cut = read(points)
-        assert cut is None or cut.margin < reading.MARGIN or cut.within > reading.widest(points, cut.labels)
+        assert (
+            cut is None
+            or cut.margin < thresholds.PATTERN.margin
+            or cut.within > reading.widest(points, cut.labels)
+        )
 
 
 def test_a_valid_convolution_of_90_points_is_read() -> None:

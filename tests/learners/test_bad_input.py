@@ -12,9 +12,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import metasym as ms
-from metasym import MetasymError
 from metasym.learners import ANIL, MAML, MSR, MTSR, Learner, MSRJoint, ProtoNet
 from metasym.types import Batch, Episode
+from tests.refusals import refused
 
 from .families import classification, regression, seeded_model
 
@@ -57,43 +57,43 @@ def narrow_image(solver: str) -> Callable[[], object]:
     return lambda: learner.outer_loss(Episode(batch, batch, torch.arange(2)))
 
 
-SHAPES = r"expected targets of the prediction's shape \(\d, 1\), found \(\d,\)"
-IMAGES = r"expected targets of the prediction's shape \(1, 1, 4, 4\), found \(1, 1, 5, 5\)"
-
-
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("make", "about", "found"),
     [
-        (lambda: linear(inner_steps=1.5), "expected inner_steps to be a whole number, found 1.5"),
-        (lambda: linear(inner_steps=True), "expected inner_steps to be a whole number, found True"),
-        (lambda: linear(test_inner_steps=-2), "expected test_inner_steps >= 0, found -2"),
-        (lambda: linear(test_inner_steps=0.5), "expected test_inner_steps to be a whole number"),
-        (lambda: linear(penalty=-1.0), "expected penalty >= 0, found -1.0"),
-        (lambda: linear(penalty=math.nan), "expected penalty to be a finite number, found nan"),
-        (lambda: linear(inner_lr=math.inf), "expected inner_lr to be a finite number, found inf"),
-        (lambda: linear(chunk_size=1.5), "expected chunk_size to be a whole number, found 1.5"),
-        (lambda: linear(solver="ridge", first_order=True), "first_order to be left at its default .*True"),
-        (lambda: linear(solver="cg", step_sizes="fixed"), "step_sizes to be left at its default .*'fixed'"),
+        (lambda: linear(inner_steps=1.5), "inner_steps", 1.5),
+        (lambda: linear(inner_steps=True), "inner_steps", True),
+        (lambda: linear(test_inner_steps=-2), "test_inner_steps", -2),
+        (lambda: linear(test_inner_steps=0.5), "test_inner_steps", 0.5),
+        (lambda: linear(penalty=-1.0), "penalty", -1.0),
+        (lambda: linear(penalty=math.nan), "penalty", pytest.approx(math.nan, nan_ok=True)),
+        (lambda: linear(inner_lr=math.inf), "inner_lr", math.inf),
+        (lambda: linear(chunk_size=1.5), "chunk_size", 1.5),
+        (lambda: linear(solver="ridge", first_order=True), "first_order", True),
+        (lambda: linear(solver="cg", step_sizes="fixed"), "step_sizes", "fixed"),
         (
             lambda: linear(nn.MSELoss(reduction="sum"), solver="ridge"),
-            r"expected the squared loss.* with solver='ridge', found MSELoss\(reduction='sum'\)",
+            "loss",
+            "MSELoss(reduction='sum')",
         ),
         (
             lambda: MTSR(seeded_model("fc", "dense"), train_tasks=2, test_steps=-1),
-            "expected test_steps >= 0, found -1",
+            "test_steps",
+            -1,
         ),
         (
             lambda: MTSR(seeded_model("fc", "dense"), train_tasks=2, test_lr=math.nan),
-            "expected test_lr to be a finite number, found nan",
+            "test_lr",
+            pytest.approx(math.nan, nan_ok=True),
         ),
         (
             lambda: MTSR(seeded_model("fc", "dense"), train_tasks=2).adapt(
                 one(regression("fc")), inner_steps=-1
             ),
-            "expected inner_steps >= 0, found -1",
+            "inner_steps",
+            -1,
         ),
         *[
-            (lambda f=f: f(linear(), regression("fc")), "expected inner_steps >= 0, found -1")
+            (lambda f=f: f(linear(), regression("fc")), "inner_steps", -1)
             for f in (
                 lambda learner, data: learner.scores(data, F.mse_loss, inner_steps=-1),
                 lambda learner, data: learner.adapt(one(data), inner_steps=-1),
@@ -102,62 +102,71 @@ IMAGES = r"expected targets of the prediction's shape \(1, 1, 4, 4\), found \(1,
         ],
         (
             lambda: linear().adapt(one(regression("fc")), inner_steps=2.0),
-            "expected inner_steps to be a whole number, found 2.0",
+            "inner_steps",
+            2.0,
         ),
         *[
-            (lambda o=o: narrow(**o)(), SHAPES)
+            (lambda o=o: narrow(**o)(), "targets", (2,))
             for o in ({"map": "vmap"}, {"map": "loop"}, {"solver": "ridge"}, {"solver": "cg"})
         ],
-        (narrow(MSR), SHAPES),
-        (narrow(MSRJoint), SHAPES),
-        (narrow(MTSR, train_tasks=3), SHAPES),
-        (narrow_image("sgd"), IMAGES),
-        (narrow_image("ridge"), IMAGES),
+        (narrow(MSR), "targets", (2,)),
+        (narrow(MSRJoint), "targets", (2,)),
+        (narrow(MTSR, train_tasks=3), "targets", (6,)),
+        (narrow_image("sgd"), "targets", (1, 1, 5, 5)),
+        (narrow_image("ridge"), "targets", (1, 1, 5, 5)),
         (
             lambda: linear(nn.L1Loss()).adapt(Batch(torch.ones(2, 5).double(), torch.ones(2).double())),
-            r"shape \(2, 3\), found \(2,\)",
+            "targets",
+            (2,),
         ),
         (
             lambda: linear(lambda p, y: (p - y) ** 2).outer_loss(regression("fc")),
-            r"expected the loss to be a Tensor with one number, found shape \(2, 3\)",
+            "loss",
+            (2, 3),
         ),
         (
             lambda: linear(lambda p, y: 1.0).outer_loss(regression("fc")),
-            "expected the loss to be a Tensor with one number, found float",
+            "loss",
+            "float",
         ),
         (
             lambda: linear().scores(regression("fc"), lambda p, y: (p - y).abs().sum(1)),
-            r"expected the metric to be a Tensor with one number, found shape \(4,\)",
+            "metric",
+            (4,),
         ),
         *[
             (
                 lambda m=m: linear(map=m).scores(regression("fc"), lambda p, y: 0.5),
-                "expected the metric to be a Tensor with one number, found float",
+                "metric",
+                "float",
             )
             for m in ("vmap", "loop")
         ],
         (
             lambda: ProtoNet(nn.Flatten()).scores(classification(), lambda p, y: y),
-            r"expected the metric to be a Tensor with one number, found shape \(6,\)",
+            "metric",
+            (6,),
         ),
         (
             lambda: MAML(Own(lambda y: (y, y))).outer_loss(regression("fc")),
-            "expected the model to return a Tensor, found tuple",
+            "model",
+            "tuple",
         ),
         (
             lambda: MAML(Own(lambda y: y if y.sum() > 0 else -y)).outer_loss(regression("fc")),
-            r"only a loop can: set map='loop' \(torch says: vmap: It looks like .* control flow",
+            "map",
+            "loop",
         ),
         (
             lambda: linear().scores(regression("fc"), lambda p, y: p.sum() * float(y.sum())),
-            r"only a loop can: set map='loop' \(torch says: vmap: It looks like .*\.item\(\)",
+            "map",
+            "loop",
         ),
     ],
 )
-def test_one_line(make: Callable[[], object], message: str) -> None:
-    with pytest.raises(MetasymError, match=message) as caught:
+def test_one_line(make: Callable[[], object], about: str, found: object) -> None:
+    with refused(about, found):
         make()
-    assert "\n" not in str(caught.value)
 
 
 def test_a_learner_of_ones_own_that_gives_one_tensor() -> None:
@@ -167,9 +176,7 @@ def test_a_learner_of_ones_own_that_gives_one_tensor() -> None:
         def outer_loss(self, episodes: Episode) -> Any:
             return super().outer_loss(episodes).query.mean()
 
-    with pytest.raises(
-        MetasymError, match=r"outer_loss of Mean to give an ms\.OuterLoss\(.*found a tensor \[\]"
-    ):
+    with refused("outer_loss of Mean", "a tensor []"):
         Mean(nn.Linear(5, 3).double()).outer_gradient(regression("fc"))
 
 

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 import metasym as ms
-from metasym import MetasymError
 from metasym.adaptation.functional import choose_map
 from metasym.learners import ANIL, MAML, MSR, MTSR, Learner, MSRJoint, ProtoNet, accuracy
 from metasym.nn import TaskBatchNorm2d
 from metasym.types import Batch, Episode
+from tests.refusals import refused
 
 from .families import Scaled, classification, mse, regression, seeded_model
 
@@ -81,7 +81,7 @@ def test_vmap_is_loop_is_chunks(norm: str, method: str) -> None:
 def test_running_statistics_are_refused() -> None:
     model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2))
     for method in (MAML, ANIL, ProtoNet):
-        with pytest.raises(MetasymError, match=r"found '1' \(BatchNorm2d\).*track_running_stats=False"):
+        with refused("1", "BatchNorm2d"):
             method(model, F.cross_entropy)
 
 
@@ -90,7 +90,7 @@ def test_the_rule_is_on_the_sizes() -> None:
     assert choose_map(nn.Conv2d(1, 64, 3)) == "loop"
     assert choose_map(nn.Linear(500, 500)) == "vmap"
     assert choose_map(nn.Sequential(nn.GRU(2, 2))) == "vmap"
-    with pytest.raises(MetasymError, match="'auto', 'vmap' or 'loop', found 'pmap'"):
+    with refused("map", "pmap"):
         choose_map(nn.Linear(1, 1), "pmap")
 
 
@@ -241,53 +241,61 @@ def test_start_fixed_and_adapt_only() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("make", "about", "found"),
     [
         (
             lambda: MSR(seeded_model("fc", None)),
-            "expected a reparameterized model for MSR, found a plain Scaled",
+            "model",
+            "Scaled",
         ),
-        (lambda: MSRJoint(seeded_model("fc", None)), "for MSRJoint, found a plain"),
-        (lambda: MTSR(seeded_model("fc", None), train_tasks=3), "for MTSR, found a plain"),
-        (lambda: MTSR(seeded_model("fc", "dense"), train_tasks=0), "train_tasks >= 1, found 0"),
-        (lambda: MAML(seeded_model("fc", "dense")), "for MAML, found learnable symmetries"),
-        (lambda: MAML(nn.Linear(1, 1), inner_steps=-1), "expected inner_steps >= 0, found -1"),
-        (lambda: MAML(nn.Linear(1, 1), step_sizes="row"), "expected step_sizes to be one of .*found 'row'"),
-        (lambda: MAML(nn.Linear(1, 1), solver="lbfgs"), "expected solver to be one of sgd, ridge, cg"),
-        (lambda: MAML(nn.Linear(1, 1), F.l1_loss, solver="ridge"), "expected the squared loss"),
-        (lambda: MAML(nn.Linear(1, 1), adapt_only="head.*"), "no match for 'head.*' among weight, bias"),
-        (lambda: MAML(nn.ReLU()), "at least one parameter to adapt, found none"),
-        (lambda: MAML(nn.Linear(1, 1), chunk_size=0), "chunk_size >= 1, found 0"),
-        (lambda: MAML(3), "to be an nn.Module, found int"),
-        (lambda: ANIL(nn.Linear(1, 1), head="top"), "to name a module of the model, found 'top'"),
-        (lambda: ANIL(nn.Sequential(nn.Linear(1, 1), nn.ReLU()), head="1"), "in the head '1', found none"),
-        (lambda: ANIL(nn.ReLU()), "a model with parameters, found none"),
+        (lambda: MSRJoint(seeded_model("fc", None)), "model", "Scaled"),
+        (lambda: MTSR(seeded_model("fc", None), train_tasks=3), "model", "Scaled"),
+        (lambda: MTSR(seeded_model("fc", "dense"), train_tasks=0), "train_tasks", 0),
+        (lambda: MAML(seeded_model("fc", "dense")), "model", "learnable symmetries"),
+        (lambda: MAML(nn.Linear(1, 1), inner_steps=-1), "inner_steps", -1),
+        (lambda: MAML(nn.Linear(1, 1), step_sizes="row"), "step_sizes", "row"),
+        (lambda: MAML(nn.Linear(1, 1), solver="lbfgs"), "solver", "lbfgs"),
+        (
+            lambda: MAML(nn.Linear(1, 1), F.l1_loss, solver="ridge"),
+            "loss",
+            "l1_loss",
+        ),
+        (lambda: MAML(nn.Linear(1, 1), adapt_only="head.*"), "adapt_only", "head.*"),
+        (lambda: MAML(nn.ReLU()), "adapt_only", None),
+        (lambda: MAML(nn.Linear(1, 1), chunk_size=0), "chunk_size", 0),
+        (lambda: MAML(3), "model", "int"),
+        (lambda: ANIL(nn.Linear(1, 1), head="top"), "head", "top"),
+        (lambda: ANIL(nn.Sequential(nn.Linear(1, 1), nn.ReLU()), head="1"), "head '1'", None),
+        (lambda: ANIL(nn.ReLU()), "model", "ReLU"),
         (
             lambda: MSR(seeded_model("fc", "dense"), adapt_only="*.U"),
-            "match a parameter that this method adapts, found no match for '\\*.U'",
+            "adapt_only",
+            "*.U",
         ),
         (
             lambda: ProtoNet(nn.Linear(2, 2)).predict(
                 Batch(torch.ones(2, 2), torch.tensor([0, 2])), torch.ones(1, 2)
             ),
-            "each of the 3 classes, found none of class 1",
+            "labels",
+            1,
         ),
         (
             lambda: ProtoNet(nn.Linear(2, 2)).predict(
                 Batch(torch.ones(2, 2), torch.ones(2)), torch.ones(1, 2)
             ),
-            "whole-number class labels for ProtoNet, found torch.float32",
+            "labels",
+            torch.float32,
         ),
         (
             lambda: MTSR(seeded_model("fc", "dense"), train_tasks=2).outer_loss(regression("fc")),
-            "expected task ids below 2, found 2",
+            "task ids",
+            2,
         ),
     ],
 )
-def test_bad_input_is_one_line(make: Callable[[], object], message: str) -> None:
-    with pytest.raises(MetasymError, match=message) as caught:
+def test_bad_input_is_one_line(make: Callable[[], object], about: str, found: object) -> None:
+    with refused(about, found):
         make()
-    assert "\n" not in str(caught.value)
 
 
 def test_protonet_by_hand() -> None:

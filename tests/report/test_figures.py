@@ -6,7 +6,6 @@ import torch
 
 from metasym.paper import find
 from metasym.report.figures import (
-    draw_runs,
     filters_figure,
     submatrices_figure,
     theoretical_figure,
@@ -14,6 +13,7 @@ from metasym.report.figures import (
 )
 from metasym.report.gauge import diagonal_spread, effective_filter_size, readable
 from metasym.runs.reproducing.experiment_run import run
+from metasym.runs.reproducing.run_figures import draw_runs
 from metasym.tasks.synthetic import mixing_weights, rotation, translation_basis
 
 

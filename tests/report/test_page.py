@@ -13,7 +13,7 @@ import pytest
 import metasym as ms
 from metasym.cli import main
 from metasym.report.page import render, write
-from metasym.training.checkpoint import CURRENT
+from metasym.storage.file_names import CURRENT, MODEL
 from metasym.types import MetasymError
 from tests.report.page_runs import Document, copy, edit, make_run, train_into
 
@@ -237,6 +237,7 @@ def test_an_unfinished_run_says_so(msr, tmp_path):
     assert "half-written and was left out" in words
     (folder / "metrics.jsonl").unlink()
     (folder / CURRENT).unlink()
+    (folder / MODEL).unlink()
     words = page(folder).words
     assert "unfinished, no step recorded" in words
     assert "There is no checkpoint here" in words
@@ -274,7 +275,7 @@ DAMAGE = {
     "config.json": (b"{", "config.json: expected the config of a run, found a truncated"),
     "result.json": (b"[1]", "result.json: expected a result of metasym run, found a list"),
     "metrics.jsonl": (b'{"step": 1}\n\x00rubbish\n', "metrics.jsonl: expected a record on line 2"),
-    CURRENT: (b"rubbish", f"{CURRENT}: expected a metasym checkpoint"),
+    MODEL: (b"rubbish", f"{MODEL}: expected a metasym checkpoint"),
 }
 
 
@@ -352,9 +353,10 @@ def test_what_is_learned_is_not_finite(tmp_path):
         write_atomically(folder / CURRENT, pack(state))
         assert "U has entries of NaN or infinity" in page(folder).words
     folder = make_run(tmp_path / "solver", CONV, image_size=5, solver="ridge", symmetry="dense")
-    state = unpack(read_bytes(folder / CURRENT), "")
+    state = unpack(read_bytes(folder / MODEL), "")
     state["learner"]["model.parametrizations.weight.0.U"].fill_(float("inf"))
-    write_atomically(folder / CURRENT, pack(state))
+    state["adapted"][""].fill_(float("inf"))
+    write_atomically(folder / MODEL, pack(state))
     words = page(folder).words
     assert "The weight has entries of NaN or infinity" in words
     assert "U has entries of NaN or infinity" in words

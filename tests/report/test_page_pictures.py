@@ -203,6 +203,10 @@ def test_a_run_with_a_network_of_the_users_own_shows_its_stored_report(tmp_path)
         "outer_steps": 9,
         "inner_lrs": {},
         "seed": 5,
+        "seconds": 1.0,
+        "command": "metasym learn mine.npz",
+        "commit": None,
+        "versions": {},
     }
     others = {"support": 2, "by_support": {"1": {"mean": 0.7, "ci95": 0.2}, "2": {"mean": 0.5, "ci95": 0.1}}}
     write_json(

@@ -43,7 +43,7 @@ def test_files_with_a_broken_seal_are_named_though_the_page_does_not_need_them(t
     assert main(["report", str(tmp_path / "run")]) == 0
     said = capsys.readouterr().err
     assert f"metasym: left out: {path}: expected the SHA-256 stored in the file" in said
-    current = tmp_path / "run" / "checkpoint.safetensors"
+    current = tmp_path / "run" / "model.safetensors"
     current.write_bytes(bytes(data))
     assert main(["report", str(tmp_path / "run")]) == 2
 

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 import metasym as ms
 from metasym.runs.adapted_functions import adapted_functions
-from metasym.runs.finished_runs import OpenedRun
 
 
 class Images:
@@ -52,10 +51,24 @@ class Learner:
         return self.model
 
 
-def opened(weight: Tensor, *, labels: bool = True, **changes: Any) -> OpenedRun:
+@dataclass(frozen=True)
+class Asked:
+    """A run, as far as it is asked."""
+
+    learner: Any
+    input_shape: tuple[int, ...]
+    tasks: Any
+    labels: bool
+    test_seed: int = 0
+
+    def test_tasks(self) -> Any:
+        return self.tasks
+
+
+def opened(weight: Tensor, *, labels: bool = True, **changes: Any) -> Asked:
     family = Images(labels, **changes)
     learner: Any = Learner(Fixed(weight))
-    return OpenedRun("a run", learner, None, family.shape, lambda: family, 0, labels)  # type: ignore[arg-type]
+    return Asked(learner, family.shape, family, labels)
 
 
 def weights(seed: int = 0) -> Tensor:
@@ -109,7 +122,7 @@ def test_vectors_are_asked_about_the_group_that_is_named() -> None:
     run = opened(torch.zeros(1))
     family = Images(True, shape=(7,))
     learner: Any = Learner(Circle())
-    run = OpenedRun("a run", learner, None, (7,), lambda: Vectors(family), 0, False)  # type: ignore[arg-type]
+    run = Asked(learner, (7,), Vectors(family), False)
     shifts = adapted_functions(run, "shifts")
     assert len(shifts.elements) == 7
     assert {element.words for element in shifts.elements} == {"holds"}
@@ -152,14 +165,14 @@ def test_the_upper_limit_covers_the_truth_in_most_repeats() -> None:
             weight = weights()
             return Fixed(0.1 * (share * weight + weight.flip(-1)))
 
-    def run(first: int, tasks: int) -> OpenedRun:
+    def run(first: int, tasks: int) -> Asked:
         class Later(Images):
             def episode(self, index: int, generator: torch.Generator) -> ms.Episode:
                 return super().episode(first + index, generator)
 
         family = Later(False, tasks=tasks)
         learner: Any = Mixed(nn.Identity())
-        return OpenedRun("r", learner, None, family.shape, lambda: family, 0, False)  # type: ignore[arg-type]
+        return Asked(learner, family.shape, family, False)
 
     def flip(first: int, tasks: int) -> Any:
         return adapted_functions(run(first, tasks), "rotations-flips:1", tasks=tasks).elements[1]

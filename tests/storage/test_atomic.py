@@ -10,6 +10,7 @@ import pytest
 from metasym.storage.atomic import check_inside, make_inside, open_own, write_atomically
 from metasym.storage.locks import temporary
 from metasym.types import MetasymError
+from tests.refusals import refused
 
 
 def test_the_file_holds_the_new_bytes_and_nothing_is_left_beside_it(tmp_path):
@@ -47,7 +48,7 @@ def test_a_link_in_the_place_of_the_file_is_refused_and_nothing_is_changed(tmp_p
     folder.mkdir()
     path, keep = folder / "new", folder / "old"
     (keep if kept else path).symlink_to(victim)
-    with pytest.raises(MetasymError):
+    with refused(str(keep if kept else path), "a symbolic link"):
         write_atomically(path, b"new", keep=keep)
     assert victim.read_text() == "mine"
     assert [p.is_symlink() for p in folder.iterdir()] == [True]
@@ -75,8 +76,11 @@ def test_a_file_that_is_changed_in_place_is_an_ordinary_file_of_one_name(tmp_pat
         os.mkfifo(path)
     else:
         path.mkdir()
-    with pytest.raises((MetasymError, OSError)), open(path, "a", opener=open_own) as file:
+    with pytest.raises((MetasymError, OSError)) as caught, open(path, "a", opener=open_own) as file:
         file.write("more")
+    if kind in ("symbolic", "hard"):
+        assert isinstance(caught.value, MetasymError)
+        assert caught.value.about == str(path)
     assert victim.read_text() == "mine"
 
 
@@ -87,7 +91,7 @@ def test_a_folder_of_ours_is_no_link_but_the_users_own_may_be(tmp_path):
     given.symlink_to(real)
     assert make_inside(given, "maml").is_dir()
     (given / "find").symlink_to(tmp_path)
-    with pytest.raises(MetasymError):
+    with refused(str(given / "find"), "a symbolic link"):
         make_inside(given, "find")
-    with pytest.raises(MetasymError):
+    with refused(str(given / "find"), "a symbolic link"):
         check_inside(given, given / "find" / "deeper")

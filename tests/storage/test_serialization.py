@@ -8,6 +8,7 @@ import torch
 import metasym as ms
 from metasym.storage.serialization import CheckpointError, pack, unpack
 from metasym.training.loop import train
+from tests.refusals import refused
 from tests.training.toy_learner import Lines, learner
 
 
@@ -17,7 +18,7 @@ def test_every_bit_of_a_file_is_under_its_seal():
         for bit in range(8):
             changed = bytearray(data)
             changed[place] ^= 1 << bit
-            with pytest.raises(CheckpointError):
+            with refused("file", kind=CheckpointError):
                 unpack(bytes(changed), "file")
 
 
@@ -26,7 +27,7 @@ def test_a_sealed_file_with_no_state_is_refused(monkeypatch, state):
     monkeypatch.setattr("metasym.storage.serialization._encode", lambda *_: state)
     data = pack({})
     monkeypatch.undo()
-    with pytest.raises(CheckpointError, match="bad content"):
+    with refused("file", "bad content", CheckpointError):
         unpack(data, "file")
 
 
@@ -42,8 +43,8 @@ def test_every_byte_of_a_real_checkpoint_and_of_a_symmetry(tmp_path):
         for place in range(len(data)):
             changed = bytearray(data)
             changed[place] ^= 1 << place % 8
-            with pytest.raises(CheckpointError):
+            with refused(name, kind=CheckpointError):
                 unpack(bytes(changed), name)
         for size in range(0, len(data), 7):
-            with pytest.raises(CheckpointError):
+            with refused(name, kind=CheckpointError):
                 unpack(data[:size], name)

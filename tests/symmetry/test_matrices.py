@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from metasym import Cost, DenseSymmetry, KroneckerSymmetry, MetasymError, Symmetry
+from metasym import Cost, DenseSymmetry, KroneckerSymmetry, Symmetry
+from tests.refusals import refused
 
 sizes = st.integers(1, 5)
 
@@ -188,45 +189,50 @@ def test_cost_counts_what_is_stored_and_multiplied() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("make", "about", "found"),
     [
-        (lambda: DenseSymmetry((3, 4), 0), "expected a filter size of whole numbers >= 1, found 0"),
-        (lambda: DenseSymmetry((3, 0), 2), r"expected a weight shape of whole numbers >= 1, found \(3, 0\)"),
+        (lambda: DenseSymmetry((3, 4), 0), "filter size", 0),
+        (lambda: DenseSymmetry((3, 0), 2), "weight shape", (3, 0)),
         (
             lambda: DenseSymmetry((3, 4), U=torch.ones(11, 2)),
-            r"expected U of shape \[12, k\].*found \[11, 2\]",
+            "U",
+            (11, 2),
         ),
-        (lambda: DenseSymmetry((3, 4), U=torch.ones(12, 0)), r"k >= 1, found \[12, 0\]"),
+        (lambda: DenseSymmetry((3, 4), U=torch.ones(12, 0)), "U", (12, 0)),
         (
             lambda: DenseSymmetry((3, 4), 3, U=torch.ones(12, 2)),
-            r"expected U of shape \[12, 3\].*found \[12, 2\]",
+            "U",
+            (12, 2),
         ),
         (
             lambda: DenseSymmetry((2, 2), U=torch.full((4, 1), math.nan)),
-            "expected finite entries in U, found 4",
+            "U",
+            4,
         ),
-        (lambda: DenseSymmetry((2, 2), U=torch.ones(4, 1).long()), "floating-point type, found torch.int64"),
-        (lambda: DenseSymmetry((2, 2), U=[[1.0]] * 4), "expected U to be a torch.Tensor, found list"),
-        (lambda: DenseSymmetry((2, 2))(torch.ones(5)), r"expected a filter of shape \(4,\), found \(5,\)"),
+        (lambda: DenseSymmetry((2, 2), U=torch.ones(4, 1).long()), "U", torch.int64),
+        (lambda: DenseSymmetry((2, 2), U=[[1.0]] * 4), "U", "list"),
+        (lambda: DenseSymmetry((2, 2))(torch.ones(5)), "filter", (5,)),
         (
             lambda: DenseSymmetry((2, 2)).right_inverse(torch.ones(4)),
-            r"weight of shape \(2, 2\), found \(4,\)",
+            "weight",
+            (4,),
         ),
-        (lambda: KroneckerSymmetry((4,)), r"at least two dimensions.*found \(4,\)"),
-        (lambda: KroneckerSymmetry((4, 3), (4, 3, 2)), r"a filter shape of 2 numbers.*found \(4, 3, 2\)"),
-        (lambda: KroneckerSymmetry((4, 3), (4, 0)), r"whole numbers >= 1, found \(4, 0\)"),
-        (lambda: KroneckerSymmetry((4, 3), factors=[torch.eye(4)]), "expected 2 Kronecker factors.*found 1"),
+        (lambda: KroneckerSymmetry((4,)), "weight shape", (4,)),
+        (lambda: KroneckerSymmetry((4, 3), (4, 3, 2)), "filter shape", (4, 3, 2)),
+        (lambda: KroneckerSymmetry((4, 3), (4, 0)), "filter shape", (4, 0)),
+        (lambda: KroneckerSymmetry((4, 3), factors=[torch.eye(4)]), "factors", 1),
         (
             lambda: KroneckerSymmetry((4, 3), factors=[torch.eye(4), torch.eye(4)]),
-            r"expected factor 1 of shape \[3, k\].*found \[4, 4\]",
+            "factor 1",
+            (4, 4),
         ),
         (
             lambda: KroneckerSymmetry((2, 2), (2, 1), factors=[torch.eye(2), torch.eye(2)]),
-            r"columns \(2, 1\), found \(2, 2\)",
+            "factors",
+            (2, 2),
         ),
     ],
 )
-def test_bad_input_is_one_line(make: object, message: str) -> None:
-    with pytest.raises(MetasymError, match=message) as caught:
+def test_bad_input_is_one_line(make: object, about: str, found: object) -> None:
+    with refused(about, found):
         make()  # type: ignore[operator]
-    assert "\n" not in str(caught.value)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import zipfile
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from metasym.tasks.reading import read_tasks
 from metasym.tasks.sampling import sample
 from metasym.tasks.stored import Layout, StoredTasks, evenly, split_tasks
 from metasym.tasks.task_file import Reading
-from metasym.types import MetasymError
+from tests.refusals import refused, within
 
 DRAW = np.random.default_rng(0)
 X = DRAW.standard_normal((6, 4, 3)).astype(np.float32)
@@ -33,34 +35,33 @@ def with_nan(value: float) -> np.ndarray:
 
 
 BAD = {
-    "no x": ({"y": Y}, "found no x among: y"),
-    "no y": ({"x": X, "z": Y}, "found no y among: x, z"),
-    "neither": ({"a": X}, "found no x and no y among: a"),
-    "other tasks": ({"x": X, "y": Y[:5]}, r"found x \[6, 4, 3\] and y \[5, 4, 2\]"),
-    "other examples": ({"x": X, "y": Y[:, :3]}, r"same \[tasks, examples, ...\] in front"),
-    "no examples": ({"x": np.zeros(6), "y": np.zeros(6)}, r"found x \[6\] and y \[6\]"),
-    "no features": ({"x": X[..., :0], "y": Y}, "at least one number an example"),
-    "one task": ({"x": X[:1], "y": Y[:1]}, "expected at least 4 tasks .* found 1"),
-    "one example": ({"x": X[:, :1], "y": Y[:, :1]}, "at least 2 examples a task .* found 1"),
-    "NaN": ({"x": with_nan(np.nan), "y": Y}, "found 1 NaN or infinite in x, the first in task 4, example 2"),
-    "infinity": ({"x": X, "y": np.full_like(Y, -np.inf)}, "found 48 NaN or infinite in y, .* task 0"),
-    "overflow": ({"x": X.astype(np.float64) * 1e300, "y": Y}, "squares are finite"),
-    "complex": ({"x": X * 1j, "y": Y}, "array of real numbers, found complex64"),
-    "text": ({"x": X.astype(str), "y": Y}, "array of real numbers, found <U32"),
-    "labels with gaps": ({"x": X, "y": np.array([[0, 1, 3, 0]] * 6)}, "without gaps .* found no 2 but 3"),
-    "negative labels": ({"x": X, "y": np.array([[0, -1, 1, 0]] * 6)}, "from 0 on, found -1"),
-    "one label": ({"x": X, "y": np.zeros((6, 4), int)}, "two different labels y, found 0 only"),
-    "labels of vectors": ({"x": X, "y": Y.astype(int)}, r"expected labels y \[tasks, examples\]"),
+    "no x": ({"y": Y}, "", ["x"]),
+    "no y": ({"x": X, "z": Y}, "", ["y"]),
+    "neither": ({"a": X}, "", ["x", "y"]),
+    "other tasks": ({"x": X, "y": Y[:5]}, "x, y", ((6, 4, 3), (5, 4, 2))),
+    "other examples": ({"x": X, "y": Y[:, :3]}, "x, y", ((6, 4, 3), (6, 3, 2))),
+    "no examples": ({"x": np.zeros(6), "y": np.zeros(6)}, "x, y", ((6,), (6,))),
+    "no features": ({"x": X[..., :0], "y": Y}, "numbers an example", ((6, 4, 0), (6, 4, 2))),
+    "one task": ({"x": X[:1], "y": Y[:1]}, "tasks", 1),
+    "one example": ({"x": X[:, :1], "y": Y[:, :1]}, "examples", 1),
+    "NaN": ({"x": with_nan(np.nan), "y": Y}, "x", (1, (4, 2))),
+    "infinity": ({"x": X, "y": np.full_like(Y, -np.inf)}, "y", (48, (0, 0))),
+    "overflow": ({"x": X.astype(np.float64) * 1e300, "y": Y}, "x", "numbers whose squares are infinite"),
+    "complex": ({"x": X * 1j, "y": Y}, "x", "complex64"),
+    "text": ({"x": X.astype(str), "y": Y}, "x", "<U32"),
+    "labels with gaps": ({"x": X, "y": np.array([[0, 1, 3, 0]] * 6)}, "y", (2, 3)),
+    "negative labels": ({"x": X, "y": np.array([[0, -1, 1, 0]] * 6)}, "y", -1),
+    "one label": ({"x": X, "y": np.zeros((6, 4), int)}, "labels", 0),
+    "labels of vectors": ({"x": X, "y": Y.astype(int)}, "y", ("int64", (6, 4, 2))),
 }
 
 
 @pytest.mark.parametrize("name", BAD)
 def test_a_bad_file_is_one_line(tmp_path, name):
-    arrays, message = BAD[name]
-    with pytest.raises(MetasymError, match=message) as caught:
-        read_tasks(stored(tmp_path / "tasks.npz", **arrays))
-    assert "\n" not in str(caught.value)
-    assert "tasks.npz: expected" in str(caught.value)
+    arrays, part, found = BAD[name]
+    path = stored(tmp_path / "tasks.npz", **arrays)
+    with refused(within(path, part), found):
+        read_tasks(path)
 
 
 class Trap:
@@ -76,7 +77,7 @@ class Trap:
 def test_objects_are_refused_and_nothing_is_unpickled(tmp_path):
     trap = np.empty((6, 4), dtype=object)
     trap.fill(Trap(tmp_path / "sprung"))
-    with pytest.raises(MetasymError, match="found one of Python objects, which would have to be unpickled"):
+    with refused(f"{tmp_path / 'tasks.npz'}: x", "Python objects"):
         read_tasks(stored(tmp_path / "tasks.npz", x=trap, y=Y))
     assert not (tmp_path / "sprung").exists()
 
@@ -90,18 +91,17 @@ def test_paths_that_are_no_such_file(tmp_path):
     damaged = bytearray(whole)
     damaged[whole.index(X.tobytes()[:16]) + 5] ^= 1
     (tmp_path / "damaged.npz").write_bytes(damaged)
-    for name, message in {
-        "": "found a folder",
-        "missing.npz": "found No such file or directory",
-        "single.npy": r"found a single array \(numpy.save\)",
-        "text.npz": "found another kind of file",
-        "empty.npz": "found another kind of file",
-        "cut.npz": "or a truncated one",
-        "damaged.npz": "found a damaged file: Bad CRC-32",
+    for name, found in {
+        "": "a folder",
+        "missing.npz": os.strerror(errno.ENOENT),
+        "single.npy": "a single array",
+        "text.npz": "another kind of file",
+        "empty.npz": "another kind of file",
+        "cut.npz": "another kind of file",
+        "damaged.npz": "a damaged file",
     }.items():
-        with pytest.raises(MetasymError, match=message) as caught:
+        with refused(str(tmp_path / name), found):
             read_tasks(tmp_path / name)
-        assert "\n" not in str(caught.value)
 
 
 def test_a_header_that_promises_more_than_there_is(tmp_path):
@@ -110,7 +110,7 @@ def test_a_header_that_promises_more_than_there_is(tmp_path):
     with zipfile.ZipFile(tmp_path / "whole.npz") as whole, zipfile.ZipFile(path, "w") as short:
         short.writestr("x.npy", whole.read("x.npy")[:-8])
         short.writestr("y.npy", whole.read("y.npy"))
-    with pytest.raises(MetasymError, match=r"expected 288 bytes of x \[6, 4, 3\], found 280"):
+    with refused(f"{tmp_path / 'tasks.npz'}: x", 280):
         read_tasks(path)
 
 
@@ -120,7 +120,7 @@ def test_a_compressed_file_that_does_not_fit_is_refused_with_its_size_before_it_
     path = tmp_path / "tasks.npz"
     np.savez_compressed(path, x=X, y=Y)
     monkeypatch.setattr(npz, "_read", lambda *_: pytest.fail("it was read"))
-    with pytest.raises(MetasymError, match=r"numpy.savez.* found a compressed x of 0.0 MB"):
+    with refused(f"{tmp_path / 'tasks.npz'}: x", 288):
         read_tasks(path, memory=100)
 
 
@@ -176,7 +176,7 @@ def test_parts_are_disjoint_and_complete():
     assert [len(part) for part in parts] == [35, 5, 10]
     assert sorted(torch.cat(parts).tolist()) == list(range(50))
     assert [len(part) for part in split_tasks(4, 0.1, 0.2, torch.arange(4))] == [1, 1, 2]
-    with pytest.raises(MetasymError, match="leave tasks to train on, found 5 and 45 of 50"):
+    with refused("validation, test", (5, 45)):
         split_tasks(50, 0.1, 0.9, order)
 
 
@@ -184,53 +184,60 @@ SHAPES = {
     "x of two dimensions": (
         {"x": X[..., 0], "y": Y},
         {},
-        r"found x \[6, 4\]: if these are 6 tasks of 4 examples of one number each, say so with --scalar-x",
+        "x",
+        (6, 4),
     ),
-    "x all zero": ({"x": X * 0, "y": Y}, {}, "inputs x that differ between examples, found the same in all"),
-    "x the same": ({"x": X * 0 + X[0, 0], "y": Y}, {}, "inputs x that differ between examples"),
-    "y all zero": ({"x": X, "y": Y * 0}, {}, "outputs y that differ between examples, found 0 everywhere"),
-    "y constant": ({"x": X, "y": Y * 0 + 3}, {}, "found 3 everywhere: there is nothing to learn"),
+    "x all zero": ({"x": X * 0, "y": Y}, {}, "x", "the same in all examples"),
+    "x the same": ({"x": X * 0 + X[0, 0], "y": Y}, {}, "x", "the same in all examples"),
+    "y all zero": ({"x": X, "y": Y * 0}, {}, "y", 0.0),
+    "y constant": ({"x": X, "y": Y * 0 + 3}, {}, "y", 3.0),
     "rows that differ": (
         {"x": X[0], "y": Y[0], "task": np.arange(3)},
         {},
-        r"with the same rows, found x \[4, 3\], y \[4, 2\], task \[3\]",
+        "rows",
+        {"x": (4, 3), "y": (4, 2), "task": (3,)},
     ),
     "tasks of floats": (
         {"x": X[0], "y": Y[0], "task": np.zeros(4)},
         {},
-        "task to be an array of whole numbers",
+        "task",
+        "float64",
     ),
     "one task in rows": (
         {"x": X[0], "y": Y[0], "task": np.zeros(4, int)},
         {},
-        "at least 4 tasks in the array task",
+        "the array task",
+        1,
     ),
     "names of numbers": (
         {"x": X, "y": Y, "input_names": np.arange(3)},
         {},
-        "input_names to be an array of text",
+        "input_names",
+        "int64",
     ),
-    "names as a table": ({"x": X, "y": Y, "input_names": np.array([["a"]])}, {}, "to be a list of names"),
+    "names as a table": ({"x": X, "y": Y, "input_names": np.array([["a"]])}, {}, "input_names", (1, 1)),
     "two names of three": (
         {"x": X, "y": Y, "input_names": np.array(["a", "b"])},
         {},
-        "t.npz: expected input_names to give 3 names, one for each, found 2",
+        "input_names",
+        2,
     ),
     "labels that are none": (
         {"x": X, "y": np.full((6, 4), 0.5)},
         {"labels": True},
-        "labels y of whole numbers, found 0.5 in task 0, example 0",
+        "y",
+        (0.5, 0, 0),
     ),
-    "a column of an archive": ({"x": X, "y": Y}, {"task": "a"}, "--task only for a table"),
+    "a column of an archive": ({"x": X, "y": Y}, {"task": "a"}, "--task", "t.npz"),
 }
 
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_what_a_file_may_not_mean_is_one_line(tmp_path, name):
-    arrays, reading, message = SHAPES[name]
-    with pytest.raises(MetasymError, match=message) as caught:
-        read_tasks(stored(tmp_path / "t.npz", **arrays), Reading(**reading))
-    assert "\n" not in str(caught.value)
+    arrays, reading, part, found = SHAPES[name]
+    path = stored(tmp_path / "t.npz", **arrays)
+    with refused(within(path, part), found):
+        read_tasks(path, Reading(**reading))
 
 
 def test_scalars_labels_and_names_that_a_user_asks_for(tmp_path):
@@ -258,10 +265,8 @@ def test_memory_that_the_machine_does_not_give(tmp_path, monkeypatch):
     monkeypatch.setattr(npz, "_read", no_room)
     assert read_tasks(stored(tmp_path / "t.npz", x=X, y=Y)).mapped
     np.savez_compressed(tmp_path / "small.npz", x=X, y=Y)
-    with pytest.raises(
-        MetasymError, match=r"x to fit into memory, found 0.0 MB, .* numpy.savez, not compressed"
-    ):
+    with refused(f"{tmp_path / 'small.npz'}: x", X.nbytes):
         read_tasks(tmp_path / "small.npz")
     monkeypatch.setattr(npz, "_map", no_room)
-    with pytest.raises(MetasymError, match="tasks that fit into memory, found no room for"):
+    with refused(str(tmp_path / "t.npz"), (tmp_path / "t.npz").stat().st_size):
         read_tasks(tmp_path / "t.npz")

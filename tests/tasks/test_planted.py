@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from metasym.tasks.planted import FAMILIES, planted, planted_basis, planted_group
-from metasym.types import MetasymError
+from tests.refusals import refused
 
 FULLY_CONNECTED = [name for name in FAMILIES if name not in ("translation", "rot90", "rot45")]
 
@@ -64,9 +64,9 @@ def test_noise_is_added_to_the_outputs_alone():
 
 
 def test_bad_input():
-    with pytest.raises(MetasymError, match="expected a family of shifts12, .* found 'circle'"):
+    with refused("family", "circle"):
         planted("circle")
-    with pytest.raises(MetasymError, match="found 500, 20, -1 and 0.0"):
+    with refused("tasks, examples, noise, broken", (500, 20, -1, 0.0)):
         planted("none8", noise=-1)
 
 
@@ -79,5 +79,5 @@ def test_a_broken_symmetry_is_broken_by_as_much_as_asked():
     parts = [torch.linalg.lstsq(b.x.double(), b.y.double()).solution for b in (whole, broken)]
     size = (parts[1] - parts[0]).norm() / parts[0].norm()
     assert 0.15 < float(size) < 0.25
-    with pytest.raises(MetasymError, match="noise and broken >= 0, found 500, 20, 0.0 and -1"):
+    with refused("tasks, examples, noise, broken", (500, 20, 0.0, -1)):
         planted("shifts12", broken=-1)

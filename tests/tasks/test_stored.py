@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
-import pytest
 import torch
 
 from metasym.tasks.reading import read_tasks
 from metasym.tasks.sampling import sample
 from metasym.tasks.stored import Layout, StoredTasks
 from metasym.tasks.task_file import TaskFile
-from metasym.types import MetasymError
+from tests.refusals import refused
 
 SIZES = (3, 8, 5, 2, 8, 8)
 
@@ -89,5 +88,5 @@ def test_equal_sizes_draw_what_they_always_drew(tmp_path):
 
 
 def test_more_support_than_any_task_has_is_refused(tmp_path):
-    with pytest.raises(MetasymError, match="expected 1 to 7 support examples.* found 8"):
+    with refused("support", 8):
         StoredTasks(ragged(tmp_path), range(6), support=8, layout=Layout((2,), (1,)))

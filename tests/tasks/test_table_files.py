@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import errno
+import os
 import sys
 from pathlib import Path
 
@@ -11,7 +13,7 @@ import pytest
 
 from metasym.tasks.reading import read_tasks
 from metasym.tasks.task_file import Reading
-from metasym.types import MetasymError
+from tests.refusals import refused, within
 
 NAMES = ["arm", "u1", "u2", "v"]
 COLUMNS = Reading(task="arm", inputs="u*", outputs="v")
@@ -78,22 +80,21 @@ def test_parquet_reads_as_csv_does(tmp_path):
     assert found.task_names == wanted.task_names
     columns["u2"][3] = None
     parquet.write_table(arrow.table(columns), tmp_path / "t.parquet")
-    with pytest.raises(MetasymError, match="a value in row 4, column 'u2', found an empty cell"):
+    with refused(f"{tmp_path / 't.parquet'}: row 4, column u2", "an empty cell"):
         read_tasks(tmp_path / "t.parquet", COLUMNS)
     columns["u2"] = [row[0] for row in table]
     parquet.write_table(arrow.table(columns), tmp_path / "t.parquet")
-    with pytest.raises(MetasymError, match="a number in row 1, column 'u2', found 'b' of type string"):
+    with refused(f"{tmp_path / 't.parquet'}: row 1, column u2", "'b' of type string"):
         read_tasks(tmp_path / "t.parquet", COLUMNS)
     (tmp_path / "cut.parquet").write_bytes((tmp_path / "t.parquet").read_bytes()[:-9])
     for name in ("cut.parquet", "none.parquet"):
-        with pytest.raises(MetasymError, match=f"{name}: expected a Parquet file, found") as caught:
+        with refused(str(tmp_path / name)):
             read_tasks(tmp_path / name, COLUMNS)
-        assert "\n" not in str(caught.value)
 
 
 def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(MetasymError, match=r"pip install 'metasym\[tables\]'"):
+    with refused("pyarrow"):
         read_tasks(tmp_path / "t.parquet", COLUMNS)
 
 
@@ -104,7 +105,7 @@ def test_labels_of_a_table_are_named_after_its_cells(tmp_path):
     assert file.classes == 2
     assert file.output_names == ("ant", "cat")
     assert file.y.tolist() == [[1, 0, 1]] * 4
-    with pytest.raises(MetasymError, match="a number in row 2, column 'kind' .* found 'cat'"):
+    with refused(f"{tmp_path / 't.csv'}: row 2, column kind", "'cat'"):
         read_tasks(path, Reading(task="t", inputs="u", outputs="kind"))
     numbers = [[task, "0.5", n] for task in "abcd" for n in ("10", "2", "10")]
     file = read_tasks(
@@ -123,54 +124,57 @@ def changed(row: int, column: int, cell: str | None) -> list[list[str]]:
 
 
 BAD = {
-    "ragged columns": (changed(4, 2, None), {}, "expected 4 cells in every row.* found 3 in row 6"),
-    "text": (changed(2, 1, "n/a"), {}, "a number in row 4, column 'u1' .*header is row 1.*, found 'n/a'"),
-    "decimal comma": (changed(0, 3, "1,5"), {}, "a number in row 2, column 'v' .* found '1,5'"),
-    "empty cell": (changed(1, 2, " "), {}, "a number in row 3, column 'u2' .* found an empty cell"),
-    "NaN": (changed(1, 2, "NaN"), {}, "a finite number in row 3, column 'u2' .* found NaN"),
-    "no task": (changed(1, 0, ""), {}, "a name in row 3, column 'arm' .* found an empty cell"),
+    "ragged columns": (changed(4, 2, None), {}, "row 6", 3),
+    "text": (changed(2, 1, "n/a"), {}, "row 4, column u1", "'n/a'"),
+    "decimal comma": (changed(0, 3, "1,5"), {}, "row 2, column v", "'1,5'"),
+    "empty cell": (changed(1, 2, " "), {}, "row 3, column u2", "an empty cell"),
+    "NaN": (changed(1, 2, "NaN"), {}, "row 3, column u2", "NaN"),
+    "no task": (changed(1, 0, ""), {}, "row 3, column arm", "an empty cell"),
     "one task": (
         [["a", *r[1:]] for r in rows()],
         {},
-        "at least 4 tasks in column 'arm' .* found 1: 'a'",
+        "column 'arm'",
+        1,
     ),
     "a task a row": (
         [[str(i), *r[1:]] for i, r in enumerate(rows())],
         {},
-        "at least 4 tasks of 2 or more rows .* found 0 such tasks among 12",
+        "column 'arm'",
+        0,
     ),
-    "no rows": ([], {}, "expected rows below the header, found none"),
+    "no rows": ([], {}, "rows", 0),
     "unknown column": (
         rows(),
         {"outputs": "vv"},
-        r"found 'vv' \(is 'v' meant\?\); the columns are arm, u1, u2, v",
+        "--outputs",
+        "vv",
     ),
-    "pattern without": (rows(), {"inputs": "w*"}, r"--inputs to name columns of the table, found 'w\*'"),
-    "unknown task": (rows(), {"task": "robot"}, "--task to name columns of the table, found 'robot'"),
-    "two task columns": (rows(), {"task": "u*"}, "--task to name one column, found u1, u2"),
-    "input and output": (rows(), {"outputs": "u1"}, "each column once .* found 'u1' twice"),
-    "no task flag": (rows(), {"task": None}, "found no --task; the columns are arm, u1, u2, v"),
-    "no outputs": (rows(), {"outputs": None}, "found no --outputs"),
+    "pattern without": (rows(), {"inputs": "w*"}, "--inputs", "w*"),
+    "unknown task": (rows(), {"task": "robot"}, "--task", "robot"),
+    "two task columns": (rows(), {"task": "u*"}, "--task", ["u1", "u2"]),
+    "input and output": (rows(), {"outputs": "u1"}, "u1", "twice"),
+    "no task flag": (rows(), {"task": None}, "--task", None),
+    "no outputs": (rows(), {"outputs": None}, "--outputs", None),
     "two label columns": (
         rows(),
         {"outputs": "u1,v", "inputs": "u2", "labels": True},
-        "one column .* found 2",
+        "--outputs",
+        2,
     ),
-    "constant": ([[*r[:3], "2"] for r in rows()], {}, "outputs y that differ .* found 2 everywhere"),
-    "zero": ([[*r[:3], "0"] for r in rows()], {}, "outputs y that differ .* found 0 everywhere"),
-    "few names": (rows(), {"input_names": "a"}, "expected --input-names to give 2 names.* found 1"),
-    "twice the same": (rows(), {"input_names": "a,a"}, "expected --input-names .* found 'a' twice"),
-    "empty name": (rows(), {"output_names": ""}, "expected --output-names .* found an empty one"),
+    "constant": ([[*r[:3], "2"] for r in rows()], {}, "y", 2.0),
+    "zero": ([[*r[:3], "0"] for r in rows()], {}, "y", 0.0),
+    "few names": (rows(), {"input_names": "a"}, "--input-names", 1),
+    "twice the same": (rows(), {"input_names": "a,a"}, "--input-names", "a"),
+    "empty name": (rows(), {"output_names": ""}, "--output-names", ""),
 }
 
 
 @pytest.mark.parametrize("name", BAD)
 def test_a_bad_table_is_one_line(tmp_path, name):
-    table, changes, message = BAD[name]
+    table, changes, part, found = BAD[name]
     path = written(tmp_path / "t.csv", table)
-    with pytest.raises(MetasymError, match=message) as caught:
+    with refused(within(path, part), found):
         read_tasks(path, Reading(**{"task": "arm", "inputs": "u1,u2", "outputs": "v", **changes}))
-    assert "\n" not in str(caught.value)
 
 
 def test_files_that_are_no_tables(tmp_path):
@@ -178,19 +182,18 @@ def test_files_that_are_no_tables(tmp_path):
     (tmp_path / "latin.csv").write_bytes("arm,größe\n".encode("latin-1"))
     (tmp_path / "twice.csv").write_text("arm,u1,u1\n")
     (tmp_path / "folder.csv").mkdir()
-    for name, message in {
-        "empty.csv": "expected a table with a header, found an empty file",
-        "latin.csv": "found byte 0xf6, which is not UTF-8",
-        "twice.csv": "each column's name once in the header, found 'u1' twice",
-        "folder.csv": "found Is a directory",
-        "none.csv": "found No such file or directory",
+    for name, (part, found) in {
+        "empty.csv": ("", "an empty file"),
+        "latin.csv": ("", 0xF6),
+        "twice.csv": ("header", "u1"),
+        "folder.csv": ("", os.strerror(errno.EISDIR)),
+        "none.csv": ("", os.strerror(errno.ENOENT)),
     }.items():
-        with pytest.raises(MetasymError, match=message) as caught:
+        with refused(within(tmp_path / name, part), found):
             read_tasks(tmp_path / name, COLUMNS)
-        assert "\n" not in str(caught.value)
 
 
 def test_one_very_long_task_is_refused_with_its_size(tmp_path):
     path = written(tmp_path / "t.csv", rows())
-    with pytest.raises(MetasymError, match="task 'd' has 5 rows, the median task 2; keep fewer rows"):
+    with refused(f"{tmp_path / 't.csv'}: task 'd'", 5):
         read_tasks(path, COLUMNS, memory=900)

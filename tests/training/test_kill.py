@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from metasym.storage.file_names import CURRENT
 from metasym.storage.serialization import unpack
-from metasym.training.checkpoint import CURRENT, load
+from metasym.training.checkpoint import load
 from metasym.training.loop import train
 from metasym.training.settings import Files
 from metasym.training.signals import StopRequests

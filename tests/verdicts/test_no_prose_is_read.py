@@ -18,7 +18,10 @@ TAKEN_APART = {
     "removeprefix",
     "find",
 }
-WORDS = {"verdict", "reason", "reasons"}
+VERDICTS = {"verdict", "reason", "reasons", "refused", "refusal"}
+WORDS = VERDICTS | {"words"}
+"""Of fields; a local variable ``words`` may be about anything."""
+RENDERERS = {"layer_words.py", "discovery_words.py"}
 
 
 def _about(node: ast.expr) -> bool:
@@ -28,7 +31,7 @@ def _about(node: ast.expr) -> bool:
     if isinstance(node, ast.Subscript):
         key = node.slice
         return (isinstance(key, ast.Constant) and key.value in WORDS) or _about(node.value)
-    return isinstance(node, ast.Name) and node.id in WORDS
+    return isinstance(node, ast.Name) and node.id in VERDICTS
 
 
 def _wrong(tree: ast.AST) -> list[int]:
@@ -41,6 +44,9 @@ def _wrong(tree: ast.AST) -> list[int]:
             for op, right in zip(node.ops, node.comparators, strict=True):
                 if isinstance(op, ast.In | ast.NotIn) and _about(right):
                     found.append(node.lineno)
+                text = isinstance(right, ast.Constant) and isinstance(right.value, str)
+                if isinstance(op, ast.Eq | ast.NotEq) and text and _about(node.left):
+                    found.append(node.lineno)
     return found
 
 
@@ -50,6 +56,9 @@ def test_the_test_sees_what_it_is_about() -> None:
         "found['reason'].split(';')",
         "note in report.verdict",
         "reason.replace('a', 'b')",
+        "'near' in one['words']",
+        "candidate.words.startswith('Z_2')",
+        "found['verdict'] == 'no symmetry is claimed'",
     ):
         assert _wrong(ast.parse(text)), text
     assert not _wrong(ast.parse("layer.verdict.status in (1, 2); name.split(',')"))
@@ -59,7 +68,20 @@ def test_no_code_outside_the_renderer_reads_words() -> None:
     wrong = [
         f"{path.relative_to(SOURCE)}:{line}"
         for path in sorted(SOURCE.rglob("*.py"))
-        if path.name != "layer_words.py"
+        if path.name not in RENDERERS
         for line in _wrong(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+    assert not wrong
+
+
+def test_searches_give_reasons_as_values() -> None:
+    """Where a search in ``discovery/`` ends without a claim it returns no text."""
+    wrong = [
+        f"{path.relative_to(SOURCE)}:{node.lineno}"
+        for path in sorted((SOURCE / "discovery").rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple)
+        for part in node.value.elts
+        if isinstance(part, ast.JoinedStr) or (isinstance(part, ast.Constant) and isinstance(part.value, str))
     ]
     assert not wrong

@@ -122,7 +122,11 @@ def call(model: nn.Module, params: Params, x: Tensor) -> Tensor:
     buffers = dict(model.named_buffers())
     output: Tensor = functional_call(model, (params, buffers), (x,), strict=True)
     if not isinstance(output, Tensor):
-        raise MetasymError(f"expected the model to return a Tensor, found {type(output).__name__}")
+        raise MetasymError(
+            f"expected the model to return a Tensor, found {type(output).__name__}",
+            about="model",
+            found=type(output).__name__,
+        )
     return output
 
 
@@ -132,8 +136,11 @@ def measure(score: Loss, prediction: Tensor, target: Tensor, what: str = "loss")
         check_shapes(prediction.shape, target)
     value = score(prediction, target)
     if not isinstance(value, Tensor) or value.ndim > 0:
-        found = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
-        raise MetasymError(f"expected the {what} to be a Tensor with one number, found {found}")
+        found = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
+        shown = f"shape {found}" if isinstance(value, Tensor) else found
+        raise MetasymError(
+            f"expected the {what} to be a Tensor with one number, found {shown}", about=what, found=found
+        )
     return value
 
 
@@ -141,7 +148,9 @@ def check_shapes(prediction: Sequence[int], target: Tensor) -> None:
     """Refuse targets that would be broadcast: ``[n]`` against ``[n, 1]`` compares all pairs."""
     if tuple(prediction) != tuple(target.shape):
         raise MetasymError(
-            f"expected targets of the prediction's shape {tuple(prediction)}, found {tuple(target.shape)}"
+            f"expected targets of the prediction's shape {tuple(prediction)}, found {tuple(target.shape)}",
+            about="targets",
+            found=tuple(target.shape),
         )
 
 
@@ -249,7 +258,9 @@ def _mapped(task: Callable[[D], T], data: D, mode: str) -> T:
             task(pytree.tree_map(lambda t: t[0], data))
             raise MetasymError(
                 "expected a model that torch.func.vmap can map over tasks, found one that only a loop can: "
-                f"set map='loop' (torch says: {str(error).splitlines()[0]})"
+                f"set map='loop' (torch says: {str(error).splitlines()[0]})",
+                about="map",
+                found="loop",
             ) from error
     tasks = pytree.tree_leaves(data)[0].shape[0]
     return stack_results([task(pytree.tree_map(lambda t, i=i: t[i], data)) for i in range(tasks)])
@@ -319,7 +330,9 @@ def choose_map(model: nn.Module, wanted: str = "auto") -> str:
     A loop where convolutions are so wide that it is faster; vmap otherwise.
     """
     if wanted not in ("auto", "vmap", "loop"):
-        raise MetasymError(f"expected map to be 'auto', 'vmap' or 'loop', found {wanted!r}")
+        raise MetasymError(
+            f"expected map to be 'auto', 'vmap' or 'loop', found {wanted!r}", about="map", found=wanted
+        )
     if wanted != "auto":
         return wanted
     wide = any(
@@ -337,5 +350,7 @@ def check_no_running_statistics(model: nn.Module) -> None:
             raise MetasymError(
                 f"expected norm layers without running statistics, found {name!r} ({type(module).__name__}), "
                 "which would carry one task's statistics into the next: set track_running_stats=False, or use "
-                "metasym.nn.TaskBatchNorm2d or GroupNorm"
+                "metasym.nn.TaskBatchNorm2d or GroupNorm",
+                about=name,
+                found=type(module).__name__,
             )

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import math
 import os
 import sys
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
 
+from metasym.cli.flags import add_flags, given
 from metasym.paper.catalogue import find
-from metasym.paper.config import Experiment, Recipe, field_type
+from metasym.paper.config import Experiment, Recipe
 from metasym.paper.image_cells import BUDGETS
 from metasym.paper.synthetic_cells import RECIPES
 from metasym.types import MetasymError
@@ -53,43 +53,13 @@ def add_recipe(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--recipe", choices=RECIPES, help="default: paper")
     which.add_argument("--budget", choices=list(BUDGETS), help=BUDGET_HELP)
-    group = parser.add_argument_group("fields of the recipe, to override it")
-    for field in dataclasses.fields(Recipe):
-        flag = f"--{field.name.replace('_', '-')}"
-        kind, optional = field_type(field)
-        about: dict[str, Any] = {
-            "default": argparse.SUPPRESS,
-            "help": field.metadata["help"],
-            "dest": field.name,
-        }
-        if kind is bool:
-            group.add_argument(flag, action=argparse.BooleanOptionalAction, **about)
-            continue
-        if field.metadata["choices"]:
-            about["choices"] = field.metadata["choices"]
-        else:
-            about["metavar"] = {int: "N", float: "X", str: "TEXT"}[kind]
-        group.add_argument(flag, type=_none_or(kind) if optional else kind, **about)
-
-
-def _none_or(kind: type) -> Any:
-    def parse(text: str) -> Any:
-        return None if text == "none" else kind(text)
-
-    parse.__name__ = f"{kind.__name__} (or none)"
-    return parse
-
-
-def changes(options: argparse.Namespace) -> dict[str, Any]:
-    """The fields of the recipe that the command line gives."""
-    known = {field.name for field in dataclasses.fields(Recipe)}
-    return {name: value for name, value in vars(options).items() if name in known}
+    add_flags(parser, Recipe, "fields of the recipe, to override it")
 
 
 def chosen(options: argparse.Namespace) -> Experiment:
     """The experiment that the command line names, with its recipe."""
     recipe = BUDGETS[options.budget] if options.budget else options.recipe or "paper"
-    return find(options.name, recipe, **changes(options))
+    return find(options.name, recipe, **given(options, Recipe))
 
 
 def console() -> Any:

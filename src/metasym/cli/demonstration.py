@@ -15,10 +15,11 @@ import torch.nn.functional as F
 from metasym import groups
 from metasym.learners import Learner
 from metasym.paper.catalogue import find
-from metasym.report.figures import draw_learner, theoretical_figure
+from metasym.report.figures import theoretical_figure
 from metasym.report.gauge import diagonal_spread, effective_filter_size
 from metasym.report.page import NAME, write
 from metasym.runs.reproducing.experiment_run import load_run, run
+from metasym.runs.reproducing.run_figures import draw_learner
 from metasym.storage.atomic import make_folder
 from metasym.symmetry.reparam import symmetries
 from metasym.tasks.sampling import sample, seeded

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 from pathlib import Path
 from typing import Any
 
 from metasym.cli.common import PROGRESS, Commands, console, interval, say
+from metasym.cli.flags import add_flags, given
 
 _FILE = """\
 FILE holds one data set:
@@ -37,36 +39,11 @@ def add(commands: Commands) -> None:
     parser.add_argument("--out", type=Path, required=True, help="folder for the run's files")
     parser.add_argument("--resume", action="store_true", help="go on with the run in --out, if there is one")
     parser.add_argument("--progress", choices=PROGRESS, default="auto", help="silent says nothing meanwhile")
-    parser.add_argument("--inputs", metavar="A,B,...", help="table: columns of x; patterns stand for several")
-    parser.add_argument("--outputs", metavar="A,B,...", help="table: columns of y, in the same way")
-    parser.add_argument(
-        "--labels",
-        action=argparse.BooleanOptionalAction,
-        default=None,
-        help="y holds labels, whatever its type",
-    )
-    parser.add_argument(
-        "--tasks",
-        action=argparse.BooleanOptionalAction,
-        default=None,
-        help="the arrays are [tasks, examples, ...] (default: where both have the same two sizes in front)",
-    )
-    parser.add_argument(
-        "--no-continuous", dest="continuous", action="store_false", help="look for finite symmetries only"
-    )
-    parser.add_argument(
-        "--no-finite", dest="finite", action="store_false", help="look for continuous symmetries only"
-    )
-    parser.add_argument(
-        "--tolerance",
-        type=float,
-        metavar="X",
-        help="largest violation, as a part of the variance, with which a symmetry is named (default: 0.003)",
-    )
-    parser.add_argument("--test", type=float, metavar="X", help="part that is held out (default: 0.2)")
-    parser.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="of the split and the search (default: 0)"
-    )
+    from metasym.runs.discovering.discover_options import DiscoverOptions
+    from metasym.runs.files.discover_files import DiscoverReading
+
+    add_flags(parser, DiscoverReading, "how the file is read")
+    add_flags(parser, DiscoverOptions, "what is looked for")
     parser.add_argument(
         "--threads", type=int, metavar="N", help="threads of torch and numpy (default: their own choice)"
     )
@@ -74,23 +51,23 @@ def add(commands: Commands) -> None:
 
 
 def _discover(options: argparse.Namespace) -> None:
-    from metasym.discovery.discover_options import DiscoverOptions
+    from metasym.runs.discovering.discover_options import DiscoverOptions
     from metasym.runs.discovering.discover_run import discover_file
+    from metasym.runs.files.discover_files import DiscoverReading
     from metasym.tasks.dataset import read_dataset
     from metasym.types import MetasymError
 
     if options.threads is not None and options.threads < 1:
         raise MetasymError(f"expected --threads >= 1, found {options.threads}")
-    wishes = {name: getattr(options, name) for name in ("seed", "test", "tolerance", "continuous", "finite")}
-    chosen = DiscoverOptions(**{name: value for name, value in wishes.items() if value is not None})
-    reading = {name: getattr(options, name) for name in ("inputs", "outputs", "labels", "tasks")}
-    data = read_dataset(options.file, **reading, seed=options.seed)
+    chosen = DiscoverOptions(**given(options, DiscoverOptions))
+    reading = DiscoverReading(**given(options, DiscoverReading))
+    data = read_dataset(options.file, **dataclasses.asdict(reading), seed=chosen.seed)
     found = discover_file(
         data,
         options.file,
         options.out,
         chosen,
-        read_with=reading,
+        reading=reading,
         resume=options.resume,
         note=(lambda _: None) if options.progress == "silent" else say,
         threads_used=options.threads,
@@ -110,14 +87,15 @@ def _summary(folder: Path, found: dict[str, Any]) -> None:
     def line(text: str) -> None:
         out.print(text, highlight=False, markup=False, soft_wrap=True)
 
-    line(f"Verdict: {found['verdict']}.")
+    line(f"Verdict: {found['verdict']['words']}.")
     for one in found["symmetries"]:
         line(
             f"  {one['name']}: the data allow a violation of {_number(one['violation_upper'])} of the variance of y; "
             f"beta {_number(one['beta'])} ({' to '.join(map(_number, one['beta_ci']))})"
         )
     for one in found["refused"]:
-        line(f"  not claimed, {one['what']}: {one['reason']}")
+        said = "not looked for" if one["outcome"] == "not examined" else "not claimed"
+        line(f"  {said}, {one['what']}: {one['words']}")
     metric = found["plain"]["metric"]
     words = "Accuracy" if metric == "accuracy" else "Mean squared error"
     what = "tasks" if found.get("family") else "examples"
@@ -137,8 +115,8 @@ def _summary(folder: Path, found: dict[str, Any]) -> None:
     line(f"More: metasym report {folder}")
     line("Use it from Python:")
     line("    import metasym as ms")
-    line(f"    model = ms.load_discovered({str(folder)!r})")
+    line(f"    run = ms.open_run({str(folder)!r})")
     if found.get("family"):
-        line("    network = model.adapt(x, y)   # one new task's examples: an ordinary nn.Module")
+        line("    network = run.adapt(x, y)     # one new task's examples: an ordinary nn.Module")
     else:
-        line("    prediction = model(x)         # an ordinary nn.Module")
+        line("    prediction = run.model(x)     # an ordinary nn.Module")

@@ -168,7 +168,7 @@ def _reproduce(options: argparse.Namespace) -> None:
     )
     folder = written[0].parents[1]
     if options.table == "figures":
-        from metasym.report.figures import draw_runs
+        from metasym.runs.reproducing.run_figures import draw_runs
         from metasym.runs.reproducing.whole_tables import plan
 
         folders = [run_folder(options.out, e, quick=options.quick) for e in plan(options.table, **selected)]

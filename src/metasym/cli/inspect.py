@@ -14,7 +14,7 @@ from metasym.types import MetasymError
 
 if TYPE_CHECKING:
     from metasym.groups.signed_permutations import SignedPermutation
-    from metasym.runs.finished_runs import OpenedRun
+    from metasym.runs.run import Run
     from metasym.verdicts.reports import GroupErrors, LayerReport
     from metasym.verdicts.symmetry_report import SymmetryReport
 
@@ -104,8 +104,8 @@ def _ask_functions(options: argparse.Namespace) -> None:
     """What the layers have learned, where they have symmetries, and what the adapted networks do."""
     from metasym.inspection import inspect
     from metasym.runs.adapted_functions import TASKS, adapted_functions
-    from metasym.runs.finished_runs import open_run
     from metasym.runs.machine import threads
+    from metasym.runs.opening import open_run
     from metasym.symmetry.reparam import symmetries
 
     if options.project or options.run.suffix == ".safetensors":
@@ -157,8 +157,8 @@ def _of_run(
 ) -> tuple[SymmetryReport, dict[str, Any] | None, dict[str, Any] | None]:
     """The report, what a projection did, and the run's result where it has scores without the symmetry."""
     from metasym.inspection import inspect
-    from metasym.runs.finished_runs import open_run
     from metasym.runs.machine import threads
+    from metasym.runs.opening import open_run
 
     with threads(1):
         opened = open_run(options.run)
@@ -169,7 +169,7 @@ def _of_run(
         report = _certified(opened, inspect(model, options.group, inputs=shape), asked=bool(options.group))
         if options.project:
             return *_project(options.run, opened, options.group, shape), None
-        return report, None, opened.result
+        return report, None, getattr(opened, "result", None)
 
 
 def _scores(result: dict[str, Any] | None) -> dict[str, Any]:
@@ -184,25 +184,26 @@ def _scores(result: dict[str, Any] | None) -> dict[str, Any]:
     return {"scores": {name: means(result[key]) for name, key in names.items()}}
 
 
-def _certified(opened: OpenedRun, read: SymmetryReport, *, asked: bool) -> SymmetryReport:
+def _certified(opened: Run, read: SymmetryReport, *, asked: bool) -> SymmetryReport:
     """The report, with its certificate where the run has one and the errors of the group that was asked about."""
     import dataclasses
 
-    if opened.report is None:
+    report = getattr(opened, "symmetry", None)
+    if report is None:
         return read
-    if len(opened.report) != len(read):
+    if len(report) != len(read):
         raise MetasymError(
-            f"{opened.name}: expected a report on {len(read)} layers in its result, found one on {len(opened.report)}"
+            f"{opened.name}: expected a report on {len(read)} layers in its result, found one on {len(report)}"
         )
     layers = [
         dataclasses.replace(stored, errors=layer.errors) if asked else stored
-        for stored, layer in zip(opened.report, read, strict=True)
+        for stored, layer in zip(report, read, strict=True)
     ]
     return dataclasses.replace(read, layers=tuple(layers))
 
 
 def _project(
-    folder: Path, opened: OpenedRun, group: str | None, shape: tuple[int, ...] | None
+    folder: Path, opened: Run, group: str | None, shape: tuple[int, ...] | None
 ) -> tuple[SymmetryReport, dict[str, Any]]:
     """Snap U to the pattern that was found; the report on it, and what became of the score."""
     from metasym.inspection import inspect, project

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
-import typing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from metasym.cli.common import PROGRESS, Commands, console, interval, say
+from metasym.cli.flags import add_flags, given
 
 if TYPE_CHECKING:
     from metasym.diagnosis.findings import Diagnosis
@@ -51,32 +50,9 @@ def add(commands: Commands) -> None:
     from metasym.runs.files.learn_options import Options
     from metasym.tasks.task_file import Reading
 
-    _add_options(learn, Reading, "how the file is read")
-    _add_options(learn, Options, "chosen automatically unless given")
+    add_flags(learn, Reading, "how the file is read")
+    add_flags(learn, Options, "chosen automatically unless given")
     learn.set_defaults(command=_learn)
-
-
-def _add_options(parser: argparse.ArgumentParser, described: Any, title: str) -> None:
-    """A flag for each field of the dataclass ``described``."""
-    group = parser.add_argument_group(title)
-    hints = typing.get_type_hints(described)
-    for field in dataclasses.fields(described):
-        flag = f"--{field.name.replace('_', '-')}"
-        kinds = [kind for kind in typing.get_args(hints[field.name]) if kind is not type(None)] or [
-            hints[field.name]
-        ]
-        about: dict[str, Any] = {
-            "dest": field.name,
-            "default": argparse.SUPPRESS,
-            "help": field.metadata["help"],
-        }
-        if kinds[0] is bool:
-            group.add_argument(flag, action=argparse.BooleanOptionalAction, **about)
-        elif field.metadata["choices"]:
-            group.add_argument(flag, choices=field.metadata["choices"], **about)
-        else:
-            metavar = {int: "N", float: "X", str: "TEXT"}[kinds[0]]
-            group.add_argument(flag, type=kinds[0], metavar=metavar, **about)
 
 
 def _learn(options: argparse.Namespace) -> None:
@@ -85,17 +61,13 @@ def _learn(options: argparse.Namespace) -> None:
     from metasym.tasks.task_file import Reading
     from metasym.training.distributed import is_main
 
-    def given(described: type) -> dict[str, Any]:
-        known = {field.name for field in dataclasses.fields(described)}
-        return {name: value for name, value in vars(options).items() if name in known}
-
-    wishes = Options(**given(Options))
+    wishes = Options(**given(options, Options))
     quiet = options.progress == "silent"
     found = learn_tasks(
         options.tasks,
         options.out,
         wishes,
-        reading=Reading(**given(Reading)),
+        reading=Reading(**given(options, Reading)),
         resume=options.resume,
         progress=options.progress,
         note=(lambda _: None) if quiet else say,
@@ -193,9 +165,7 @@ def _summary(found: Learned) -> None:
     seconds = found.msr["seconds"] + (0 if found.maml is None else found.maml["seconds"])
     if found.stored:
         _line(out, f"This run was finished before: the above is read from {folder}, nothing was trained.")
-    _line(
-        out, f"Saved in {folder}: result.json, checkpoint.safetensors, symmetry.safetensors ({seconds:.0f} s)"
-    )
+    _line(out, f"Saved in {folder}: result.json, model.safetensors, symmetry.safetensors ({seconds:.0f} s)")
     baseline = "" if found.maml is None else f"; the baseline in {folder / 'maml'}"
     _line(out, f"More: metasym inspect {folder}, metasym report {folder}{baseline}")
     _line(out, "Use it from Python:")

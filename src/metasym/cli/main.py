@@ -24,6 +24,7 @@ from metasym.cli import (
     export,
     inspect,
     learn,
+    mirror,
     report,
 )
 from metasym.cli.common import Parser
@@ -118,7 +119,7 @@ def parser() -> argparse.ArgumentParser:
     )
     whole.add_argument("--version", action="version", version=f"metasym {metasym.__version__}")
     commands = whole.add_subparsers(required=True, metavar="COMMAND", dest="part")
-    for group in (demo, learn, discover, experiments, inspect, export, angles, report, data, doctor):
+    for group in (demo, learn, discover, mirror, experiments, inspect, export, angles, report, data, doctor):
         group.add(commands)
     completion.add(commands, whole)
     return whole

@@ -32,7 +32,7 @@ def add(commands: Commands) -> None:
 def _report(options: argparse.Namespace) -> None:
     from metasym.report.discovered_page import write_discovered
     from metasym.report.page import DETAIL, NAME, write
-    from metasym.runs.files.discover_files import is_discovered
+    from metasym.report.page.run_folders import is_discovered
     from metasym.runs.machine import threads
 
     detail = DETAIL if options.detail is None else options.detail

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from metasym.adaptation.choices import AUTO
 from metasym.types import Episode, MetasymError
 
 WAYS: dict[str, tuple[str, ...]] = {
@@ -34,8 +35,6 @@ which needs four to six times fewer multiplications and is compiled on first use
 
 Forced = Mapping[str, str]
 """Ways that the user has decided on, by the name of the decision."""
-
-AUTO = "auto"
 
 
 @dataclass(frozen=True)
@@ -101,7 +100,11 @@ def choose(name: str, milliseconds: Mapping[str, float], forced: Forced) -> Choi
 def settled(name: str, way: str, why: str, forced: Forced) -> Choice:
     """A decision that a rule leaves no choice in; forcing another way is an error."""
     if forced.get(name, way) != way:
-        raise MetasymError(f"expected {name}={way} here ({why}), found {name}={forced[name]}")
+        raise MetasymError(
+            f"expected {name}={way} here ({why}), found {name}={forced[name]}",
+            about=name,
+            found=(forced[name], why),
+        )
     return Choice(name, way, why)
 
 
@@ -115,12 +118,20 @@ def parse(value: str | Mapping[str, str] | None) -> dict[str, str]:
     elif isinstance(value, Mapping):
         found = dict(value)
     else:
-        raise MetasymError(f"expected paths to be 'auto' or 'name=way,...', found {value!r}")
+        raise MetasymError(
+            f"expected paths to be 'auto' or 'name=way,...', found {value!r}", about="paths", found=value
+        )
     for name, way in found.items():
         if name not in WAYS:
-            raise MetasymError(f"expected paths to name {', '.join(WAYS)} as name=way, found {name!r}")
+            raise MetasymError(
+                f"expected paths to name {', '.join(WAYS)} as name=way, found {name!r}",
+                about="paths",
+                found=name,
+            )
         if way not in WAYS[name]:
-            raise MetasymError(f"expected {name} to be one of {', '.join(WAYS[name])}, found {way!r}")
+            raise MetasymError(
+                f"expected {name} to be one of {', '.join(WAYS[name])}, found {way!r}", about=name, found=way
+            )
     return found
 
 

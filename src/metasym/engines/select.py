@@ -118,8 +118,16 @@ def _cannot(refusals: dict[Engine, str], able: Sequence[Engine], description: De
     if wanted is not None and able:
         nearest = _nearest(refusals, description, wanted)
         why = "" if nearest is None else refusals[nearest]
-        return MetasymError(f"expected engine={able[-1].way} here ({why}), found engine={wanted}")
+        return MetasymError(
+            f"expected engine={able[-1].way} here ({why}), found engine={wanted}",
+            about="engine",
+            found=(wanted, why),
+        )
     # No engine can heed everything that is forced: the error names the first decision and every engine's reason.
     name = next(n for n in WAYS if n in forced and n != "engine")
     why = "; ".join(dict.fromkeys(refusals.values()))
-    return MetasymError(f"expected no {name} to be forced here ({why}), found {name}={forced[name]}")
+    return MetasymError(
+        f"expected no {name} to be forced here ({why}), found {name}={forced[name]}",
+        about=name,
+        found=(forced[name], why),
+    )

@@ -25,7 +25,8 @@ from metasym.fast_layers.sliding import find_sliding
 from metasym.fast_layers.sums import find_sums
 from metasym.groups.signed_permutations import SignedPermutation
 from metasym.inspection.layers import inspect
-from metasym.symmetry.reparam import JointWeight, bake, symmetric_lists, symmetries
+from metasym.symmetry.joint_bias import JointWeight
+from metasym.symmetry.reparam import bake, symmetric_lists, symmetries
 from metasym.types import MetasymError, MetasymWarning
 from metasym.verdicts.layer_words import shortest_reason
 from metasym.verdicts.reports import NEARLY, LayerReport
@@ -71,7 +72,9 @@ class StructurePlan:
                 kind = "given" if now.given else "found"
                 raise MetasymError(
                     f"{called(layer.name)}: expected a weight with the structure that was {kind}, found another: "
-                    f"{now.doubt}"
+                    f"{now.doubt}",
+                    about=f"{called(layer.name)}: weight",
+                    found=now.error,
                 )
             if (
                 now.given and now.error > NEARLY
@@ -115,7 +118,9 @@ def structure_plan(
     if not isinstance(module, nn.Module):
         raise MetasymError(f"expected an nn.Module to compile, found {type(module).__name__}")
     if not isinstance(batch, int) or isinstance(batch, bool) or batch < 1:
-        raise MetasymError(f"expected batch to be a whole number >= 1, found {batch!r}")
+        raise MetasymError(
+            f"expected batch to be a whole number >= 1, found {batch!r}", about="batch", found=batch
+        )
     known: dict[str, tuple[Sharing, list[SignedPermutation]]] = {}
     errors: dict[str, float] = {}
     reasons: dict[str, str] = {}
@@ -124,7 +129,9 @@ def structure_plan(
         if not symmetries(module):
             raise MetasymError(
                 "expected a reparameterized model, or the structure of its layers, found a plain "
-                f"{type(module).__name__} and none given"
+                f"{type(module).__name__} and none given",
+                about="structure",
+                found=type(module).__name__,
             )
         report = inspect(module) if structure is None else structure
         _check_report(module, report)
@@ -147,7 +154,9 @@ def structure_plan(
     if not known:
         why = "; ".join(f"{name or 'the layer'}: {reason}" for name, reason in reasons.items())
         raise MetasymError(
-            f"expected a layer with a structure to compile, found none ({why or 'no linear layers'})"
+            f"expected a layer with a structure to compile, found none ({why or 'no linear layers'})",
+            about="structure",
+            found=list(reasons),
         )
     plans = []
     for name, linear in linears.items():
@@ -187,7 +196,9 @@ def _spread(
         twin = first.setdefault(weight_id(linears[name]), name)
         if not np.array_equal(known[twin][0].classes, known[name][0].classes):
             raise MetasymError(
-                f"expected one structure for {twin!r} and {name!r}, which have one weight, found two"
+                f"expected one structure for {twin!r} and {name!r}, which have one weight, found two",
+                about="structure",
+                found=(twin, name),
             )
     for name, layer in linears.items():
         other = first.get(weight_id(layer))
@@ -280,7 +291,9 @@ def _check_report(module: nn.Module, report: SymmetryReport) -> None:
     reported = {layer.name: tuple(layer.weight_shape) for layer in report}
     if found != reported:
         raise MetasymError(
-            f"expected a report on the layers {_shapes(found)}, found one on {_shapes(reported)}"
+            f"expected a report on the layers {_shapes(found)}, found one on {_shapes(reported)}",
+            about="report",
+            found=reported,
         )
 
 
@@ -308,7 +321,9 @@ def _reported(module: nn.Module, layer: LayerReport) -> tuple[Sharing, list[Sign
         raise MetasymError(
             f"{called(layer.name)}: expected the U that was inspected (residual {layer.pattern.residual:.2g}), "
             f"found one with residual {residual:.2g}: it was changed since, or the report is another model's; "
-            "inspect it again"
+            "inspect it again",
+            about=f"{called(layer.name)}: U",
+            found=residual,
         )
     classes = whole.classes[:, :-1] if joint else whole.classes
     return Sharing.of(classes), [] if joint else generators_of(layer.group), residual

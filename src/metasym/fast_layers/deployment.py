@@ -78,7 +78,11 @@ def structured(
     """
     if isinstance(module, Learner):
         if structure is not None or project or always or not training:
-            raise MetasymError("expected a learner with batch= and onnx= alone, found other options too")
+            raise MetasymError(
+                "expected a learner with batch= and onnx= alone, found other options too",
+                about="learner",
+                found="other options",
+            )
         return _structured_learner(module, batch=batch, onnx=onnx)
     plan = structure_plan(
         module, structure, project=project, batch=batch, training=training, onnx=onnx, always=always
@@ -94,7 +98,9 @@ def _structured_learner(learner: Learner, *, batch: int = 32, onnx: bool = False
     exact = copy.deepcopy(learner)
     if not symmetries(exact.model):
         raise MetasymError(
-            f"expected a learner of a reparameterized model, found one of a plain {type(exact.model).__name__}"
+            f"expected a learner of a reparameterized model, found one of a plain {type(exact.model).__name__}",
+            about="learner",
+            found=type(exact.model).__name__,
         )
     report = inspect(exact.model)
     _check_near(report)
@@ -131,5 +137,8 @@ def _check_near(report: SymmetryReport) -> None:
         ):
             raise MetasymError(
                 f"layer {layer.name!r}: expected a U that has its symmetry up to {NEARLY:g}, found one that has it "
-                f"only nearly, error {pattern.residual:.2g}: project it first (ms.project, metasym inspect --project)"
+                f"only nearly, error {pattern.residual:.2g}: "
+                "project it first (ms.project, metasym inspect --project)",
+                about=f"layer {layer.name!r}",
+                found=pattern.residual,
             )

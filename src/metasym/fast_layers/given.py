@@ -40,7 +40,9 @@ def structure(given: Given, shape: tuple[int, int], name: str) -> tuple[Sharing,
     sharing = Sharing.of(given)
     if sharing.shape != shape:
         raise MetasymError(
-            f"{called(name)}: expected a sharing pattern {list(shape)}, found {list(sharing.shape)}"
+            f"{called(name)}: expected a sharing pattern {list(shape)}, found {list(sharing.shape)}",
+            about=called(name),
+            found=tuple(sharing.shape),
         )
     return sharing, []
 
@@ -91,16 +93,19 @@ def generators_of(group: FoundGroup | None) -> list[SignedPermutation]:
 def by_layer(given: Any, names: Sequence[str]) -> Mapping[str, Given]:
     """What was given for each layer: a mapping by name, or one thing for the only layer there is."""
     if not names:
-        raise MetasymError("expected a model with linear layers to compile, found none in it")
+        raise MetasymError("expected a model with linear layers to compile, found none in it", about="model")
     if isinstance(given, Mapping):
         unknown = [name for name in given if name not in names]
         if unknown:
             raise MetasymError(
-                f"expected linear layers of the model, {', '.join(map(repr, names))}, found {unknown[0]!r}"
+                f"expected linear layers of the model, {', '.join(map(repr, names))}, found {unknown[0]!r}",
+                about="structure",
+                found=unknown[0],
             )
         if not given:
             raise MetasymError(
-                f"expected the structure of some of the linear layers {', '.join(map(repr, names))}, found none"
+                f"expected the structure of some of the linear layers {', '.join(map(repr, names))}, found none",
+                about="structure",
             )
         return given
     if len(names) != 1:

@@ -37,7 +37,9 @@ class Sharing:
             found = np.zeros(0)
         if found.ndim != 2 or not found.size or not np.issubdtype(found.dtype, np.integer):
             raise MetasymError(
-                f"expected {what} of whole numbers [outputs, inputs], found {found.dtype} {list(found.shape)}"
+                f"expected {what} of whole numbers [outputs, inputs], found {found.dtype} {list(found.shape)}",
+                about=what,
+                found=(str(found.dtype), tuple(found.shape)),
             )
         numbers = np.abs(found.astype(np.int64)).ravel()
         if int(numbers.max()) > 4 * numbers.size:

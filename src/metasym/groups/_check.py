@@ -16,7 +16,9 @@ def positive_int(value: object, what: str, most: int | None = None) -> int:
     except TypeError:
         number = 0
     if isinstance(value, bool) or number < 1 or (most is not None and number > most):
-        raise MetasymError(f"{what}: expected a positive integer{limit}, found {value!r}")
+        raise MetasymError(
+            f"{what}: expected a positive integer{limit}, found {value!r}", about=what, found=value
+        )
     return number
 
 
@@ -24,4 +26,4 @@ def one_of(value: object, options: Collection[object], what: str) -> None:
     """Raise unless ``value`` is one of ``options``."""
     if value not in options:
         names = " or ".join(repr(option) for option in options)
-        raise MetasymError(f"{what}: expected {names}, found {value!r}")
+        raise MetasymError(f"{what}: expected {names}, found {value!r}", about=what, found=value)

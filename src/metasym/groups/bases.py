@@ -44,17 +44,23 @@ def equivariant_basis(rep_in: Group | LieAlgebra, rep_out: Group | LieAlgebra) -
         return constraint_basis(rep_in, rep_out)
     if isinstance(rep_in, LieAlgebra) or isinstance(rep_out, LieAlgebra):
         raise MetasymError(
-            f"equivariant_basis: expected two finite groups or two Lie algebras, found {rep_in!r} and {rep_out!r}"
+            f"equivariant_basis: expected two finite groups or two Lie algebras, found {rep_in!r} and {rep_out!r}",
+            about="equivariant_basis",
+            found=(type(rep_in).__name__, type(rep_out).__name__),
         )
     if not rep_in.same_group(rep_out):
         raise MetasymError(
-            f"equivariant_basis: expected two representations of one group, found {rep_in!r} and {rep_out!r}"
+            f"equivariant_basis: expected two representations of one group, found {rep_in!r} and {rep_out!r}",
+            about="equivariant_basis",
+            found=(rep_in.name, rep_out.name),
         )
     for rep in (rep_in, rep_out):
         if not rep.exact:
             raise MetasymError(
                 f"equivariant_basis: expected exact representations, found {rep!r}; "
-                "for rotated kernels use conv_basis"
+                "for rotated kernels use conv_basis",
+                about="equivariant_basis",
+                found=rep.name,
             )
     p_in, p_out = rep_in.permutations, rep_out.permutations
     if p_in is not None and p_out is not None:

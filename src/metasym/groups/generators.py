@@ -44,10 +44,16 @@ def from_generators(
         raise MetasymError(f"expected a list of permutations or matrices, found {type(generators).__name__}")
     tensors = [_tensor(generator, index) for index, generator in enumerate(generators)]
     if not tensors:
-        raise MetasymError("generators: expected at least one permutation or matrix, found none")
+        raise MetasymError(
+            "generators: expected at least one permutation or matrix, found none", about="generators"
+        )
     sizes = sorted({len(tensor) for tensor in tensors})
     if len(sizes) > 1:
-        raise MetasymError(f"generators: expected the same number of points for all, found {sizes}")
+        raise MetasymError(
+            f"generators: expected the same number of points for all, found {sizes}",
+            about="generators",
+            found=sizes,
+        )
     if all(tensor.ndim == 1 for tensor in tensors):
         elements, table, used = _close_permutations(tensors, max_order)
     else:
@@ -69,21 +75,37 @@ def _tensor(generator: object, index: int) -> Tensor:
         tensor = generator if isinstance(generator, Tensor) else torch.as_tensor(np.asarray(generator))
     except (TypeError, ValueError):
         found = f"a {type(generator).__name__} that is neither"
-        raise MetasymError(f"{where}: expected a permutation or a matrix, found {found}") from None
+        raise MetasymError(
+            f"{where}: expected a permutation or a matrix, found {found}",
+            about=where,
+            found=type(generator).__name__,
+        ) from None
     if tensor.is_complex() or tensor.dtype == torch.bool:
-        raise MetasymError(f"{where}: expected a permutation or a real matrix, found {tensor.dtype}")
+        raise MetasymError(
+            f"{where}: expected a permutation or a real matrix, found {tensor.dtype}",
+            about=where,
+            found=tensor.dtype,
+        )
     if tensor.ndim == 2 and tensor.shape[0] == tensor.shape[1] and len(tensor):
         matrix = tensor.detach().to(torch.float64)
         if not bool(matrix.isfinite().all()):
-            raise MetasymError(f"{where}: expected finite entries, found NaN or infinity")
+            raise MetasymError(
+                f"{where}: expected finite entries, found NaN or infinity",
+                about=where,
+                found="NaN or infinity",
+            )
         return matrix
     if tensor.ndim != 1 or not len(tensor):
         raise MetasymError(
-            f"{where}: expected a permutation [n] or a matrix [n, n], found shape {tuple(tensor.shape)}"
+            f"{where}: expected a permutation [n] or a matrix [n, n], found shape {tuple(tensor.shape)}",
+            about=where,
+            found=tuple(tensor.shape),
         )
     if tensor.is_floating_point() or tensor.sort().values.tolist() != list(range(len(tensor))):
         raise MetasymError(
-            f"{where}: expected a permutation of 0 to {len(tensor) - 1}, found {tensor.tolist()}"
+            f"{where}: expected a permutation of 0 to {len(tensor) - 1}, found {tensor.tolist()}",
+            about=where,
+            found=tensor.tolist(),
         )
     return tensor.to(torch.int64)
 
@@ -92,12 +114,18 @@ def _check_finite_order(matrix: Tensor, index: int) -> None:
     """Powers of a matrix come back to 1 only if all its eigenvalues lie on the unit circle."""
     sizes = torch.linalg.eigvals(matrix).abs()
     if float(sizes.min()) < 1e-12 * max(1.0, float(sizes.max())):
-        raise MetasymError(f"generator {index}: expected an invertible matrix, found a singular one")
+        raise MetasymError(
+            f"generator {index}: expected an invertible matrix, found a singular one",
+            about=f"generator {index}",
+            found="singular",
+        )
     off = sizes[(sizes - 1).abs().argmax()]
     if abs(float(off) - 1) > 1e-3:
         raise MetasymError(
             f"generator {index}: expected a matrix of finite order (eigenvalues of size 1), "
-            f"found one of size {float(off):.4g}"
+            f"found one of size {float(off):.4g}",
+            about=f"generator {index}",
+            found=float(off),
         )
 
 
@@ -110,7 +138,9 @@ def _check_kept(given: Tensor, element: Tensor, index: int) -> None:
     if off > ROUNDING * max(1.0, float(given.abs().max())):
         raise MetasymError(
             f"generator {index}: expected a matrix of a finite group, found one that is {off:.1g} away from the "
-            "nearest element of a group"
+            "nearest element of a group",
+            about=f"generator {index}",
+            found=off,
         )
 
 
@@ -194,7 +224,9 @@ def closure(
             if index == max_order:
                 raise TooLargeError(
                     f"generators: expected a group of at most max_order={max_order} elements, "
-                    f"found more than {max_order}"
+                    f"found more than {max_order}",
+                    about="max_order",
+                    found=max_order,
                 )
             elements.append(product)
             parents.append((g, a))

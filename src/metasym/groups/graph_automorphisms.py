@@ -34,7 +34,10 @@ def graph_automorphisms(
         return by_nauty(vertices, adjacency, colours)
     if find_spec("igraph") is not None:
         return by_igraph(vertices, adjacency, colours)
-    raise MetasymError("expected pynauty or igraph to be installed, found neither: pip install igraph")
+    raise MetasymError(
+        "expected pynauty or igraph to be installed, found neither: pip install igraph",
+        about="pynauty or igraph",
+    )
 
 
 def by_nauty(

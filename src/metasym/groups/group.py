@@ -51,7 +51,11 @@ class Group:
         order = len(self.table)
         names = tuple(element_names) if element_names is not None else tuple(f"g{i}" for i in range(order))
         if len(names) != order:
-            raise MetasymError(f"element_names: expected {order} names, found {len(names)}")
+            raise MetasymError(
+                f"element_names: expected {order} names, found {len(names)}",
+                about="element_names",
+                found=len(names),
+            )
         self.element_names = names
         self.identity, self.inverses = _axioms.identity_and_inverses(self.table, names)
         self.generators = _axioms.generating_set(self.table, self.identity, generators)
@@ -126,7 +130,9 @@ class Group:
         for other in others:
             if not self.same_group(other):
                 raise MetasymError(
-                    f"direct_sum: expected representations of the same group as {self!r}, found {other!r}"
+                    f"direct_sum: expected representations of the same group as {self!r}, found {other!r}",
+                    about="direct_sum",
+                    found=other.name,
                 )
         parts = (self, *others)
         return self._with(
@@ -145,17 +151,27 @@ class Group:
         chosen = torch.as_tensor(elements, dtype=torch.int64)
         if chosen.ndim != 1 or not len(chosen) or bool(((chosen < 0) | (chosen >= self.order)).any()):
             raise MetasymError(
-                f"restrict: expected a list of element indices 0 to {self.order - 1}, found {chosen.tolist()}"
+                f"restrict: expected a list of element indices 0 to {self.order - 1}, found {chosen.tolist()}",
+                about="restrict",
+                found=chosen.tolist(),
             )
         if len(chosen.unique()) != len(chosen):
-            raise MetasymError(f"restrict: expected distinct elements, found {chosen.tolist()}")
+            raise MetasymError(
+                f"restrict: expected distinct elements, found {chosen.tolist()}",
+                about="restrict",
+                found=chosen.tolist(),
+            )
         position = torch.full((self.order,), -1)
         position[chosen] = torch.arange(len(chosen))
         table = position[self.table[chosen][:, chosen]]
         outside = (table < 0).nonzero()
         if len(outside):
             g, h = (self.element_names[int(chosen[i])] for i in outside[0])
-            raise MetasymError(f"restrict: expected a subgroup, found that {g} {h} is not among its elements")
+            raise MetasymError(
+                f"restrict: expected a subgroup, found that {g} {h} is not among its elements",
+                about="restrict",
+                found=(g, h),
+            )
         return Group(
             self._representation[chosen],
             table,

@@ -48,7 +48,8 @@ def _image_group(size: int, order: int, interpolation: str | None, flips: bool) 
     if not exact and interpolation is None:
         raise MetasymError(
             f"order={order}: expected interpolation='bilinear' or 'bicubic', since a turn by {360 / order:g} "
-            "degrees does not map pixels to pixels, found None"
+            "degrees does not map pixels to pixels, found None",
+            about="interpolation",
         )
     abstract = dihedral(order) if flips else cyclic(order)
     kernel = _cubic if interpolation == "bicubic" else _linear

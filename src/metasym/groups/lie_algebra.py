@@ -42,12 +42,16 @@ class LieAlgebra:
         rank = int(torch.linalg.matrix_rank(flat)) if d else 0
         if faithful and rank < d:
             raise MetasymError(
-                f"generators: expected independent matrices, found {d} that span {rank} dimensions"
+                f"generators: expected independent matrices, found {d} that span {rank} dimensions",
+                about="generators",
+                found=(d, rank),
             )
         left = self._outside(flat, rank)
         if left > CLOSED:
             raise MetasymError(
-                f"generators: expected a space closed under brackets, found one that a bracket leaves by {left:.2g}"
+                f"generators: expected a space closed under brackets, found one that a bracket leaves by {left:.2g}",
+                about="generators",
+                found=left,
             )
         self.name = name
         """What it was called; ``name_of_algebra`` finds a name from the generators alone."""
@@ -123,7 +127,11 @@ def so(p: int, q: int = 0) -> LieAlgebra:
     """The matrices A with ``A^T H + H A = 0`` for H of p ones and q minus ones; ``so(n)`` are rotations."""
     for value, what, least in ((p, "p", 1), (q, "q", 0)):
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise MetasymError(f"so(p, q): expected a whole number {what} >= {least}, found {value!r}")
+            raise MetasymError(
+                f"so(p, q): expected a whole number {what} >= {least}, found {value!r}",
+                about=what,
+                found=value,
+            )
     n = p + q
     signs = [1.0] * p + [-1.0] * q
     found = []
@@ -165,7 +173,9 @@ def _stacked(generators: Tensor | Sequence[Tensor]) -> Tensor:
         raise MetasymError("generators: expected matrices [n, n] of one size, found something else") from None
     if stacked.ndim != 3 or stacked.shape[1] != stacked.shape[2] or not stacked.shape[1]:
         raise MetasymError(
-            f"generators: expected square matrices [d, n, n], found shape {tuple(stacked.shape)}"
+            f"generators: expected square matrices [d, n, n], found shape {tuple(stacked.shape)}",
+            about="generators",
+            found=tuple(stacked.shape),
         )
     if stacked.is_complex():
         raise MetasymError(f"generators: expected real matrices, found {stacked.dtype}")

@@ -42,7 +42,9 @@ class SignedGroup:
             if g.shape != self.shape:
                 raise MetasymError(
                     f"expected permutations of {self.shape[0]} outputs and {self.shape[1]} inputs, "
-                    f"found {g.shape[0]} and {g.shape[1]}"
+                    f"found {g.shape[0]} and {g.shape[1]}",
+                    about="generators",
+                    found=g.shape,
                 )
 
     @property
@@ -114,7 +116,9 @@ class SignedGroup:
     def elements(self) -> tuple[SignedPermutation, ...]:
         """All elements, the identity first. Ask :meth:`has_at_most` before: a group may have very many."""
         if not self.has_at_most(_LISTED):
-            raise TooLargeError(f"expected a group of at most {_LISTED} elements, found more")
+            raise TooLargeError(
+                f"expected a group of at most {_LISTED} elements, found more", about="elements"
+            )
         found: tuple[SignedPermutation, ...] = self.__dict__["elements"]
         return found
 

@@ -46,11 +46,17 @@ class SignedPermutation:
         for name in ("output", "input"):
             images, signs = getattr(self, f"{name}s"), getattr(self, f"{name}_signs")
             if sorted(images) != list(range(len(images))):
-                raise MetasymError(f"expected a permutation of {name}s, found {list(images)}")
+                raise MetasymError(
+                    f"expected a permutation of {name}s, found {list(images)}", about=f"{name}s", found=images
+                )
             if not signs:
                 object.__setattr__(self, f"{name}_signs", (1,) * len(images))
             elif len(signs) != len(images) or set(signs) - {1, -1}:
-                raise MetasymError(f"expected {len(images)} signs of 1 and -1, found {list(signs)}")
+                raise MetasymError(
+                    f"expected {len(images)} signs of 1 and -1, found {list(signs)}",
+                    about=f"{name}_signs",
+                    found=signs,
+                )
 
     @classmethod
     def of(
@@ -96,7 +102,11 @@ class SignedPermutation:
     def __matmul__(self, first: SignedPermutation) -> SignedPermutation:
         """The product: ``first``, then this."""
         if first.shape != self.shape:
-            raise MetasymError(f"expected an element on {self.shape} outputs and inputs, found {first.shape}")
+            raise MetasymError(
+                f"expected an element on {self.shape} outputs and inputs, found {first.shape}",
+                about="element",
+                found=first.shape,
+            )
         return SignedPermutation.from_doubled(self.doubled[first.doubled], len(self.outputs))
 
     @cached_property

@@ -91,7 +91,9 @@ class KernelBasis:
         """Kernels ``[..., out, in, k, k]`` from :attr:`basis`' coefficients ``[..., d]``, without building it."""
         if coefficients.shape[-1:] != (self.dimension,):
             raise MetasymError(
-                f"expand: expected [..., {self.dimension}] coefficients, found {tuple(coefficients.shape)}"
+                f"expand: expected [..., {self.dimension}] coefficients, found {tuple(coefficients.shape)}",
+                about="coefficients",
+                found=tuple(coefficients.shape),
             )
         split = coefficients.unflatten(-1, (self.fields_out, self.fields_in, len(self.block)))
         kernels = torch.einsum("...pqd,doixy->...poqixy", split, self.block.to(coefficients))
@@ -148,7 +150,11 @@ def conv_basis(
     fields_out = positive_int(fields_out, "fields_out")
     one_of(method, ("harmonics", "pixels"), "method")
     if fields_in is not None and in_channels != 1:
-        raise MetasymError(f"expected either fields_in or in_channels, found {fields_in} and {in_channels}")
+        raise MetasymError(
+            f"expected either fields_in or in_channels, found {fields_in} and {in_channels}",
+            about="fields_in, in_channels",
+            found=(fields_in, in_channels),
+        )
     group = dihedral(rotations) if flips else cyclic(rotations)
     rep_out, irreps_out = group.regular(), regular_irreps(rotations, flips)
     if fields_in is None:
@@ -163,7 +169,9 @@ def conv_basis(
         block, std = steerable_block(kernel_size, rotations, flips, irreps_in, irreps_out)
     if not len(block):
         raise MetasymError(
-            f"kernel_size: expected one that a ring of harmonics passes through, found {kernel_size}"
+            f"kernel_size: expected one that a ring of harmonics passes through, found {kernel_size}",
+            about="kernel_size",
+            found=kernel_size,
         )
     return KernelBasis(rep_in, rep_out, count_in, fields_out, block, std / math.sqrt(count_in))
 
@@ -178,7 +186,9 @@ def _pixel_block(
     """
     if rotations not in (1, 2, 4):
         raise MetasymError(
-            f"rotations: expected 1, 2 or 4 for method='pixels' (multiples of 90 degrees), found {rotations}"
+            f"rotations: expected 1, 2 or 4 for method='pixels' (multiples of 90 degrees), found {rotations}",
+            about="rotations",
+            found=rotations,
         )
     grid = image_rotations_flips(kernel_size, rotations) if flips else image_rotations(kernel_size, rotations)
     generators = list(grid.generators)

@@ -93,7 +93,7 @@ def parse_group(text: str) -> Asked:
             return Asked(text, kind, (_positive(height), _positive(width)))
     except ValueError:
         pass
-    raise MetasymError(f"expected a group like {', '.join(HELP)}, found {text!r}")
+    raise MetasymError(f"expected a group like {', '.join(HELP)}, found {text!r}", about="group", found=text)
 
 
 def _positive(text: str) -> int:
@@ -114,7 +114,9 @@ def act(asked: Asked, outputs: int, inputs: int) -> Action:
     wanted = math.prod(asked.numbers) if asked.numbers else inputs
     if asked.kind != "reflection" and (outputs != wanted or inputs != wanted):
         raise MetasymError(
-            f"group {asked.text}: expected {wanted} outputs and inputs, found {outputs} and {inputs}"
+            f"group {asked.text}: expected {wanted} outputs and inputs, found {outputs} and {inputs}",
+            about=f"group {asked.text}",
+            found=(outputs, inputs),
         )
     make: dict[str, Callable[[int], list[list[int]]]] = {
         "shifts": lambda n: [_shift(n)],
@@ -141,12 +143,16 @@ def _image(asked: Asked, order: int, size: int) -> Group:
     side = math.isqrt(size)
     if side * side != size:
         raise MetasymError(
-            f"group {asked.text}: expected a square image as inputs and outputs, found {size} numbers"
+            f"group {asked.text}: expected a square image as inputs and outputs, found {size} numbers",
+            about=f"group {asked.text}",
+            found=size,
         )
     if order not in (1, 2, 4):
         raise MetasymError(
             f"group {asked.text}: expected 2 or 4 rotations on a fully connected layer (others do not map pixels "
-            f"to pixels), found {order}"
+            f"to pixels), found {order}",
+            about=f"group {asked.text}",
+            found=order,
         )
     return (
         image_rotations_flips(side, order)
@@ -222,22 +228,34 @@ def _from_file(path: str, outputs: int, inputs: int) -> Action:
     try:
         found = json.loads(Path(path).read_bytes())
     except OSError as error:
-        raise MetasymError(f"{where}, found {error.strerror}") from None
+        raise MetasymError(f"{where}, found {error.strerror}", about=path, found=error.strerror) from None
     except (ValueError, RecursionError):
-        raise MetasymError(f"{where} in JSON, found another format") from None
+        raise MetasymError(
+            f"{where} in JSON, found another format", about=path, found="another format"
+        ) from None
     if isinstance(found, list):
         found = {"outputs": found, "inputs": found}
     if not isinstance(found, dict) or not all(isinstance(found.get(k), list) for k in ("outputs", "inputs")):
-        raise MetasymError(f'{where} {{"outputs": [...], "inputs": [...]}}, found another structure')
+        raise MetasymError(
+            f'{where} {{"outputs": [...], "inputs": [...]}}, found another structure',
+            about=path,
+            found="another structure",
+        )
     if len(found["outputs"]) != len(found["inputs"]) or not found["outputs"]:
         raise MetasymError(
-            f"{where} in pairs, found {len(found['outputs'])} for outputs and {len(found['inputs'])} for inputs"
+            f"{where} in pairs, found {len(found['outputs'])} for outputs and {len(found['inputs'])} for inputs",
+            about=path,
+            found=(len(found["outputs"]), len(found["inputs"])),
         )
     sides = []
     for key, size in (("outputs", outputs), ("inputs", inputs)):
         parts = [from_generators([g]) for g in found[key]]  # checks each of them
         wrong = [part.degree for part in parts if part.degree != size]
         if wrong:
-            raise MetasymError(f"{path}: expected generators of {size} {key}, found {wrong[0]}")
+            raise MetasymError(
+                f"{path}: expected generators of {size} {key}, found {wrong[0]}",
+                about=f"{path}: {key}",
+                found=wrong[0],
+            )
         sides.append([part.matrices[part.generators[0]] for part in parts])
     return _paired(path, [torch.block_diag(o, i) for o, i in zip(*sides, strict=True)], outputs)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from metasym.inspection.pattern import MARGIN, RESIDUAL, UNEXPLAINED, unconnected
-from metasym.inspection.spatial import ERROR
-from metasym.inspection.spatial import MARGIN as SPATIAL_MARGIN
+from metasym.inspection.pattern import unconnected
+from metasym.inspection.reading_thresholds import PATTERN, SPATIAL
 from metasym.verdicts.reports import LayerReport, SharingPattern
 from metasym.verdicts.verdict import (
     AnyReason,
@@ -25,11 +24,6 @@ from metasym.verdicts.verdict import (
     WeightTooLarge,
     WideClasses,
 )
-
-_MANY = 12
-"""Ties and zeros from which wide classes, and not their number, are the reason against a pattern."""
-_NO_GAP_WIDTH, _NO_GAP_MARGIN = 0.5, 1.2
-"""Classes so wide, or so little apart, show no gap at all; else the gap is there and too narrow."""
 
 
 def with_verdict(report: LayerReport) -> LayerReport:
@@ -59,24 +53,30 @@ def _verdict(report: LayerReport) -> Verdict:
 def _transforms(report: LayerReport) -> Verdict:
     """A convolution whose rotations and flips form no group."""
     accepted = tuple(one.name for one in report.spatial if one.accepted)
-    near = tuple(one.name for one in report.spatial if one.error <= ERROR and one.margin >= SPATIAL_MARGIN)
+    near = tuple(
+        one.name for one in report.spatial if one.error <= SPATIAL.error and one.margin >= SPATIAL.margin
+    )
     if accepted or near:
         found = TransformsAlone(accepted) if accepted else TransformsByChance(near)
         return Verdict(Status.UNDECIDED, (found,))
     best = min(report.spatial, key=lambda one: one.error)
-    return Verdict(Status.NONE, (NoTransform(best.name, best.error, best.margin, ERROR, SPATIAL_MARGIN),))
+    return Verdict(
+        Status.NONE, (NoTransform(best.name, best.error, best.margin, SPATIAL.error, SPATIAL.margin),)
+    )
 
 
 def _unclear(pattern: SharingPattern) -> Verdict:
     reason: AnyReason
-    if pattern.margin >= MARGIN and (pattern.residual > UNEXPLAINED or pattern.dominant_residual > RESIDUAL):
+    if pattern.margin >= PATTERN.margin and (
+        pattern.residual > PATTERN.unexplained or pattern.dominant_residual > PATTERN.residual
+    ):
         reason = Unexplained(pattern.residual, pattern.dominant_residual)
-    elif pattern.margin >= MARGIN and pattern.tied + pattern.zeros > _MANY:
+    elif pattern.margin >= PATTERN.margin and pattern.tied + pattern.zeros > PATTERN.many_ties:
         reason = WideClasses(pattern.within)
-    elif pattern.margin >= MARGIN:
+    elif pattern.margin >= PATTERN.margin:
         return Verdict(Status.NONE, (TooFewTies(),))
-    elif pattern.within > _NO_GAP_WIDTH or pattern.margin < _NO_GAP_MARGIN:
+    elif pattern.within > PATTERN.no_gap_width or pattern.margin < PATTERN.no_gap_margin:
         return Verdict(Status.NONE, (NoGap(pattern.margin),))
     else:
-        reason = SmallMargin(pattern.margin, MARGIN)
+        reason = SmallMargin(pattern.margin, PATTERN.margin)
     return Verdict(Status.UNDECIDED, (reason,))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -21,8 +21,9 @@ from metasym.inspection.pattern import MOST_WEIGHTS, PAIRS, Labels, find_pattern
 from metasym.inspection.spatial import match, spatial_group, transforms
 from metasym.inspection.spectrum import dominant, effective_size, singular_values, symmetry_values
 from metasym.inspection.translations import explains, find_translations
+from metasym.symmetry.joint_bias import JointWeight
 from metasym.symmetry.matrices import DenseSymmetry, KroneckerSymmetry, Symmetry
-from metasym.symmetry.reparam import JointWeight, symmetric_lists, symmetries
+from metasym.symmetry.reparam import symmetric_lists, symmetries
 from metasym.types import MetasymError
 from metasym.verdicts.reports import FoundGroup, GroupErrors, LayerReport, SpatialTransform
 from metasym.verdicts.symmetry_report import SymmetryReport
@@ -50,21 +51,28 @@ def inspect(
     for the latter where the first layer does not determine it.
     """
     if not isinstance(model, nn.Module):
-        raise MetasymError(f"expected an nn.Module to inspect, found {type(model).__name__}")
+        raise MetasymError(
+            f"expected an nn.Module to inspect, found {type(model).__name__}",
+            about="model",
+            found=type(model).__name__,
+        )
     found = symmetries(model)
     if not found:
-        raise MetasymError(f"expected a reparameterized model, found no symmetry in {type(model).__name__}")
+        raise MetasymError(
+            f"expected a reparameterized model, found no symmetry in {type(model).__name__}",
+            about="model",
+            found=type(model).__name__,
+        )
     asked = None if group is None else parse_group(group)
-    layers: list[LayerReport] = []
     joint = {name for name, plist in symmetric_lists(model) if isinstance(plist[0], JointWeight)}
     modules = dict(model.named_modules(remove_duplicate=False))
-    for name, symmetry in found.items():
-        before = next((r.spatial for r in reversed(layers) if r.spatial), ())
-        report = inspect_layer(name, symmetry, asked, before, joint=name in joint)
-        free = name not in joint and getattr(modules[name], "bias", None) is not None
-        if report.group is not None and free:
-            report = dataclasses.replace(report, notes=(*report.notes, FREE_BIAS))
-        layers.append(report)
+    layers = inspect_layers(
+        {
+            name: (one, name in joint, name not in joint and getattr(modules[name], "bias", None) is not None)
+            for name, one in found.items()
+        },
+        asked,
+    )
     if asked is None:
         return SymmetryReport(tuple(layers))
     ends = end_to_end(model, asked, layers, inputs)
@@ -72,10 +80,25 @@ def inspect(
     if not any(answer is not None and answer.errors for answer in answers):
         notes = [answer.note.removeprefix("end to end: ") for answer in answers if answer is not None]
         reasons = dict.fromkeys(notes)  # what is wrong with the group itself is said once
-        raise MetasymError("; ".join(reasons))
+        raise MetasymError("; ".join(reasons), about="group", found=group)
     return SymmetryReport(tuple(layers), ends)
 
 
+def inspect_layers(
+    found: Mapping[str, tuple[Symmetry, bool, bool]], asked: Asked | None = None
+) -> list[LayerReport]:
+    """The reports of the layers of a network: of each its symmetry, and whether that makes a bias, or one is free."""
+    layers: list[LayerReport] = []
+    for name, (symmetry, joint, bias) in found.items():
+        before = next((r.spatial for r in reversed(layers) if r.spatial), ())
+        report = inspect_layer(name, symmetry, asked, before, joint=joint)
+        if report.group is not None and bias:
+            report = dataclasses.replace(report, notes=(*report.notes, FREE_BIAS))
+        layers.append(report)
+    return layers
+
+
+@torch.no_grad()
 def inspect_layer(
     name: str,
     symmetry: Symmetry,
@@ -90,7 +113,11 @@ def inspect_layer(
     """
     shape = tuple(symmetry.weight_shape)
     if not all(bool(part.isfinite().all()) for part in (*symmetry.parameters(), *symmetry.buffers())):
-        raise MetasymError(f"layer {name!r}: expected a finite U, found NaN or infinity")
+        raise MetasymError(
+            f"layer {name!r}: expected a finite U, found NaN or infinity",
+            about=f"layer {name!r}",
+            found="NaN or infinity",
+        )
     values = symmetry_values(symmetry)
     used, gap = effective_size(values)
     blank = LayerReport(

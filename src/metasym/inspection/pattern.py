@@ -22,6 +22,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import squareform
 
 from metasym.inspection.neighbours import cut_tree, spanning_tree, width
+from metasym.inspection.reading_thresholds import PATTERN
 from metasym.inspection.spectrum import principal_directions
 from metasym.verdicts.reports import SharingPattern
 
@@ -29,21 +30,8 @@ PAIRS = 6000
 """Up to this many entries of a weight all pairs of rows are compared; beyond it neighbours (``neighbours.py``)."""
 MOST_WEIGHTS = 2**18
 """A weight of up to this many entries is read entry by entry."""
-MARGIN = 2.0
-"""Classes at least this many times farther apart than they are wide are clear."""
 _NOTHING = 1e-150
 """Entries of U whose squares are no longer numbers: zero."""
-EVIDENCE = 6.0
-"""``ties * log(margin)`` of a clear pattern: one or two near pairs among many points happen by chance."""
-RESIDUAL = 0.5
-"""A clear pattern leaves at most this part of U, or of its dominant directions, unexplained. For the dominant
-directions alone to count, one of the next two must hold as well."""
-UNEXPLAINED = 0.8
-"""Either at most this part of all of U is unexplained,"""
-NEARLY_WHOLE = 0.1
-"""or at most this part of the dominant directions: there may be any number of spare directions, never trained."""
-WITHIN = 0.45
-"""A clear class is at most this wide, relative to the typical length of a nonzero row; less in few dimensions."""
 _USUAL = 64
 """Entries of a class for which that is said in few dimensions; of the same scatter, more entries reach farther."""
 _CUTS = 24
@@ -83,7 +71,7 @@ class Cut:
 
         A pair that happens to be close has a wide gap too: evidence comes first.
         """
-        return self.evidence >= EVIDENCE, self.margin
+        return self.evidence >= PATTERN.evidence, self.margin
 
 
 def find_pattern(
@@ -198,7 +186,7 @@ def widest(points: Points, labels: Labels) -> float:
     one = points[order[starts]]  # of every class any entry will do: they hardly differ
     few = caution(one[labels[order[starts]] != 0])
     growth = math.sqrt(math.log(max(int(sizes.max()), _USUAL)) / math.log(_USUAL))
-    return WITHIN * min(1.0, few * growth)
+    return PATTERN.within * min(1.0, few * growth)
 
 
 def caution(points: Points) -> float:
@@ -313,10 +301,10 @@ def _described(
     clear = (
         cut is not None
         and points is not None
-        and cut.margin >= MARGIN
-        and cut.evidence >= EVIDENCE
-        and inside <= RESIDUAL
-        and (residual <= UNEXPLAINED or inside <= NEARLY_WHOLE)
+        and cut.margin >= PATTERN.margin
+        and cut.evidence >= PATTERN.evidence
+        and inside <= PATTERN.residual
+        and (residual <= PATTERN.unexplained or inside <= PATTERN.nearly_whole)
         and len(sizes) > 1
         and cut.within <= widest(points, cut.labels)  # last: of all these it costs most
     )

@@ -41,12 +41,14 @@ def project(model: nn.Module, report: SymmetryReport) -> tuple[Projected, ...]:
     if list(found) != [layer.name for layer in report]:
         raise MetasymError(
             f"expected a report on the layers {', '.join(map(repr, found))}, "
-            f"found one on {', '.join(repr(layer.name) for layer in report)}"
+            f"found one on {', '.join(repr(layer.name) for layer in report)}",
+            about="report",
+            found=[layer.name for layer in report],
         )
     done = tuple(_project_layer(symmetry, report[name]) for name, symmetry in found.items())
     if not any(one.projected for one in done):
         reasons = "; ".join(f"layer {one.name!r}: {one.reason}" for one in done)
-        raise MetasymError(f"expected a symmetry to project on, found none ({reasons})")
+        raise MetasymError(f"expected a symmetry to project on, found none ({reasons})", about="report")
     return done
 
 

@@ -22,17 +22,9 @@ from metasym.groups.images import image_rotations_flips
 from metasym.groups.signed_groups import SignedGroup
 from metasym.groups.signed_permutations import SignedPermutation
 from metasym.inspection.pattern import caution
+from metasym.inspection.reading_thresholds import SPATIAL
 from metasym.verdicts.reports import FoundGroup, SpatialTransform
 
-ERROR = 0.4
-"""A transform is accepted up to this error (less where U has few directions); 0 is exact, 1.4 unrelated ..."""
-MARGIN = 1.5
-"""... and only where every filter is this many times farther from all others than from its image."""
-ALONE = 0.1
-"""The error up to which a transform of a single filter is accepted."""
-PIXELS = 0.05
-"""Up to this error a quarter or half turn, exact on pixels, is accepted even if nearby angles fit as well: isotropic
-kernels fit all angles equally."""
 ROTATIONS = (2, 3, 4, 6, 8, 12, 16)
 """Orders of the rotations that are tried."""
 Array = npt.NDArray[np.float64]
@@ -107,7 +99,7 @@ def match(
     if not U.any():
         every = tuple(range(shape[0])), tuple(range(shape[1]))
         return SpatialTransform(transform.name, *every, 0.0, 1.0, accepted=False)
-    allowed = ERROR * caution(U)
+    allowed = SPATIAL.error * caution(U)
     blocks = U.reshape(shape[0], shape[1], -1, U.shape[1])
     moved = np.einsum("xy,oiyk->oixk", transform.matrix, blocks)
     best: SpatialTransform | None = None
@@ -132,8 +124,10 @@ def _assigned(
     error = math.sqrt(float(squares[np.arange(len(images)), images].sum()) / total)
     outputs = tuple(int(p) for p in images)
     margin = _margin(squares, images, (flat**2).sum(1), total)
-    works = error <= allowed and margin >= MARGIN and power(outputs, transform.order) == power(outputs, 0)
-    exact = transform.angle is not None and transform.angle % 90 == 0 and error <= PIXELS
+    works = (
+        error <= allowed and margin >= SPATIAL.margin and power(outputs, transform.order) == power(outputs, 0)
+    )
+    exact = transform.angle is not None and transform.angle % 90 == 0 and error <= SPATIAL.pixels
     works = works and (exact or _is_sharp(blocks, outputs, inputs, transform))
     return SpatialTransform(transform.name, outputs, inputs, error, margin, works)
 
@@ -169,7 +163,7 @@ def _margin(squares: Array, images: npt.NDArray[np.int64], strength: Array, tota
     if len(live) == 1:  # without another filter to compare with, it must be close to its image
         o = live[0]
         own = math.sqrt(float(squares[o, images[o]] / strength[o]))
-        return ALONE * MARGIN / max(own, 1e-6)
+        return SPATIAL.alone * SPATIAL.margin / max(own, 1e-6)
     ratios = []
     for o in live:
         others = np.delete(live, np.flatnonzero(live == images[o]))

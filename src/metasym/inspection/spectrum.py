@@ -11,19 +11,14 @@ import torch
 from scipy.sparse.linalg import LinearOperator, eigsh
 from torch import Tensor
 
+from metasym.inspection.reading_thresholds import SPECTRUM
 from metasym.symmetry.field_symmetry import FieldSymmetry
 from metasym.symmetry.matrices import KroneckerSymmetry, Symmetry
 
-DROP = 2.0
-"""A singular value that is this many times the next one may be the last that matters."""
-TAIL = 2.5
-"""How many times larger a drop to one of the last two values must be."""
 _TALL = 6000
 """With more rows than this the values come from U^T U, with errors up to a hundred-millionth of the largest."""
 _WIDE = 1000
 """Of more columns than this all directions take long: where few are wanted, these alone are computed."""
-WEAK = 0.1
-"""Drops among values below this part of the largest are noise."""
 
 
 def singular_values(factors: list[Tensor]) -> Tensor:
@@ -63,12 +58,12 @@ def effective_size(values: Tensor) -> tuple[int, bool]:
     """
     if not float(values[0]) > 0:
         return 0, False
-    strong = int((values > WEAK * values[0]).sum())
+    strong = int((values > SPECTRUM.weak * values[0]).sum())
     following = torch.cat([values[1:], values[-1:]])[:strong]  # the last value has nothing to drop to
     ratios = values[:strong] / following.clamp_min(1e-12 * float(values[0]))
     # The last one or two values of a random square matrix drop by themselves: there a drop must be larger.
-    ratios[max(0, len(values) - 3) :] /= TAIL
-    if float(ratios.max()) > DROP:
+    ratios[max(0, len(values) - 3) :] /= SPECTRUM.tail
+    if float(ratios.max()) > SPECTRUM.drop:
         return int(ratios.argmax()) + 1, True
     return int((values > 1e-6 * values[0]).sum()), False
 

@@ -17,8 +17,9 @@ from metasym.inspection.spectrum import dominant, effective_size, singular_value
 from metasym.storage.atomic import read_bytes, write_atomically
 from metasym.storage.described import Count, described
 from metasym.storage.serialization import CheckpointError, pack, unpack
+from metasym.symmetry.joint_bias import JointWeight
 from metasym.symmetry.matrices import DenseSymmetry, KroneckerSymmetry, Symmetry
-from metasym.symmetry.reparam import JointWeight, reparameterize, symmetric_lists, symmetries
+from metasym.symmetry.reparam import reparameterize, symmetric_lists, symmetries
 from metasym.symmetry.selection import SUPPORTED
 from metasym.types import MetasymError
 from metasym.verdicts.symmetry_report import SymmetryReport
@@ -91,7 +92,9 @@ class SavedSymmetry:
         if unknown:
             raise MetasymError(
                 f"expected stored layers {', '.join(repr(layer.name) for layer in self.layers)}, "
-                f"found {sorted(unknown)[0]!r}"
+                f"found {sorted(unknown)[0]!r}",
+                about="layers",
+                found=min(unknown),
             )
         kinds = {layer.joint for layer in self.layers}
         if len(kinds) > 1:
@@ -115,7 +118,9 @@ class SavedSymmetry:
             if found != layer.weight_shape:
                 raise MetasymError(
                     f"layer {name!r}: expected a weight of shape {layer.weight_shape} for the stored symmetry, "
-                    f"found {found}"
+                    f"found {found}",
+                    about=f"layer {name!r}",
+                    found=found,
                 )
             return name
         fitting = [n for n, m in named.items() if tuple(_shape(m, layer.joint)) == layer.weight_shape]
@@ -123,7 +128,9 @@ class SavedSymmetry:
             return fitting[0]
         shapes = ", ".join(f"{n!r} {tuple(_shape(m, layer.joint))}" for n, m in named.items()) or "none"
         raise MetasymError(
-            f"expected a layer {name!r} with a weight of shape {layer.weight_shape}, found {shapes}"
+            f"expected a layer {name!r} with a weight of shape {layer.weight_shape}, found {shapes}",
+            about=f"layer {name!r}",
+            found=shapes,
         )
 
 
@@ -173,7 +180,11 @@ def load_symmetry(
     """
     stored = unpack(read_bytes(Path(path)), str(path))
     if stored.get("kind") != _KIND:
-        raise CheckpointError(f"{path}: expected a symmetry of ms.save_symmetry, found another metasym file")
+        raise CheckpointError(
+            f"{path}: expected a symmetry of ms.save_symmetry, found another metasym file",
+            about=str(path),
+            found="another metasym file",
+        )
     described(stored, SymmetryFile, str(path), error=CheckpointError)
     saved = SavedSymmetry(
         tuple(_layer(item, f"{path}: layers[{index}]") for index, item in enumerate(stored["layers"])),

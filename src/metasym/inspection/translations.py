@@ -12,12 +12,9 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from metasym.inspection.reading_thresholds import TRANSLATIONS
 from metasym.verdicts.reports import PartialSymmetry
 
-EVIDENCE = 20.0
-"""How unlikely, as a logarithm, the agreeing ties must be if classes were spread at random."""
-SHARE = 0.5
-"""A shift holds on at least this part of all rows."""
 _EVERY = 10_000
 """In patterns of up to this many entries every move is tried."""
 Classes = npt.NDArray[np.int64]
@@ -107,12 +104,10 @@ def _shift(
     rows = int(holds.sum())
     ties = int((live & equal)[holds].sum())
     told = ties
-    if (
-        step == move
-    ):  # what is the same on the diagonal says nothing about a shift: an output's own input is special
+    if step == move:  # an output's own input is special: ties on the diagonal say nothing about a shift
         own = np.arange(m - step)[:, None] == np.arange(source.shape[1])
         told -= int((live & equal & own)[holds].sum())
-    if rows < 3 or rows < SHARE * m or told * surprise < EVIDENCE + tried:
+    if rows < 3 or rows < TRANSLATIONS.share * m or told * surprise < TRANSLATIONS.evidence + tried:
         return None
     by = f"shift by {step}" if step == move else f"shift of the outputs by {step} and the inputs by {move}"
     return PartialSymmetry(step, move, rows, m, ties, f"{by} on {rows} of {m} rows"), holds

@@ -30,7 +30,9 @@ def need_symmetries(model: nn.Module, method: str) -> None:
     if not symmetries(model):
         raise MetasymError(
             f"expected a reparameterized model for {method}, found a plain {type(model).__name__}: "
-            "call metasym.reparameterize first"
+            "call metasym.reparameterize first",
+            about="model",
+            found=type(model).__name__,
         )
 
 
@@ -38,15 +40,23 @@ def check_exact(solver: str, loss: Loss, step_sizes: str, first_order: bool) -> 
     """Refuse what an exact solve would silently ignore or get wrong."""
     if not is_squared(loss):
         reduction = getattr(loss, "reduction", None)
-        found = f"{loss}" if reduction is None else f"{type(loss).__name__}(reduction={reduction!r})"
+        found = (
+            f"{type(loss).__name__}(reduction={reduction!r})"
+            if reduction
+            else getattr(loss, "__name__", f"{loss}")
+        )
         raise MetasymError(
-            f"expected the squared loss, F.mse_loss or nn.MSELoss(), with solver={solver!r}, found {found}"
+            f"expected the squared loss, F.mse_loss or nn.MSELoss(), with solver={solver!r}, found {found}",
+            about="loss",
+            found=found,
         )
     for what, value, default in (("step_sizes", step_sizes, "layer"), ("first_order", first_order, False)):
         if value != default:
             raise MetasymError(
                 f"expected {what} to be left at its default with solver={solver!r}, which takes no steps "
-                f"along gradients, found {value!r}"
+                f"along gradients, found {value!r}",
+                about=what,
+                found=value,
             )
 
 
@@ -62,7 +72,11 @@ def last_layer(model: nn.Module) -> str:
         if own and not is_inside(name):
             ranks[name] = max(getattr(module, n).ndim for n in own)
     if not ranks:
-        raise MetasymError(f"expected a model with parameters, found none in {type(model).__name__}")
+        raise MetasymError(
+            f"expected a model with parameters, found none in {type(model).__name__}",
+            about="model",
+            found=type(model).__name__,
+        )
     return [name for name, rank in ranks.items() if rank > 1 or max(ranks.values()) < 2][-1]
 
 
@@ -76,9 +90,11 @@ def matching(names: list[str], patterns: str | Sequence[str] | None) -> list[str
             if not any(fnmatch.fnmatchcase(n, pattern) for n in names):
                 raise MetasymError(
                     f"expected adapt_only to match a parameter that this method adapts, found no match for "
-                    f"{pattern!r} among {', '.join(names)}"
+                    f"{pattern!r} among {', '.join(names)}",
+                    about="adapt_only",
+                    found=pattern,
                 )
         found = [n for n in names if any(fnmatch.fnmatchcase(n, p) for p in wanted)]
     if not found:
-        raise MetasymError("expected at least one parameter to adapt, found none")
+        raise MetasymError("expected at least one parameter to adapt, found none", about="adapt_only")
     return found

@@ -11,10 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from metasym.adaptation.choices import AUTO
 from metasym.adaptation.functional import choose_map
 from metasym.engines.description import Description, Setting
 from metasym.engines.engine import autograd_gradient
-from metasym.engines.plan import AUTO, Plan, Sizes, parse
+from metasym.engines.plan import Plan, Sizes, parse
 from metasym.engines.select import Selected, make_engines, select
 from metasym.learners.own_learner import checked_losses
 from metasym.types import Batch, Episode, Loss, MetasymError, OuterLoss, Params, as_batch, as_tensor
@@ -31,18 +32,18 @@ def accuracy(prediction: Tensor, target: Tensor) -> Tensor:
 def check_count(what: str, value: object, least: int = 0) -> int:
     """``value`` as a whole number of at least ``least``."""
     if not isinstance(value, Integral) or isinstance(value, bool):
-        raise MetasymError(f"expected {what} to be a whole number, found {value!r}")
+        raise MetasymError(f"expected {what} to be a whole number, found {value!r}", about=what, found=value)
     if value < least:
-        raise MetasymError(f"expected {what} >= {least}, found {value}")
+        raise MetasymError(f"expected {what} >= {least}, found {value}", about=what, found=value)
     return int(value)
 
 
 def check_finite(what: str, value: object, least: float | None = None) -> float:
     """``value`` as a finite number of at least ``least``."""
     if not isinstance(value, Real) or not math.isfinite(value):
-        raise MetasymError(f"expected {what} to be a finite number, found {value!r}")
+        raise MetasymError(f"expected {what} to be a finite number, found {value!r}", about=what, found=value)
     if least is not None and value < least:
-        raise MetasymError(f"expected {what} >= {least:g}, found {value}")
+        raise MetasymError(f"expected {what} >= {least:g}, found {value}", about=what, found=value)
     return float(value)
 
 
@@ -65,7 +66,11 @@ class Learner(nn.Module, ABC):
     ) -> None:
         super().__init__()
         if not isinstance(model, nn.Module):
-            raise MetasymError(f"expected model to be an nn.Module, found {type(model).__name__}")
+            raise MetasymError(
+                f"expected model to be an nn.Module, found {type(model).__name__}",
+                about="model",
+                found=type(model).__name__,
+            )
         if chunk_size is not None:
             check_count("chunk_size", chunk_size, least=1)
         self.model = model
@@ -140,7 +145,11 @@ class Learner(nn.Module, ABC):
         """How torch.func goes over tasks: as ``map`` or ``paths`` says, or else by a rule on the model."""
         asked = self.forced.get("map", AUTO)
         if AUTO not in (map, asked) and map != asked:
-            raise MetasymError(f"expected map={map!r} and paths to agree, found map={asked} in paths")
+            raise MetasymError(
+                f"expected map={map!r} and paths to agree, found map={asked} in paths",
+                about="map",
+                found=(map, asked),
+            )
         self.map = choose_map(self.model, asked if map == AUTO else map)
         self._map_given = (map, asked) != (AUTO, AUTO)
 

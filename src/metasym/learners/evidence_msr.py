@@ -105,7 +105,11 @@ class EvidenceMSR(Learner):
 
     def outer_loss(self, episodes: Episode) -> OuterLoss:
         """There is none."""
-        raise MetasymError("expected EvidenceMSR to be fitted by its fit(tasks), found outer steps")
+        raise MetasymError(
+            "expected EvidenceMSR to be fitted by its fit(tasks), found outer steps",
+            about="EvidenceMSR",
+            found="outer steps",
+        )
 
     def describe(self) -> dict[str, Any]:
         """The choices that define this learner."""
@@ -121,7 +125,9 @@ class EvidenceMSR(Learner):
         if (found.outputs, found.inputs) != tuple(self.mean.shape):
             m, n = self.mean.shape
             raise MetasymError(
-                f"expected {n} inputs and {m} outputs, found {found.inputs} and {found.outputs}"
+                f"expected {n} inputs and {m} outputs, found {found.inputs} and {found.outputs}",
+                about="inputs, outputs",
+                found=(found.inputs, found.outputs),
             )
         return found
 

@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from metasym.adaptation.choices import SOLVERS
 from metasym.adaptation.functional import call, check_no_running_statistics, evaluating, parameters_of
 from metasym.engines.description import Adapting, Setting
 from metasym.engines.select import Selected, adapt, select
@@ -18,8 +19,6 @@ from metasym.learners.base import Learner, Metric, check_count, check_finite, su
 from metasym.learners.step_sizes import StepSizes
 from metasym.symmetry.reparam import split
 from metasym.types import Batch, Episode, Loss, MetasymError, OuterLoss, Params
-
-SOLVERS = ("sgd", "ridge", "cg")
 
 
 class GradientLearner(Learner):
@@ -56,7 +55,11 @@ class GradientLearner(Learner):
     ) -> None:
         super().__init__(model, loss, chunk_size=chunk_size, paths=paths)
         if solver not in SOLVERS:
-            raise MetasymError(f"expected solver to be one of {', '.join(SOLVERS)}, found {solver!r}")
+            raise MetasymError(
+                f"expected solver to be one of {', '.join(SOLVERS)}, found {solver!r}",
+                about="solver",
+                found=solver,
+            )
         if solver != "sgd":
             check_exact(solver, loss, step_sizes, first_order)
         check_no_running_statistics(model)
@@ -183,7 +186,9 @@ class MAML(GradientLearner):
         if split(self.model).U:
             raise MetasymError(
                 "expected a plain model, or one with frozen symmetries, for MAML, found learnable "
-                "symmetries: use MSR, or MSRJoint to adapt them too"
+                "symmetries: use MSR, or MSRJoint to adapt them too",
+                about="model",
+                found="learnable symmetries",
             )
         return trainable
 
@@ -198,7 +203,11 @@ class ANIL(GradientLearner):
     def __init__(self, model: nn.Module, loss: Loss = F.mse_loss, *, head: str | None = None, **options: Any):
         self._head = last_layer(model) if head is None else head
         if self._head not in dict(model.named_modules()):
-            raise MetasymError(f"expected head to name a module of the model, found {self._head!r}")
+            raise MetasymError(
+                f"expected head to name a module of the model, found {self._head!r}",
+                about="head",
+                found=self._head,
+            )
         super().__init__(model, loss, **options)
 
     def _adaptable(self, trainable: Params) -> Params:
@@ -206,7 +215,10 @@ class ANIL(GradientLearner):
         u = set(split(self.model).U)
         found = {n: p for n, p in trainable.items() if n.startswith(prefix) and n not in u}
         if not found:
-            raise MetasymError(f"expected trainable parameters in the head {self._head!r}, found none")
+            raise MetasymError(
+                f"expected trainable parameters in the head {self._head!r}, found none",
+                about=f"head {self._head!r}",
+            )
         return found
 
     def describe(self) -> dict[str, Any]:

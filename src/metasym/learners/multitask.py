@@ -51,7 +51,9 @@ class MTSR(Learner):
         if not symmetries(model):
             raise MetasymError(
                 f"expected a reparameterized model for MTSR, found a plain {type(model).__name__}: "
-                "call metasym.reparameterize first"
+                "call metasym.reparameterize first",
+                about="model",
+                found=type(model).__name__,
             )
         check_count("train_tasks", train_tasks, least=1)
         check_no_running_statistics(model)
@@ -83,7 +85,9 @@ class MTSR(Learner):
         if int(episodes.ids.max()) >= self.train_tasks:
             raise MetasymError(
                 f"expected task ids below {self.train_tasks}, found {int(episodes.ids.max())}: MTSR has a filter "
-                "for each of its training tasks only"
+                "for each of its training tasks only",
+                about="task ids",
+                found=int(episodes.ids.max()),
             )
         self._select(Setting.of(episodes))  # an error where the user forces what no engine can do
         own = {name: self.filters[key][episodes.ids] for name, key in self._keys.items()}

@@ -14,15 +14,25 @@ def checked_parameters(learner: nn.Module, found: Any) -> Params:
     """What ``outer_parameters`` gave: tensors by the names that they have in the learner's ``state_dict``."""
     of = f"outer_parameters of {type(learner).__name__}"
     if not isinstance(found, Mapping):
-        raise MetasymError(f"expected {of} to give a dict of tensors by name, found {type(found).__name__}")
+        raise MetasymError(
+            f"expected {of} to give a dict of tensors by name, found {type(found).__name__}",
+            about=of,
+            found=type(found).__name__,
+        )
     kept = learner.state_dict()
     for name, value in found.items():
         if not isinstance(value, Tensor):
-            raise MetasymError(f"expected {of} to give tensors, found {type(value).__name__} at {name!r}")
+            raise MetasymError(
+                f"expected {of} to give tensors, found {type(value).__name__} at {name!r}",
+                about=f"{of}: {name}",
+                found=type(value).__name__,
+            )
         if name not in kept:  # a checkpoint could not put it back
             alike = [known for known in kept if known.endswith(f".{name}")]
             such = f", such as {alike[0]!r}" if alike else ""
-            raise MetasymError(f"expected {of} by the names in state_dict(){such}, found {name!r}")
+            raise MetasymError(
+                f"expected {of} by the names in state_dict(){such}, found {name!r}", about=of, found=name
+            )
     return dict(found)
 
 
@@ -32,16 +42,22 @@ def checked_losses(learner: nn.Module, found: Any, tasks: int) -> OuterLoss:
     if not isinstance(found, OuterLoss):
         raise MetasymError(
             f"expected {of} to give an ms.OuterLoss(query, before, after), each a loss for every task, "
-            f"found {kind(found)}"
+            f"found {kind(found)}",
+            about=of,
+            found=kind(found),
         )
     for name, value in zip(OuterLoss._fields, found, strict=True):
         if not isinstance(value, Tensor) or tuple(value.shape) != (tasks,):
             raise MetasymError(
-                f"expected {of} to give {name} as a tensor [{tasks}], a loss for every task, found {kind(value)}"
+                f"expected {of} to give {name} as a tensor [{tasks}], a loss for every task, found {kind(value)}",
+                about=f"{of}: {name}",
+                found=kind(value),
             )
     if not found.query.requires_grad:
         raise MetasymError(
-            f"expected {of} to give a query loss that depends on outer_parameters(), found one without a gradient"
+            f"expected {of} to give a query loss that depends on outer_parameters(), found one without a gradient",
+            about=f"{of}: query",
+            found="no gradient",
         )
     return found
 
@@ -51,7 +67,9 @@ def checked_scores(learner: nn.Module, found: Any, tasks: int) -> Tensor:
     if not isinstance(found, Tensor) or tuple(found.shape) != (tasks,):
         raise MetasymError(
             f"expected scores of {type(learner).__name__} to give a tensor [{tasks}], a number for every task, "
-            f"found {kind(found)}"
+            f"found {kind(found)}",
+            about=f"scores of {type(learner).__name__}",
+            found=kind(found),
         )
     return found
 

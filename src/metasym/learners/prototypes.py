@@ -122,12 +122,18 @@ def closeness(embedded: Tensor, means: Tensor) -> Tensor:
 def _classes(labels: Tensor) -> int:
     """The number of classes, after checking that each of 0 .. classes-1 has an example in every task."""
     if labels.is_floating_point():
-        raise MetasymError(f"expected whole-number class labels for ProtoNet, found {labels.dtype}")
+        raise MetasymError(
+            f"expected whole-number class labels for ProtoNet, found {labels.dtype}",
+            about="labels",
+            found=labels.dtype,
+        )
     classes = int(labels.max()) + 1
     present = F.one_hot(labels.reshape(-1, labels.shape[-1]), classes).sum(1) > 0
     if not bool(present.all()):
         missing = (~present).nonzero()[0]
         raise MetasymError(
-            f"expected a support example of each of the {classes} classes, found none of class {int(missing[1])}"
+            f"expected a support example of each of the {classes} classes, found none of class {int(missing[1])}",
+            about="labels",
+            found=int(missing[1]),
         )
     return classes

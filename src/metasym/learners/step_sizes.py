@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from metasym.adaptation.choices import STEP_SIZES
 from metasym.types import MetasymError, Params
-
-MODES = ("fixed", "layer", "parameter", "layer-step")
 
 
 class StepSizes(nn.Module):
@@ -22,8 +21,12 @@ class StepSizes(nn.Module):
 
     def __init__(self, inner: Params, mode: str, start: float, steps: int) -> None:
         super().__init__()
-        if mode not in MODES:
-            raise MetasymError(f"expected step_sizes to be one of {', '.join(MODES)}, found {mode!r}")
+        if mode not in STEP_SIZES:
+            raise MetasymError(
+                f"expected step_sizes to be one of {', '.join(STEP_SIZES)}, found {mode!r}",
+                about="step_sizes",
+                found=mode,
+            )
         self.mode = mode
         self._names = {name: name.replace(".", "/") for name in inner}  # torch forbids dots in names
         for name, tensor in inner.items():

@@ -63,7 +63,11 @@ def convolution_net(
     for number, block in enumerate(blocks, start=1):
         k = block.kernel_size
         if k % 2 == 0:
-            raise MetasymError(f"expected kernels of odd size, which keep an image's size, found {k}")
+            raise MetasymError(
+                f"expected kernels of odd size, which keep an image's size, found {k}",
+                about="kernel_size",
+                found=k,
+            )
         layers[f"conv{number}"] = started(
             nn.Conv2d, channels, block.channels, k, padding=k // 2, generator=generator
         )
@@ -75,7 +79,11 @@ def convolution_net(
         channels = block.channels
     features = channels * size[0] * size[1]
     if features == 0:
-        raise MetasymError(f"expected an image large enough for {len(blocks)} blocks, found {input_shape}")
+        raise MetasymError(
+            f"expected an image large enough for {len(blocks)} blocks, found {input_shape}",
+            about="input_shape",
+            found=input_shape,
+        )
     middle = None
     if hidden is not None:
         middle = started(nn.Linear, features, hidden, generator=generator, bias=True)

@@ -80,7 +80,9 @@ def d8_net(
     if channels % ORDER or height != width:
         raise MetasymError(
             f"expected square images and channels in whole fields of {ORDER}, found {height} x {width} "
-            f"and {channels}"
+            f"and {channels}",
+            about="input_shape, channels",
+            found=(height, width, channels),
         )
     fields = channels // ORDER
     size = height

@@ -50,11 +50,19 @@ def few_shot_network(
     channels each (default: as many channels as MAML's).
     """
     if data not in SIZES:
-        raise MetasymError(f"expected data to be one of {', '.join(SIZES)}, found {data!r}")
+        raise MetasymError(
+            f"expected data to be one of {', '.join(SIZES)}, found {data!r}", about="data", found=data
+        )
     if network not in NETWORKS:
-        raise MetasymError(f"expected network to be one of {', '.join(NETWORKS)}, found {network!r}")
+        raise MetasymError(
+            f"expected network to be one of {', '.join(NETWORKS)}, found {network!r}",
+            about="network",
+            found=network,
+        )
     if fields is not None and network != "conv4-d8":
-        raise MetasymError(f"expected fields with conv4-d8 only, found {network}")
+        raise MetasymError(
+            f"expected fields with conv4-d8 only, found {network}", about="fields", found=network
+        )
     channels = 64 if data == "omniglot" else 32
     if network == "conv4-d8":
         width = ORDER * fields if fields else channels

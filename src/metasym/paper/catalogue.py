@@ -44,7 +44,9 @@ def find(name: str, recipe: str = "paper", **changes: Any) -> Experiment:
     if name not in _cells():
         near = difflib.get_close_matches(name, _cells(), n=3, cutoff=0.5) or names(name)[:3]
         hint = f"did you mean {' or '.join(near)}?" if near else "see metasym list"
-        raise MetasymError(f"expected the name of an experiment, found {name!r}: {hint}")
+        raise MetasymError(
+            f"expected the name of an experiment, found {name!r}: {hint}", about="name", found=name
+        )
     check_recipe(name, recipe)
     experiment = _cells()[name]
     if recipe.startswith("best"):
@@ -55,5 +57,7 @@ def find(name: str, recipe: str = "paper", **changes: Any) -> Experiment:
         experiment = variant(experiment, recipe)
     usual = Recipe().image_size
     if name.startswith("translation/") and changes.get("image_size", usual) != usual:
-        raise MetasymError(f"expected a rotation experiment for an image size, found {name}")
+        raise MetasymError(
+            f"expected a rotation experiment for an image size, found {name}", about="image_size", found=name
+        )
     return dataclasses.replace(experiment, recipe_name=recipe).replace(**changes)

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
-import math
-import typing
 from dataclasses import dataclass
 from typing import Any
 
-from metasym.engines.plan import AUTO, parse
-from metasym.learners.gradient import SOLVERS
-from metasym.learners.step_sizes import MODES
+from metasym.adaptation.choices import AUTO, SOLVERS, STEP_SIZES
 from metasym.models import image_networks
 from metasym.storage.described import described
+from metasym.storage.options import LARGEST_SEED, check_options, option
 from metasym.types import MetasymError
 
 OPTIMIZERS = ("adam", "adamw", "sgd")
@@ -23,118 +19,101 @@ METHODS = ("maml", "msr", "msr-joint", "mtsr", "oracle", "anil", "protonet")
 NETWORKS = ("fc", "lc", "conv1d", "conv2d", *image_networks.NETWORKS)
 MAPS = ("auto", "vmap", "loop")
 AUTOCASTS = ("none", "bfloat16")
-_LARGEST_INTEGER = 2**63 - 1
-"""The largest whole number that torch's and NumPy's generators and tensors take."""
 _MANY, _STEPS, _PIXELS, _IMAGES, _THREADS, _FIELDS = 10**8, 10_000, 1024, 10_000, 1024, 64
 """Bounds of outer steps (also tasks and entries), inner steps, pixels a side, images a class, and threads: a larger
 number is a typing error."""
-
-
-def _option(
-    default: Any,
-    about: str,
-    choices: tuple[str, ...] | None = None,
-    least: float | None = None,
-    most: float | None = None,
-) -> Any:
-    about_it = {"help": about, "choices": choices, "least": least, "most": most}
-    return dataclasses.field(default=default, metadata=about_it)
 
 
 @dataclass(frozen=True)
 class Recipe:
     """How a network is meta-trained and tested; the defaults are the paper's for the translation problems."""
 
-    outer_steps: int = _option(1000, "outer steps", least=1, most=_MANY)
-    tasks_per_step: int = _option(32, "tasks in one outer step", least=1, most=_MANY)
-    outer_lr: float = _option(5e-4, "learning rate of the outer optimizer", least=0)
-    optimizer: str = _option("adam", "outer optimizer", OPTIMIZERS)
-    weight_decay: float = _option(0.0, "weight decay of the outer optimizer", least=0)
-    schedule: str = _option("constant", "how the outer learning rate falls, to 0 at the end", SCHEDULES)
-    warmup_steps: int = _option(0, "outer steps over which the learning rate rises", least=0, most=_MANY)
-    average: float | None = _option(
+    outer_steps: int = option(1000, "outer steps", least=1, most=_MANY)
+    tasks_per_step: int = option(32, "tasks in one outer step", least=1, most=_MANY)
+    outer_lr: float = option(5e-4, "learning rate of the outer optimizer", least=0)
+    optimizer: str = option("adam", "outer optimizer", OPTIMIZERS)
+    weight_decay: float = option(0.0, "weight decay of the outer optimizer", least=0)
+    schedule: str = option("constant", "how the outer learning rate falls, to 0 at the end", SCHEDULES)
+    warmup_steps: int = option(0, "outer steps over which the learning rate rises", least=0, most=_MANY)
+    average: float | None = option(
         None, "decay of an average of the outer parameters, which is what is tested (none: the last ones)"
     )
-    clip_norm: float | None = _option(None, "bound of the outer gradient's norm", least=0)
-    inner_steps: int = _option(3, "steps (cg: iterations) of adaptation in training", least=0, most=_STEPS)
-    test_inner_steps: int = _option(9, "steps of adaptation at test", least=0, most=_STEPS)
-    choose_inner_steps: int = _option(
+    clip_norm: float | None = option(None, "bound of the outer gradient's norm", least=0)
+    inner_steps: int = option(3, "steps (cg: iterations) of adaptation in training", least=0, most=_STEPS)
+    test_inner_steps: int = option(9, "steps of adaptation at test", least=0, most=_STEPS)
+    choose_inner_steps: int = option(
         0,
         "steps of adaptation at test: the number from 1 to this one that validation tasks prefer (image problems; "
         "0: test_inner_steps)",
         least=0,
         most=_STEPS,
     )
-    inner_lr: float = _option(0.02, "where inner step sizes start (mtsr: Adam's rate at test)")
-    step_sizes: str = _option("layer", "which inner step sizes are learned", MODES)
-    solver: str = _option("sgd", "how the inner problem is solved", SOLVERS)
-    penalty: float = _option(1e-6, "penalty of the solvers ridge and cg", least=0)
-    learn_start: bool = _option(True, "learn the values that adaptation starts from")
-    first_order: bool = _option(False, "take inner gradients as constants")
-    symmetry: str = _option("none", "how the layer is reparameterized", SYMMETRIES)
-    filter_size: int | None = _option(
-        None, "entries of the filter v of a dense symmetry", least=1, most=_MANY
-    )
-    u_std: float = _option(0.01, "standard deviation of U's start", least=0)
-    filter_std: float | None = _option(
+    inner_lr: float = option(0.02, "where inner step sizes start (mtsr: Adam's rate at test)")
+    step_sizes: str = option("layer", "which inner step sizes are learned", STEP_SIZES)
+    solver: str = option("sgd", "how the inner problem is solved", SOLVERS)
+    penalty: float = option(1e-6, "penalty of the solvers ridge and cg", least=0)
+    learn_start: bool = option(True, "learn the values that adaptation starts from")
+    first_order: bool = option(False, "take inner gradients as constants")
+    symmetry: str = option("none", "how the layer is reparameterized", SYMMETRIES)
+    filter_size: int | None = option(None, "entries of the filter v of a dense symmetry", least=1, most=_MANY)
+    u_std: float = option(0.01, "standard deviation of U's start", least=0)
+    filter_std: float | None = option(
         None, "standard deviation of v's start (none: fitted to the layer's)", least=0
     )
-    find_steps: int = _option(
+    find_steps: int = option(
         0,
         "outer steps of a first stage that finds how few filter entries are needed (0: no such stage)",
         least=0,
         most=_MANY,
     )
-    find_lr: float = _option(2e-3, "learning rate of that stage", least=0)
-    find_penalty: float = _option(0.1, "penalty of the inner solver in that stage", least=0)
-    find_solver: str = _option("same", "how that stage solves the inner problem", ("same", *SOLVERS))
-    find_equal: bool = _option(False, "give all directions that this stage keeps the same strength")
-    nuclear: float = _option(0.1, "strength of the nuclear norm on U in that stage", least=0)
-    validation_fraction: float = _option(0.0, "part of the training tasks held out for validation", least=0)
-    validate_every: int = _option(0, "outer steps between validations", least=0, most=_MANY)
-    on_nonfinite: str = _option("stop", "what a task with an infinite or NaN loss does", ("stop", "skip"))
-    image_size: int = _option(32, "height and width of the images (rotation problems)", least=3, most=_PIXELS)
-    queries: int = _option(15, "query images a class in training (image problems)", least=1, most=_IMAGES)
-    test_queries: int = _option(15, "query images a class at test (image problems)", least=1, most=_IMAGES)
-    d8_fields: int | None = _option(
+    find_lr: float = option(2e-3, "learning rate of that stage", least=0)
+    find_penalty: float = option(0.1, "penalty of the inner solver in that stage", least=0)
+    find_solver: str = option("same", "how that stage solves the inner problem", ("same", *SOLVERS))
+    find_equal: bool = option(False, "give all directions that this stage keeps the same strength")
+    nuclear: float = option(0.1, "strength of the nuclear norm on U in that stage", least=0)
+    validation_fraction: float = option(0.0, "part of the training tasks held out for validation", least=0)
+    validate_every: int = option(0, "outer steps between validations", least=0, most=_MANY)
+    on_nonfinite: str = option("stop", "what a task with an infinite or NaN loss does", ("stop", "skip"))
+    image_size: int = option(32, "height and width of the images (rotation problems)", least=3, most=_PIXELS)
+    queries: int = option(15, "query images a class in training (image problems)", least=1, most=_IMAGES)
+    test_queries: int = option(15, "query images a class at test (image problems)", least=1, most=_IMAGES)
+    d8_fields: int | None = option(
         None,
         "regular fields of a layer of maml-d8, 16 channels each (none: as many channels as MAML's 1-shot network)",
         least=1,
         most=_FIELDS,
     )
-    rotated_classes: bool = _option(
+    rotated_classes: bool = option(
         False, "classes turned by 90, 180 and 270 degrees are classes too (Omniglot)"
     )
-    data: str | None = _option(None, "folder of the images (none: METASYM_DATA, or else the user's cache)")
-    train_tasks: int | None = _option(
-        None, "training tasks (none: as many as the paper)", least=1, most=_MANY
+    data: str | None = option(None, "folder of the images (default: METASYM_DATA, or else the user's cache)")
+    train_tasks: int | None = option(None, "training tasks (none: as many as the paper)", least=1, most=_MANY)
+    test_tasks: int | None = option(None, "test tasks (none: as many as the paper)", least=1, most=_MANY)
+    seed: int = option(0, "seed of the start, of the episodes, and of the data", least=0, most=LARGEST_SEED)
+    data_seed: int | None = option(
+        None, "seed of the data (none: the same as --seed)", least=0, most=LARGEST_SEED
     )
-    test_tasks: int | None = _option(None, "test tasks (none: as many as the paper)", least=1, most=_MANY)
-    seed: int = _option(0, "seed of the start, of the episodes, and of the data", least=0)
-    data_seed: int | None = _option(None, "seed of the data (none: the same as --seed)", least=0)
-    device: str = _option("cpu", "cpu or cuda")
-    map: str = _option("auto", "how tasks are mapped over (auto: by a fixed rule on the network)", MAPS)
-    paths: str = _option(AUTO, "ways of computing a step, if forced: name=way,... (auto: by a cost model)")
-    autocast: str = _option("none", "mixed precision of the training steps", AUTOCASTS)
-    threads: int | None = _option(
+    device: str = option("cpu", "cpu or cuda")
+    map: str = option("auto", "how tasks are mapped over (auto: by a fixed rule on the network)", MAPS)
+    paths: str = option(AUTO, "ways of computing a step, if forced: name=way,... (auto: by a cost model)")
+    autocast: str = option("none", "mixed precision of the training steps", AUTOCASTS)
+    threads: int | None = option(
         None,
         "threads of torch (none: one for small networks, else torch's own choice)",
         least=1,
         most=_THREADS,
     )
-    chunk_size: int | None = _option(
+    chunk_size: int | None = option(
         None, "tasks held in memory at once (none: all of a step)", least=1, most=_MANY
     )
-    checkpoint_every: int = _option(100, "outer steps between checkpoints", least=1, most=_MANY)
+    checkpoint_every: int = option(100, "outer steps between checkpoints", least=1, most=_MANY)
 
     def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):
-            _check(
-                field.name,
-                getattr(self, field.name),
-                **{k: v for k, v in field.metadata.items() if k != "help"},
-            )
-        parse(self.paths)
+        check_options(self)
+        if self.paths != AUTO:
+            from metasym.engines.plan import parse  # not for readers of results, who compute nothing
+
+            parse(self.paths)
         if self.find_steps and self.symmetry != "dense":
             raise MetasymError(f"expected a dense symmetry with find_steps, found {self.symmetry!r}")
 
@@ -148,7 +127,9 @@ class Recipe:
         if not classes and ((fraction > 0) != (every > 0) or fraction >= 1):
             raise MetasymError(
                 "expected a validation_fraction below 1 together with validate_every, "
-                f"found {fraction} and {every}"
+                f"found {fraction} and {every}",
+                about="validation_fraction, validate_every",
+                found=(fraction, every),
             )
 
 
@@ -166,7 +147,9 @@ class Experiment:
     def __post_init__(self) -> None:
         if self.method not in METHODS:
             raise MetasymError(
-                f"expected method to be one of {', '.join(METHODS)}, found {self.method!r:.40}"
+                f"expected method to be one of {', '.join(METHODS)}, found {self.method!r:.40}",
+                about="method",
+                found=self.method,
             )
         self.recipe.check_validation(self.has_classes)
         if self.recipe.choose_inner_steps and not self.has_classes:
@@ -198,7 +181,7 @@ class Experiment:
         known = {f.name for f in dataclasses.fields(Recipe)}
         for name in changes:
             if name not in known:
-                raise MetasymError(f"expected a field of the recipe, found {name!r}")
+                raise MetasymError(f"expected a field of the recipe, found {name!r}", about=name)
         return dataclasses.replace(self, recipe=dataclasses.replace(self.recipe, **changes))
 
 
@@ -216,32 +199,7 @@ def check_known(recipe: dict[str, Any], name: str) -> None:
     """Refuse a recipe with a field that this version does not know: it would run something else."""
     unknown = [key for key in recipe if key not in {field.name for field in dataclasses.fields(Recipe)}]
     if unknown:
-        raise MetasymError(f"{name}: expected the fields of a recipe, found recipe.{unknown[0]}")
-
-
-def field_type(field: dataclasses.Field[Any]) -> tuple[type, bool]:
-    """The plain type of a recipe's field, and whether it may be none."""
-    hint = _hints()[field.name]
-    parts = [part for part in typing.get_args(hint) if part is not type(None)]
-    return (parts[0], True) if parts else (hint, False)
-
-
-@functools.cache
-def _hints() -> dict[str, Any]:
-    """The types of all fields, evaluated once: doing it for every flag was most of a command's start-up time."""
-    return typing.get_type_hints(Recipe)
-
-
-def _check(
-    name: str, value: Any, choices: tuple[str, ...] | None, least: float | None, most: float | None
-) -> None:
-    if isinstance(value, float) and not math.isfinite(value):
-        raise MetasymError(f"expected a finite {name}, found {value}")
-    if isinstance(value, int) and value > _LARGEST_INTEGER:
-        raise MetasymError(f"expected {name} of at most 64 bits, found {value}")
-    if choices is not None and value not in choices:
-        raise MetasymError(f"expected {name} to be one of {', '.join(choices)}, found {value!r}")
-    if least is not None and value is not None and not value >= least:
-        raise MetasymError(f"expected {name} >= {least:g}, found {value}")
-    if most is not None and value is not None and value > most:
-        raise MetasymError(f"expected {name} <= {most:,}, found {value}")
+        raise MetasymError(
+            f"{name}: expected the fields of a recipe, found recipe.{unknown[0]}",
+            about=f"{name}: recipe.{unknown[0]}",
+        )

@@ -90,9 +90,17 @@ def cells() -> dict[str, Experiment]:
 def check_recipe(name: str, recipe: str) -> None:
     """Refuse a recipe that is not known, or not for the experiment ``name``."""
     if recipe not in RECIPES:
-        raise MetasymError(f"expected recipe to be one of {', '.join(RECIPES)}, found {recipe!r}")
+        raise MetasymError(
+            f"expected recipe to be one of {', '.join(RECIPES)}, found {recipe!r}",
+            about="recipe",
+            found=recipe,
+        )
     if recipe in ("paper-1e-3", "best-exact") and not name.startswith("rotation/"):
-        raise MetasymError(f"expected a rotation experiment for the recipe {recipe}, found {name}")
+        raise MetasymError(
+            f"expected a rotation experiment for the recipe {recipe}, found {name}",
+            about="recipe",
+            found=(recipe, name),
+        )
 
 
 def variant(experiment: Experiment, recipe: str) -> Experiment:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from html import escape
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
+
 from metasym.report.discovered_lead import GLOSSARY, lead
 from metasym.report.page.html_words import number
-from metasym.runs.files.discover_files import (
-    MODEL,
-    read_discover_config,
-    read_discovered,
-    read_model,
-)
-from metasym.runs.files.result_files import RESULT
+from metasym.report.page.templates import template
+from metasym.runs.files.config_files import read_config
+from metasym.runs.files.discover_files import read_model
+from metasym.runs.files.result_files import read_result
 from metasym.storage.atomic import make_folder, write_atomically
+from metasym.storage.file_names import MODEL, RESULT
 from metasym.types import MetasymError
+from metasym.verdicts.discovery_reasons import Outcome
 
 _MOST_GENERATORS = 12
 _MOST_CYCLES = 16
@@ -32,10 +32,10 @@ def write_discovered(folder: Path, out: Path) -> str:
         )
     if out.is_dir():
         raise MetasymError(f"{out}: expected a file to write the page to, found a folder")
-    read_discover_config(folder)
+    read_config(folder, "discover")
     if (folder / MODEL).exists():  # the page does not need it, but whoever reads the page will use it
         read_model(folder / MODEL)
-    html = _page(read_discovered(folder))
+    html = _page(read_result(folder / RESULT))
     make_folder(out.parent)
     write_atomically(out, html.encode(), what="a page")
     return html
@@ -43,52 +43,36 @@ def write_discovered(folder: Path, out: Path) -> str:
 
 def _page(found: dict[str, Any]) -> str:
     style = files("metasym.report.page").joinpath("page.css").read_text(encoding="utf-8")
-    path = found["config"]["data"]["path"]
-    parts = [
-        f"<h1>Symmetries in {escape(Path(str(path)).name)}</h1>",
-        f'<p class="lead">{escape(" ".join(lead(found, _names(found)[0])))}</p>',
-        _scores(found),
-        *(_symmetry(one, *_names(found)) for one in found["symmetries"]),
-        _refused(found["refused"]),
-        "".join(f'<p class="note">{escape(text[:1].upper() + text[1:])}.</p>' for text in found["notes"]),
-        _origin(found),
-        _words(),
-    ]
-    body = "\n".join(part for part in parts if part)
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
-        f"<title>{escape(found['verdict'])}</title>\n<style>{style}</style>\n</head>\n<body>\n"
-        f'<main style="padding-top: 1.5rem">\n{body}\n</main>\n'
-        "</body>\n</html>\n"
+    names = _names(found)
+    return template("discovered.html").render(
+        cell=_CELL,
+        title=found["verdict"]["words"],
+        style=Markup(style),
+        data=Path(str(found["config"]["data"]["path"])).name,
+        lead=lead(found, names[0]),
+        scores=_scores(found),
+        symmetries=[_symmetry(one, *names) for one in found["symmetries"]],
+        refused=_refused(found["refused"]),
+        notes=[f"{text[:1].upper()}{text[1:]}." for text in found["notes"]],
+        origin=_origin(found),
+        glossary=GLOSSARY,
     )
 
 
-def _words() -> str:
-    items = "".join(f"<dt>{escape(word)}</dt><dd>{escape(meaning)}</dd>" for word, meaning in GLOSSARY)
-    return f'<section><h2 id="words">Words</h2><dl class="words">{items}</dl></section>'
-
-
-def _scores(found: dict[str, Any]) -> str:
+def _scores(found: dict[str, Any]) -> dict[str, Any]:
     metric = found["plain"]["metric"]
     rows = []
     for label, key in (("knows no symmetry", "plain"), ("with the symmetry built in", "symmetric")):
         score = found.get(key)
         if isinstance(score, dict):
-            rows.append(
-                f'<tr><th scope="row">{label}</th><td>{number(score["mean"])} ± {number(score["ci95"], 2)}</td>'
-                f"<td>{_percent(score['relative'])}</td></tr>"
-            )
+            value = f"{number(score['mean'])} ± {number(score['ci95'], 2)}"
+            rows.append((label, value, _percent(score["relative"])))
     what = "tasks" if found.get("family") else "examples"
     words = "Accuracy" if metric == "accuracy" else "Mean squared error"
     caption = (
         f"{words} on {found['held_out']} {what} that took no part, and the variance of y left unexplained"
     )
-    return (
-        f'<div class="card slim"><table><caption>{caption}</caption><thead><tr><th>model</th><th>{metric}</th>'
-        f"<th>unexplained</th></tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
-    )
+    return {"caption": caption, "metric": metric, "rows": rows}
 
 
 def _names(found: dict[str, Any]) -> tuple[list[str], list[str]]:
@@ -103,7 +87,7 @@ def _percent(value: float | None) -> str:
     return "not finite" if value is None else f"{value:.3%}"
 
 
-def _symmetry(one: dict[str, Any], inputs: list[str], outputs: list[str]) -> str:
+def _symmetry(one: dict[str, Any], inputs: list[str], outputs: list[str]) -> dict[str, Any]:
     continuous = one["kind"] == "continuous"
     size = f"dimension {one.get('dimension', '?')}" if continuous else f"{one.get('order', '?')} elements"
     low, high = (number(value, 2) for value in one["beta_ci"])
@@ -113,24 +97,23 @@ def _symmetry(one: dict[str, Any], inputs: list[str], outputs: list[str]) -> str
         "symmetry in a model without it does not predict what the symmetric model leaves (0 for a true symmetry)."
     )
     shown = one["generators"][:_MOST_GENERATORS]
-    more = len(one["generators"]) - len(shown)
-    rest = f'<p class="quiet">{more} more generators are in result.json.</p>' if more > 0 else ""
     if continuous:
         how = "Generators A of x → A x + a, the column a last (blue positive, red negative):"
-        pictures = "".join(_matrix(g) for g in shown if isinstance(g, list))
-        turned = one.get("output_generators")
-        if isinstance(turned, list):
-            pictures += "<p>What they do to the outputs, B of y → B y + b:</p>"
-            pictures += "".join(_matrix(g) for g in turned[:_MOST_GENERATORS])
     else:
         how = "Every element is a product of these moves, after which the function's answers are the same"
         how += " but for their own moves:" if one.get("outputs") else ":"
-        moves = [g for g in shown if isinstance(g, dict)]
-        pictures = f"<ul>{''.join(f'<li>{escape(_move(g, inputs, outputs))}</li>' for g in moves)}</ul>"
-    return (
-        f"<section><h2>{escape(one['name'])}, {one['kind']}, {size}</h2><p>{about}</p>"
-        f"<p>{how}</p>{pictures}{rest}</section>"
-    )
+    turned = one.get("output_generators") if continuous else None
+    return {
+        "title": f"{one['name']}, {one['kind']}, {size}",
+        "about": about,
+        "how": how,
+        "pictures": [_matrix(g) for g in shown if isinstance(g, list)] if continuous else [],
+        "output_pictures": [_matrix(g) for g in turned[:_MOST_GENERATORS]]
+        if isinstance(turned, list)
+        else None,
+        "moves": None if continuous else [_move(g, inputs, outputs) for g in shown if isinstance(g, dict)],
+        "more": max(0, len(one["generators"]) - len(shown)),
+    }
 
 
 def _move(g: dict[str, Any], inputs: list[str], outputs: list[str]) -> str:
@@ -170,42 +153,30 @@ def _side(images: list[int], signs: list[int], names: list[str], letter: str) ->
     return ", ".join(found[:_MOST_CYCLES]) + (f" and {more} more" if more > 0 else "")
 
 
-def _matrix(rows: list[list[float]]) -> str:
+def _matrix(rows: list[list[float]]) -> dict[str, Any]:
     """A matrix as coloured squares: blue positive, red negative."""
     largest = max((abs(v) for row in rows for v in row), default=0.0) or 1.0
-    cells = []
+    squares = []
     for i, row in enumerate(rows):
         for j, value in enumerate(row):
             strength = min(1.0, abs(value) / largest)
-            if strength < 0.01:
-                continue
-            colour = "#2166ac" if value > 0 else "#b2182b"
-            cells.append(
-                f'<rect x="{j * _CELL}" y="{i * _CELL}" width="{_CELL}" height="{_CELL}" fill="{colour}" '
-                f'fill-opacity="{strength:.2f}"><title>row {i}, column {j}: {value:.3g}</title></rect>'
-            )
-    height, width = len(rows) * _CELL, (len(rows[0]) if rows else 0) * _CELL
-    return (
-        f'<svg role="img" aria-label="a generator" width="{width}" height="{height}" viewBox="0 0 {width} {height}">'
-        f'<rect width="{width}" height="{height}" fill="none" stroke="#888"/>{"".join(cells)}</svg> '
-    )
+            if strength >= 0.01:
+                colour = "#2166ac" if value > 0 else "#b2182b"
+                title = f"row {i}, column {j}: {value:.3g}"
+                squares.append((j * _CELL, i * _CELL, colour, f"{strength:.2f}", title))
+    width = (len(rows[0]) if rows else 0) * _CELL
+    return {"width": width, "height": len(rows) * _CELL, "squares": squares}
 
 
-def _refused(refused: list[dict[str, str]]) -> str:
-    if not refused:
-        return ""
-    rows = "".join(f"<li>{escape(one['what'])}: {escape(one['reason'])}</li>" for one in refused)
-    return f"<section><h2>Looked for and not claimed</h2><ul>{rows}</ul></section>"
+def _refused(refused: list[dict[str, Any]]) -> list[tuple[str, list[tuple[str, str]]]]:
+    unseen = [one for one in refused if one["outcome"] == Outcome.NOT_EXAMINED]
+    seen = [one for one in refused if one["outcome"] != Outcome.NOT_EXAMINED]
+    named = (("Looked for and not claimed", seen), ("Not looked for", unseen))
+    return [(title, [(one["what"], one["words"]) for one in some]) for title, some in named if some]
 
 
-def _origin(found: dict[str, Any]) -> str:
-    rows = [("command", found["command_line"]), ("commit", found["commit"])]
+def _origin(found: dict[str, Any]) -> list[tuple[str, Any]]:
+    rows = [("command", found["command"]), ("commit", found["commit"])]
     rows += [("time", f"{number(found['seconds'], 3)} s")]
     rows += list(found["versions"].items())
-    lines = "".join(
-        f'<tr><th scope="row">{escape(str(name))}</th><td>{escape(str(value))}</td></tr>'
-        for name, value in rows
-        if value is not None
-    )
-    table = f'<table class="pairs"><caption>Where it comes from</caption><tbody>{lines}</tbody></table>'
-    return f'<div class="card slim">{table}</div>'
+    return [(name, value) for name, value in rows if value is not None]

@@ -14,9 +14,8 @@ from metasym.paper.catalogue import names
 from metasym.paper.image_cells import TABLE3
 from metasym.paper.synthetic_cells import RECIPES, STEP_SIZES, TABLE1, TABLE2, Printed
 from metasym.report.text_table import Table
-from metasym.runs.files.result_files import read_result, result_files
-from metasym.runs.reproducing.scoring import DIVERGED
-from metasym.training.evaluation import summarise
+from metasym.runs.files.result_files import DIVERGED, read_result, result_files
+from metasym.training.task_scores import summarise
 from metasym.types import MetasymError
 
 

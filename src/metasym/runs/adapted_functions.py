@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -21,16 +21,43 @@ from metasym.adaptation.functional import evaluating
 from metasym.certification.certificate import TOLERANCE
 from metasym.inspection.actions import Asked, parse_group
 from metasym.inspection.network import Move, group_moves
-from metasym.learners.base import accuracy
-from metasym.runs.finished_runs import OpenedRun
+from metasym.learners.base import Learner, accuracy
 from metasym.tasks.sampling import sample
-from metasym.types import Batch, MetasymError
+from metasym.types import Batch, MetasymError, Tasks
 
 TASKS = 50
 EXACT = 1e-8
 """Of the outputs' variance: what rounding in float32 may leave of an exact symmetry."""
 
 Note = Callable[[int, int], None]
+
+
+class Adapting(Protocol):
+    """A run, as far as its adapted networks are asked."""
+
+    @property
+    def learner(self) -> Learner:
+        """As trained."""
+        ...
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Of one example."""
+        ...
+
+    @property
+    def labels(self) -> bool:
+        """Whether targets are classes."""
+        ...
+
+    @property
+    def test_seed(self) -> int:
+        """Of the episodes."""
+        ...
+
+    def test_tasks(self) -> Tasks:
+        """Tasks that took no part in training."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -76,7 +103,7 @@ class AdaptedFunctions:
 
 
 def adapted_functions(
-    opened: OpenedRun, group: str | None = None, *, tasks: int = TASKS, note: Note = lambda _done, _of: None
+    opened: Adapting, group: str | None = None, *, tasks: int = TASKS, note: Note = lambda _done, _of: None
 ) -> AdaptedFunctions:
     """Ask the networks adapted to the first ``tasks`` test tasks about ``group``.
 
@@ -90,7 +117,7 @@ def adapted_functions(
         raise MetasymError(f"expected at least 2 test tasks to ask, found {count}")
     rows = []
     for index in range(count):
-        episode = sample(family, torch.tensor([index]), opened.seed)
+        episode = sample(family, torch.tensor([index]), opened.test_seed)
         support, query = (Batch(part.x[0], part.y[0]) for part in (episode.support, episode.query))
         network = opened.learner.adapt(support)
         with torch.no_grad(), evaluating(network):

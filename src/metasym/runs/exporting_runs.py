@@ -6,7 +6,6 @@ import math
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -19,11 +18,9 @@ from metasym.inspection.layers import inspect
 from metasym.inspection.projection import project
 from metasym.learners import Learner
 from metasym.learners.adaptable import with_parameters
-from metasym.runs.files.learn_files import COMMAND
-from metasym.runs.files.result_files import CONFIG
-from metasym.runs.finished_runs import open_run
-from metasym.runs.learning.learned_run import LearnedRun, load_learned
-from metasym.storage.json_files import read_json
+from metasym.runs.learning.learned_run import LearnedRun
+from metasym.runs.opening import open_run
+from metasym.runs.run import Run
 from metasym.symmetry.reparam import symmetries
 from metasym.tasks.npz import DAMAGED
 from metasym.tasks.table_files import SUFFIXES as TABLES
@@ -69,7 +66,7 @@ def export_run(
     """
     path = Path(out)
     check_suffix(path)
-    run = _opened(Path(folder))
+    run = open_run(folder)
     learner: Learner = run.learner
     plan, change = None, None
     if structured:
@@ -83,9 +80,9 @@ def export_run(
         fast = compiled_copy(learner, batch=batch, onnx=path.suffix == ".onnx")
         learner, plan = fast.learner, fast.plan
         change = _change(before, learner.model)
-    task = None if support is None else run.read(Path(support))
+    task = None if support is None else _read_task(run, Path(support))
     try:
-        batch_of_task = None if task is None else run.support(*task)
+        batch_of_task = None if task is None else _batch(run, *task)
     except MetasymError as error:
         raise MetasymError(f"{support}: {error}") from None
     # A prior found by evidence is kept in float64; what is deployed takes float32, as adapted models do.
@@ -99,8 +96,8 @@ def export_run(
         plan = StructurePlan(tuple(replace(layer, element_size=sizes[layer.name]) for layer in plan.layers))
     compiled = dense if plan is None else plan.apply(dense)
     g = torch.Generator().manual_seed(_SEED)
-    x = torch.randn(_EXAMPLES, *run.input_shape, generator=g)
-    model, plain = run.deployed(compiled).eval(), run.deployed(dense).eval()
+    x = torch.randn(_EXAMPLES, *_input_shape(run), generator=g)
+    model, plain = _deployed(run, compiled).eval(), _deployed(run, dense).eval()
     with torch.no_grad():
         expected = plain(x)
         difference = None if plan is None else float((model(x) - expected).abs().max())
@@ -109,53 +106,41 @@ def export_run(
     return Exported(path, path.stat().st_size, plan, change, difference, scale, adapted, file_difference)
 
 
-@dataclass(frozen=True, eq=False)
-class _Run:
-    """A run of either command, as far as exporting sees it."""
-
-    learner: Learner
-    input_shape: tuple[int, ...]
-    learned: LearnedRun | None
-
-    def read(self, path: Path) -> tuple[Tensor, Tensor]:
-        """One task's examples from an npz file, or from a table with the columns that the run learned from."""
-        if path.suffix.lower() not in TABLES:
-            return read_support(path)
-        columns = None if self.learned is None else self.learned.columns
-        if self.learned is None or columns is None:
-            raise MetasymError(
-                f"{path}: expected an npz file, because the run did not learn from a table, found {path.suffix}"
-            )
-        data: dict[str, Any] = self.learned.config["data"]
-        labels = bool(data["classes"])
-        x, y, names = read_one_task(path, columns, labels=labels)
-        if not labels:
-            return torch.from_numpy(x).float(), torch.from_numpy(y).float()
-        known = list(data["output_names"])
-        unknown = [name for name in names if name not in known]
-        if unknown:
-            raise MetasymError(f"{path}: expected labels among {', '.join(known)}, found {unknown[0]}")
-        return torch.from_numpy(x).float(), torch.tensor([known.index(name) for name in names])[
-            torch.from_numpy(y)
-        ]
-
-    def support(self, x: Tensor, y: Tensor) -> Batch:
-        return Batch(x, y) if self.learned is None else self.learned.support(x, y)
-
-    def deployed(self, network: nn.Module) -> nn.Module:
-        return network if self.learned is None else self.learned.deployed(network)
+def _read_task(run: Run, path: Path) -> tuple[Tensor, Tensor]:
+    """One task's examples from an npz file, or from a table with the columns that the run learned from."""
+    if path.suffix.lower() not in TABLES:
+        return read_support(path)
+    columns = run.columns if isinstance(run, LearnedRun) else None
+    if columns is None:
+        raise MetasymError(
+            f"{path}: expected an npz file, because the run did not learn from a table, found {path.suffix}"
+        )
+    x, y, names = read_one_task(path, columns, labels=run.labels)
+    if not run.labels:
+        return torch.from_numpy(x).float(), torch.from_numpy(y).float()
+    known = list(run.config["data"]["output_names"])
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise MetasymError(f"{path}: expected labels among {', '.join(known)}, found {unknown[0]}")
+    return torch.from_numpy(x).float(), torch.tensor([known.index(name) for name in names])[
+        torch.from_numpy(y)
+    ]
 
 
-def _opened(folder: Path) -> _Run:
-    if not (folder / CONFIG).is_file():
-        raise MetasymError(f"{folder}: expected the folder of a run with {CONFIG}, found none")
-    config = read_json(folder / CONFIG, "the config of a run")
-    if config.get("command") == COMMAND:
-        learned = load_learned(folder)
-        shape = tuple(int(s) for s in learned.config["data"]["x"]["shape"][2:])
-        return _Run(learned.learner, shape, learned)
-    opened = open_run(folder)
-    return _Run(opened.learner, opened.input_shape, None)
+def _batch(run: Run, x: Tensor, y: Tensor) -> Batch:
+    return run.support(x, y) if isinstance(run, LearnedRun) else Batch(x, y)
+
+
+def _deployed(run: Run, network: nn.Module) -> nn.Module:
+    return run.deployed(network) if isinstance(run, LearnedRun) else network
+
+
+def _input_shape(run: Run) -> tuple[int, ...]:
+    """Of one example, as the exported model takes it."""
+    if isinstance(run, LearnedRun):
+        return tuple(int(size) for size in run.config["data"]["x"]["shape"][2:])
+    shape: tuple[int, ...] = run.input_shape
+    return shape
 
 
 def read_support(path: str | os.PathLike[str]) -> tuple[Tensor, Tensor]:

@@ -40,7 +40,9 @@ def write_atomically(
             replace_open(file, name, path)
         sync_folder(path.parent)
     except OSError as error:
-        raise MetasymError(f"{path}: expected to write {what}, found {error.strerror}") from None
+        raise MetasymError(
+            f"{path}: expected to write {what}, found {error.strerror}", about=str(path), found=error.strerror
+        ) from None
 
 
 def open_own(path: str, flags: int) -> int:
@@ -55,7 +57,9 @@ def open_own(path: str, flags: int) -> int:
         os.close(handle)
         names = "a file with several names (hard links)"
         raise MetasymError(
-            f"{path}: expected a file of this run, found {names if found.st_nlink > 1 else 'no ordinary file'}"
+            f"{path}: expected a file of this run, found {names if found.st_nlink > 1 else 'no ordinary file'}",
+            about=str(path),
+            found=names if found.st_nlink > 1 else "no ordinary file",
         )
     return handle
 
@@ -63,7 +67,11 @@ def open_own(path: str, flags: int) -> int:
 def refuse_link(path: Path, what: str) -> None:
     """Refuse a symbolic link where ``what`` is expected: writing there would change another place."""
     if path.is_symlink():
-        raise MetasymError(f"{path}: expected {what}, found a symbolic link; remove it")
+        raise MetasymError(
+            f"{path}: expected {what}, found a symbolic link; remove it",
+            about=str(path),
+            found="a symbolic link",
+        )
 
 
 def read_bytes(path: Path) -> bytes:
@@ -71,7 +79,9 @@ def read_bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise CheckpointError(f"{path}: expected a checkpoint, found {error.strerror}") from None
+        raise CheckpointError(
+            f"{path}: expected a checkpoint, found {error.strerror}", about=str(path), found=error.strerror
+        ) from None
 
 
 def make_folder(folder: Path) -> None:
@@ -79,7 +89,11 @@ def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise MetasymError(f"{folder}: expected a folder to write to, found {error.strerror}") from None
+        raise MetasymError(
+            f"{folder}: expected a folder to write to, found {error.strerror}",
+            about=str(folder),
+            found=error.strerror,
+        ) from None
 
 
 def make_inside(root: Path, name: str) -> Path:

@@ -54,28 +54,32 @@ def described(
     try:
         return cast(Kind, msgspec.convert(value, kind))
     except msgspec.ValidationError as found:
-        raise error(f"{name}: {_said(str(found), value)}") from None
+        said, field, there = _said(str(found), value)
+        if isinstance(found.__cause__, MetasymError):  # a dataclass's own check
+            field, there = ".".join(filter(None, (field, found.__cause__.about))), found.__cause__.found
+        raise error(f"{name}: {said}", about=f"{name}: {field}" if field else name, found=there) from None
 
 
-def _said(message: str, value: Any) -> str:
-    """The library's message in our words: the field, what was expected there, what was found."""
+def _said(message: str, value: Any) -> tuple[str, str, Any]:
+    """The library's message in our words; which field it is about, and what is there."""
     parts = _AT.match(message)
     assert parts is not None  # everything in it is optional
     what, place = parts["what"], parts["place"] or "$"
     field = place.removeprefix("key in ").removeprefix("$").lstrip(".")
-    found = _shown(_at(value, place)) if "..." not in place else "another value"
+    there = _at(value, place) if "..." not in place else None
+    found = _shown(there) if "..." not in place else "another value"
     if got := _GOT.match(what):
         seen = _WORDS.get(got["found"], got["found"])
-        return f"expected {field or 'the whole'} to be {_words(got['wanted'])}, found {seen}"
+        return f"expected {field or 'the whole'} to be {_words(got['wanted'])}, found {seen}", field, there
     if missing := _MISSING.match(what):
         name = f"{field}.{missing['name']}" if field else missing["name"]
-        return f"expected a field {name}, found none"
+        return f"expected a field {name}, found none", name, None
     if what.startswith("Expected "):  # a bound
         bound = re.sub(r"`(\w+)`", lambda one: _WORDS.get(one[1], one[1]), what.removeprefix("Expected "))
-        return f"expected {field} to be {bound}, found {found}"
+        return f"expected {field} to be {bound}, found {found}", field, there
     if what.startswith(("Invalid", "Number out of range", "Integer value out of range")):
-        return f"expected {field} to be one of the values that it may have, found {found}"
-    return f"{field}: {what}" if field else what  # a dataclass's own check
+        return f"expected {field} to be one of the values that it may have, found {found}", field, there
+    return f"{field}: {what}" if field else what, field, there
 
 
 def _words(types: str) -> str:

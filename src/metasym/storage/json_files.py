@@ -32,15 +32,23 @@ def read_json(path: Path, what: str, kind: Any = dict[str, Any]) -> dict[str, An
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise MetasymError(f"{path}: expected {what}, found {error.strerror}") from None
+        raise MetasymError(
+            f"{path}: expected {what}, found {error.strerror}", about=str(path), found=error.strerror
+        ) from None
     try:
         found = parse(data)
     except ValueError:
         raise MetasymError(
-            f"{path}: expected {what}, found a truncated or corrupted file; move it away to run again"
+            f"{path}: expected {what}, found a truncated or corrupted file; move it away to run again",
+            about=str(path),
+            found="a truncated or corrupted file",
         ) from None
     if not isinstance(found, dict):
-        raise MetasymError(f"{path}: expected {what}, found a {type(found).__name__}")
+        raise MetasymError(
+            f"{path}: expected {what}, found a {type(found).__name__}",
+            about=str(path),
+            found=type(found).__name__,
+        )
     described(found, kind, str(path))
     return found
 

@@ -53,7 +53,9 @@ class FolderLock:
                     continue
                 os.close(self._handle)
                 raise MetasymError(
-                    f"{folder}: expected a folder that no other run writes to, found one that is training there now"
+                    f"{folder}: expected a folder that no other run writes to, found one that is training there now",
+                    about=str(folder),
+                    found="a run that trains there",
                 ) from None
             except OSError:  # a file system without locks: nothing is guarded there
                 pass

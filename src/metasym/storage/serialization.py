@@ -46,7 +46,9 @@ def pack(state: dict[str, Any]) -> bytes:
 def unpack(data: bytes, name: str) -> dict[str, Any]:
     """The state that :func:`pack` stored in ``data``; ``name`` is what errors call the file."""
     if not data:
-        raise CheckpointError(f"{name}: expected a metasym checkpoint, found an empty file")
+        raise CheckpointError(
+            f"{name}: expected a metasym checkpoint, found an empty file", about=name, found="an empty file"
+        )
     try:
         size = int.from_bytes(data[:8], "little")
         if len(data) < 8 or size > len(data) - 8:
@@ -55,7 +57,9 @@ def unpack(data: bytes, name: str) -> dict[str, Any]:
         text, digest = metadata["metasym"], metadata["sha256"]
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
         raise CheckpointError(
-            f"{name}: expected a metasym checkpoint, found a truncated or corrupted file, or another format"
+            f"{name}: expected a metasym checkpoint, found a truncated or corrupted file, or another format",
+            about=name,
+            found="another format",
         ) from None
     try:
         intact = _seal(data)[1].decode() == digest
@@ -63,7 +67,9 @@ def unpack(data: bytes, name: str) -> dict[str, Any]:
         intact = False
     if not intact:
         raise CheckpointError(
-            f"{name}: expected the SHA-256 stored in the file, found other content: corrupted"
+            f"{name}: expected the SHA-256 stored in the file, found other content: corrupted",
+            about=name,
+            found="other content",
         )
     try:
         header = json.loads(text)
@@ -71,10 +77,16 @@ def unpack(data: bytes, name: str) -> dict[str, Any]:
         if found == (FORMAT, VERSION):
             state = dict(_decode(header["state"], safetensors.torch.load(data)))
     except (ValueError, KeyError, TypeError, RecursionError, safetensors.SafetensorError) as error:
-        raise CheckpointError(f"{name}: expected a metasym checkpoint, found bad content ({error})") from None
+        raise CheckpointError(
+            f"{name}: expected a metasym checkpoint, found bad content ({error})",
+            about=name,
+            found="bad content",
+        ) from None
     if found != (FORMAT, VERSION):
         raise CheckpointError(
-            f"{name}: expected format {FORMAT} version {VERSION}, found {found[0]!s:.40} version {found[1]!s:.40}"
+            f"{name}: expected format {FORMAT} version {VERSION}, found {found[0]!s:.40} version {found[1]!s:.40}",
+            about=name,
+            found=found,
         )
     return state
 
@@ -112,7 +124,9 @@ def _encode(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
         kind = "$counter" if isinstance(value, Counter) else "$items"
         return {kind: [[k, _encode(v, f"{path}/{k}", tensors)] for k, v in value.items()]}
     raise MetasymError(
-        f"expected tensors, numbers, text, lists, tuples and dicts in {path}, found {type(value).__name__}"
+        f"expected tensors, numbers, text, lists, tuples and dicts in {path}, found {type(value).__name__}",
+        about=path,
+        found=type(value).__name__,
     )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from metasym.symmetry.matrices import Cost
+from metasym.symmetry.cost_of_weight import Cost
 from metasym.symmetry.reparam import bake, symmetric_lists, symmetries
 from metasym.types import MetasymError
 
@@ -97,7 +97,11 @@ def cost(model: nn.Module, example: Tensor | None = None) -> ModelCost:
     """
     found = symmetries(model)
     if not found:
-        raise MetasymError(f"expected a reparameterized model, found no symmetry in {type(model).__name__}")
+        raise MetasymError(
+            f"expected a reparameterized model, found no symmetry in {type(model).__name__}",
+            about="model",
+            found=type(model).__name__,
+        )
     plain = bake(copy.deepcopy(model)).eval()
     forward = {} if example is None else _forward_multiply_adds(plain, example)
     filters = dict(symmetric_lists(model))

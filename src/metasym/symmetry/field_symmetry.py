@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from metasym.groups import KernelBasis
-from metasym.symmetry.matrices import Cost, Symmetry, checked_matrix
+from metasym.symmetry.cost_of_weight import Cost
+from metasym.symmetry.matrices import Symmetry, checked_matrix
 from metasym.types import MetasymError
 
 
@@ -25,7 +26,11 @@ class FieldSymmetry(Symmetry):
 
     def __init__(self, block: Tensor, fields_out: int, fields_in: int) -> None:
         if block.ndim != 5:
-            raise MetasymError(f"expected a block [out, in, k, k, d], found {list(block.shape)}")
+            raise MetasymError(
+                f"expected a block [out, in, k, k, d], found {list(block.shape)}",
+                about="block",
+                found=tuple(block.shape),
+            )
         out, inp, height, width, d = block.shape
         super().__init__((fields_out * out, fields_in * inp, height, width), (fields_out, fields_in, d))
         checked_matrix(block.flatten(0, 3), "block", rows=out * inp * height * width)

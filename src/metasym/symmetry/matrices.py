@@ -12,51 +12,15 @@ import math
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
+from metasym.symmetry.cost_of_weight import Cost
 from metasym.types import MetasymError
 
 _LARGEST_IDENTITY = 2**28
 """Entries of an identity U: a gigabyte in float32."""
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What a reparameterized weight costs beside the plain one (Appendix A)."""
-
-    plain_entries: int
-    """Entries of W: what the plain layer stores."""
-    symmetry_entries: int
-    """Entries of U as stored, learned or frozen."""
-    filter_entries: int
-    """Entries of v."""
-    build_multiply_adds: int
-    """Multiply-adds to build W from v; the plain layer needs none."""
-    element_size: int
-    """Bytes of one entry."""
-
-    @property
-    def entries(self) -> int:
-        """All entries of the reparameterized weight, U and v."""
-        return self.symmetry_entries + self.filter_entries
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of U and v."""
-        return self.entries * self.element_size
-
-    @property
-    def plain_bytes(self) -> int:
-        """Bytes of W."""
-        return self.plain_entries * self.element_size
-
-    @property
-    def memory_ratio(self) -> float:
-        """Entries of U and v for each entry of W: about 3 for square Kronecker factors and m = n."""
-        return self.entries / self.plain_entries
 
 
 class Symmetry(nn.Module, ABC):
@@ -99,13 +63,17 @@ class Symmetry(nn.Module, ABC):
     def _check_filter(self, v: Tensor) -> None:
         if v.shape != self.filter_shape:
             raise MetasymError(
-                f"expected a filter of shape {tuple(self.filter_shape)}, found {tuple(v.shape)}"
+                f"expected a filter of shape {tuple(self.filter_shape)}, found {tuple(v.shape)}",
+                about="filter",
+                found=tuple(v.shape),
             )
 
     def _check_weight(self, W: Tensor) -> None:
         if W.shape != self.weight_shape:
             raise MetasymError(
-                f"expected a weight of shape {tuple(self.weight_shape)}, found {tuple(W.shape)}"
+                f"expected a weight of shape {tuple(self.weight_shape)}, found {tuple(W.shape)}",
+                about="weight",
+                found=tuple(W.shape),
             )
 
     def _store(self, name: str, value: Tensor, learnable: bool) -> None:
@@ -144,7 +112,8 @@ class DenseSymmetry(Symmetry):
             if rows**2 > _LARGEST_IDENTITY:
                 raise MetasymError(
                     f"expected filter_size for a weight of {rows:,} entries, found none: an identity U would have "
-                    f"{rows**2:,} entries (a Kronecker symmetry has far fewer)"
+                    f"{rows**2:,} entries (a Kronecker symmetry has far fewer)",
+                    about="filter_size",
                 )
             U = torch.eye(rows, dtype=dtype, device=device)
         else:
@@ -216,14 +185,18 @@ class KroneckerSymmetry(Symmetry):
         shape = _positive(weight_shape, "weight shape")
         if len(shape) < 2:
             raise MetasymError(
-                f"expected a weight of at least two dimensions for a Kronecker symmetry, found {tuple(shape)}"
+                f"expected a weight of at least two dimensions for a Kronecker symmetry, found {tuple(shape)}",
+                about="weight shape",
+                found=tuple(shape),
             )
         modes = kronecker_modes(shape)
         if factors is not None:
             if len(factors) != len(modes):
                 raise MetasymError(
                     f"expected {len(modes)} Kronecker factors for a weight of shape {tuple(shape)}, "
-                    f"found {len(factors)}"
+                    f"found {len(factors)}",
+                    about="factors",
+                    found=len(factors),
                 )
             given = [
                 checked_matrix(f, f"factor {i}", rows=n)
@@ -236,7 +209,9 @@ class KroneckerSymmetry(Symmetry):
             columns = [f.shape[1] for f in given]
             if filter_shape is not None and list(filter_shape) != columns:
                 raise MetasymError(
-                    f"expected factors with columns {tuple(filter_shape)}, found {tuple(columns)}"
+                    f"expected factors with columns {tuple(filter_shape)}, found {tuple(columns)}",
+                    about="factors",
+                    found=tuple(columns),
                 )
             start = [f.detach().clone().to(dtype=dtype, device=device) for f in given]
         else:
@@ -245,7 +220,9 @@ class KroneckerSymmetry(Symmetry):
             if len(columns) != len(modes):
                 raise MetasymError(
                     f"expected a filter shape of {len(modes)} numbers, one for each of the modes "
-                    f"{modes} of the weight, found {tuple(columns)}"
+                    f"{modes} of the weight, found {tuple(columns)}",
+                    about="filter shape",
+                    found=tuple(columns),
                 )
             start = [
                 _start_factor(n, k, std, generator, dtype).to(device)
@@ -315,7 +292,11 @@ def checked_matrix(
 ) -> Tensor:
     """``value`` itself if it is a finite floating-point matrix of the expected size, else an error."""
     if not isinstance(value, Tensor):
-        raise MetasymError(f"expected {name} to be a torch.Tensor, found {type(value).__name__}")
+        raise MetasymError(
+            f"expected {name} to be a torch.Tensor, found {type(value).__name__}",
+            about=name,
+            found=type(value).__name__,
+        )
     want = f"[{'rows' if rows is None else rows}, {'k' if columns is None else columns}]"
     fits = (
         value.ndim == 2
@@ -324,12 +305,20 @@ def checked_matrix(
         and (columns is None or value.shape[1] == columns)
     )
     if not fits:
-        raise MetasymError(f"expected {name} of shape {want} with k >= 1, found {list(value.shape)}")
+        raise MetasymError(
+            f"expected {name} of shape {want} with k >= 1, found {list(value.shape)}",
+            about=name,
+            found=tuple(value.shape),
+        )
     if not value.is_floating_point():
-        raise MetasymError(f"expected {name} of a floating-point type, found {value.dtype}")
+        raise MetasymError(
+            f"expected {name} of a floating-point type, found {value.dtype}", about=name, found=value.dtype
+        )
     bad = int((~torch.isfinite(value)).sum())
     if bad:
-        raise MetasymError(f"expected finite entries in {name}, found {bad} that are NaN or infinite")
+        raise MetasymError(
+            f"expected finite entries in {name}, found {bad} that are NaN or infinite", about=name, found=bad
+        )
     return value
 
 
@@ -337,16 +326,18 @@ def _positive(sizes: Sequence[int], name: str) -> torch.Size:
     try:
         found = [operator.index(size) for size in sizes]  # numpy's whole numbers too
     except TypeError:
-        raise MetasymError(f"expected a {name} of whole numbers >= 1, found {sizes!r}") from None
+        raise MetasymError(
+            f"expected a {name} of whole numbers >= 1, found {sizes!r}", about=name, found=sizes
+        ) from None
     if not found or any(size < 1 for size in found):
         shown = found[0] if len(found) == 1 else tuple(found)
-        raise MetasymError(f"expected a {name} of whole numbers >= 1, found {shown}")
+        raise MetasymError(f"expected a {name} of whole numbers >= 1, found {shown}", about=name, found=shown)
     return torch.Size(found)
 
 
 def _check_std(std: float) -> None:
     if not isinstance(std, int | float) or not 0 <= std < math.inf:
-        raise MetasymError(f"expected a standard deviation >= 0, found {std!r}")
+        raise MetasymError(f"expected a standard deviation >= 0, found {std!r}", about="std", found=std)
 
 
 def _is_identity(U: Tensor) -> bool:

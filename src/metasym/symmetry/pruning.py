@@ -32,7 +32,7 @@ class NuclearAdam(torch.optim.Adam):
         self, params: Iterable[Any], lr: float = 1e-3, *, nuclear: float = 0.0, **options: Any
     ) -> None:
         if nuclear < 0:
-            raise MetasymError(f"expected nuclear >= 0, found {nuclear}")
+            raise MetasymError(f"expected nuclear >= 0, found {nuclear}", about="nuclear", found=nuclear)
         super().__init__(params, lr=lr, **options)
         for group in self.param_groups:
             group.setdefault("nuclear", nuclear)
@@ -75,14 +75,16 @@ def compress(model: nn.Module, *, tolerance: float = 1e-3, equal: bool = False) 
     they were, and step sizes of order 1 are useful (the loss being a mean over the output channels).
     """
     if tolerance < 0:
-        raise MetasymError(f"expected tolerance >= 0, found {tolerance}")
+        raise MetasymError(f"expected tolerance >= 0, found {tolerance}", about="tolerance", found=tolerance)
     left: dict[str, int] = {}
     for name, plist, symmetry in _dense(model):
         principal, values, V = torch.linalg.svd(symmetry.U.double(), full_matrices=False)
         kept = int((values > tolerance * values[0]).sum())
         if kept == 0:
             raise MetasymError(
-                f"expected a U that is not all zero in layer {name!r}, found every entry pruned"
+                f"expected a U that is not all zero in layer {name!r}, found every entry pruned",
+                about=f"layer {name!r}",
+                found=0,
             )
         strengths = values[:kept]
         if equal:
@@ -105,7 +107,9 @@ def complete(model: nn.Module, strength: float) -> dict[str, int]:
     Make a new learner and optimizer afterwards: the parameters' shapes have changed.
     """
     if not 0 < strength <= 1:
-        raise MetasymError(f"expected a strength above 0 and up to 1, found {strength}")
+        raise MetasymError(
+            f"expected a strength above 0 and up to 1, found {strength}", about="strength", found=strength
+        )
     sizes: dict[str, int] = {}
     for name, plist, symmetry in _dense(model):
         principal, values, V = torch.linalg.svd(symmetry.U.double(), full_matrices=False)
@@ -135,7 +139,11 @@ def _dense(model: nn.Module) -> list[tuple[str, parametrize.ParametrizationList,
         and plist.original.numel() == symmetry.filter_shape[0]
     ]
     if not found:
-        raise MetasymError(f"expected a model with dense symmetries, found none in {type(model).__name__}")
+        raise MetasymError(
+            f"expected a model with dense symmetries, found none in {type(model).__name__}",
+            about="model",
+            found=type(model).__name__,
+        )
     return found
 
 

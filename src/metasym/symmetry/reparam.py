@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
+from metasym.symmetry.joint_bias import JointBias, JointWeight
 from metasym.symmetry.matrices import DenseSymmetry, KroneckerSymmetry, Symmetry
 from metasym.symmetry.parametrized import drop_lists, list_of, lists_of, plain_type
 from metasym.symmetry.selection import Select, say_what_stays, select_layers
@@ -37,54 +38,6 @@ class Split:
     """Everything else: biases, norms, layers that were not reparameterized."""
     frozen: Params = field(default_factory=dict)
     """Frozen symmetry matrices: buffers, which nothing trains."""
-
-
-class JointWeight(nn.Module):
-    """The weight's part of a symmetry that makes weight and bias together from one filter.
-
-    The paper's appended input of 1: the symmetry's weight is ``[out, inputs + 1]`` and its last column
-    is the bias.
-    """
-
-    def __init__(self, symmetry: Symmetry, weight_shape: torch.Size, bias: Tensor) -> None:
-        super().__init__()
-        self.symmetry = symmetry
-        self.weight_shape = weight_shape
-        self._start = bias.detach().clone()
-        self._list: tuple[
-            parametrize.ParametrizationList, ...
-        ] = ()  # a tuple: not a submodule of its own part
-
-    def forward(self, v: Tensor) -> Tensor:
-        """``v [*filter_shape] -> W [*weight_shape]``."""
-        joint: Tensor = self.symmetry(v)
-        return joint[:, :-1].reshape(self.weight_shape)
-
-    def bias(self, v: Tensor) -> Tensor:
-        """``v [*filter_shape] -> bias [out]``."""
-        joint: Tensor = self.symmetry(v)
-        return joint[:, -1]
-
-    def right_inverse(self, W: Tensor) -> Tensor:
-        """Least squares on the weight and the bias that the layer has now."""
-        bias = self.bias(self._list[0].original).detach() if self._list else self._start
-        joint = torch.cat([W.reshape(W.shape[0], -1), bias.unsqueeze(1).to(W)], dim=1)
-        return self.symmetry.right_inverse(joint)
-
-
-class JointBias(nn.Module):
-    """The bias's part: reads the filter that the weight of the same layer owns."""
-
-    def __init__(self, weight: parametrize.ParametrizationList) -> None:
-        super().__init__()
-        self._weight = (weight,)  # in a tuple: a second registration would list its parameters twice
-
-    def forward(self, _: Tensor) -> Tensor:
-        """``[0] -> bias [out]``."""
-        (weight,) = self._weight
-        joint = weight[0]
-        assert isinstance(joint, JointWeight)
-        return joint.bias(weight.original)
 
 
 def reparameterize(
@@ -113,9 +66,13 @@ def reparameterize(
     drawn from N(0, filter_std^2).
     """
     if bias not in ("plain", "joint"):
-        raise MetasymError(f"expected bias to be 'plain' or 'joint', found {bias!r}")
+        raise MetasymError(
+            f"expected bias to be 'plain' or 'joint', found {bias!r}", about="bias", found=bias
+        )
     if filter_std is not None and not 0 <= filter_std < math.inf:
-        raise MetasymError(f"expected filter_std >= 0, found {filter_std!r}")
+        raise MetasymError(
+            f"expected filter_std >= 0, found {filter_std!r}", about="filter_std", found=filter_std
+        )
     if isinstance(kind, str):
         learned, spread = learnable is None or learnable, 0.01 if std is None else std
         make: MakeSymmetry = _maker(kind, filter_size, bias, learned, spread, generator)
@@ -124,13 +81,17 @@ def reparameterize(
         unused = [name for name, value in given.items() if value is not None]
         if unused:
             raise MetasymError(
-                f"expected {', '.join(unused)} only with a named kind, found a callable beside it"
+                f"expected {', '.join(unused)} only with a named kind, found a callable beside it",
+                about=", ".join(unused),
+                found="a callable",
             )
         make = kind
     else:
         raise MetasymError(
             f"expected kind to be one of {', '.join(KINDS)} or a callable (name, module) -> Symmetry | None, "
-            f"found {kind!r}"
+            f"found {kind!r}",
+            about="kind",
+            found=type(kind).__name__,
         )
     chosen = select_layers(model, select)
     # Everything is made and checked before anything is changed: an error leaves the model as it was.
@@ -145,7 +106,9 @@ def reparameterize(
             plan[id(module.weight)] = (symmetry, module)
     if not plan:
         raise MetasymError(
-            f"expected at least one layer with a symmetry, found None for all {len(chosen)} layers"
+            f"expected at least one layer with a symmetry, found None for all {len(chosen)} layers",
+            about="kind",
+            found=len(chosen),
         )
     if select is None:
         say_what_stays(model, set(plan))
@@ -177,7 +140,9 @@ def bake(model: nn.Module) -> nn.Module:
             if len(plist) > 1:
                 raise MetasymError(
                     f"expected a symmetry alone on {name!r} of {type(module).__name__}, found "
-                    f"{type(plist[1]).__name__} on top of it: remove that first"
+                    f"{type(plist[1]).__name__} on top of it: remove that first",
+                    about=name,
+                    found=type(plist[1]).__name__,
                 )
             # A joint bias has no filter of its own: it is trained where its layer's weight is.
             owner = list_of(module, "weight") if isinstance(plist[0], JointBias) else plist
@@ -188,7 +153,11 @@ def bake(model: nn.Module) -> nn.Module:
                 baked[key] = nn.Parameter(value, requires_grad=owner.original.requires_grad)
             _replace(module, name, baked[key])
     if not baked:
-        raise MetasymError(f"expected a reparameterized model, found no symmetry in {type(model).__name__}")
+        raise MetasymError(
+            f"expected a reparameterized model, found no symmetry in {type(model).__name__}",
+            about="model",
+            found=type(model).__name__,
+        )
     return model
 
 
@@ -234,14 +203,22 @@ def _maker(
     generator: torch.Generator | None,
 ) -> MakeSymmetry:
     if kind not in KINDS:
-        raise MetasymError(f"expected kind to be one of {', '.join(KINDS)} or a callable, found {kind!r}")
+        raise MetasymError(
+            f"expected kind to be one of {', '.join(KINDS)} or a callable, found {kind!r}",
+            about="kind",
+            found=kind,
+        )
     if kind == "dense" and not (filter_size is None or isinstance(filter_size, int)):
         raise MetasymError(
-            f"expected filter_size of a dense symmetry to be one number, found {filter_size!r}"
+            f"expected filter_size of a dense symmetry to be one number, found {filter_size!r}",
+            about="filter_size",
+            found=filter_size,
         )
     if kind == "kronecker" and isinstance(filter_size, int):
         raise MetasymError(
-            f"expected filter_size of a Kronecker symmetry to be a shape, found {filter_size!r}"
+            f"expected filter_size of a Kronecker symmetry to be a shape, found {filter_size!r}",
+            about="filter_size",
+            found=filter_size,
         )
 
     def make(name: str, module: nn.Module) -> Symmetry:
@@ -254,7 +231,9 @@ def _maker(
                 return DenseSymmetry(shape, filter_size, dtype=weight.dtype, device=weight.device, **common)  # type: ignore[arg-type]
             return KroneckerSymmetry(shape, filter_size, dtype=weight.dtype, device=weight.device, **common)  # type: ignore[arg-type]
         except MetasymError as error:
-            raise MetasymError(f"module {name!r}: {error}") from None
+            raise MetasymError(
+                f"module {name!r}: {error}", about=f"module {name!r}: {error.about}", found=error.found
+            ) from None
 
     return make
 
@@ -269,30 +248,42 @@ def _check_fit(
     symmetry: Symmetry, name: str, module: nn.Module, bias: str, sites: dict[int, list[tuple[nn.Module, str]]]
 ) -> None:
     if not isinstance(symmetry, Symmetry):
-        raise MetasymError(f"module {name!r}: expected a Symmetry or None, found {type(symmetry).__name__}")
+        raise MetasymError(
+            f"module {name!r}: expected a Symmetry or None, found {type(symmetry).__name__}",
+            about=f"module {name!r}",
+            found=type(symmetry).__name__,
+        )
     weight = module.weight
     assert isinstance(weight, Tensor)
     joint = bias == "joint" and module.bias is not None
     if joint and "bias" not in module._parameters:
         raise MetasymError(
-            f"module {name!r}: expected a plain bias with bias='joint', found a parametrized one"
+            f"module {name!r}: expected a plain bias with bias='joint', found a parametrized one",
+            about=f"module {name!r}: bias",
+            found="parametrized",
         )
     for part in ("weight", "bias") if joint else ():
         places = len(sites[id(module._parameters[part])])
         if places > 1:
             raise MetasymError(
-                f"module {name!r}: expected a {part} of its own with bias='joint', found one tied in {places} places"
+                f"module {name!r}: expected a {part} of its own with bias='joint', found one tied in {places} places",
+                about=f"module {name!r}: {part}",
+                found=places,
             )
     want = _joint_shape(module) if joint else weight.shape
     if symmetry.weight_shape != want:
         raise MetasymError(
             f"module {name!r}: expected a symmetry for a weight of shape {tuple(want)}, "
-            f"found one for {tuple(symmetry.weight_shape)}"
+            f"found one for {tuple(symmetry.weight_shape)}",
+            about=f"module {name!r}",
+            found=tuple(symmetry.weight_shape),
         )
     tensors = [*symmetry.parameters(), *symmetry.buffers()]
     if tensors and tensors[0].dtype != weight.dtype:
         raise MetasymError(
-            f"module {name!r}: expected a symmetry of type {weight.dtype}, found {tensors[0].dtype}"
+            f"module {name!r}: expected a symmetry of type {weight.dtype}, found {tensors[0].dtype}",
+            about=f"module {name!r}",
+            found=tensors[0].dtype,
         )
 
 

@@ -31,14 +31,20 @@ def select_layers(model: nn.Module, select: Select) -> list[tuple[str, nn.Module
     what a pattern like ``"*"`` asks for.
     """
     if not isinstance(model, nn.Module):
-        raise MetasymError(f"expected model to be an nn.Module, found {type(model).__name__}")
+        raise MetasymError(
+            f"expected model to be an nn.Module, found {type(model).__name__}",
+            about="model",
+            found=type(model).__name__,
+        )
     # A module that is used twice can be meant by either of its names.
     named = dict(model.named_modules(remove_duplicate=False))
     if select is None:
         chosen = [(n, m) for n, m in named.items() if isinstance(m, SUPPORTED)]
         if not chosen:
             raise MetasymError(
-                f"expected a model with Linear or ConvNd layers, found none in {type(model).__name__}"
+                f"expected a model with Linear or ConvNd layers, found none in {type(model).__name__}",
+                about="model",
+                found=type(model).__name__,
             )
     elif isinstance(select, str | type):
         chosen = _matching(named, select)
@@ -46,16 +52,23 @@ def select_layers(model: nn.Module, select: Select) -> list[tuple[str, nn.Module
         chosen = [(n, m) for n, m in named.items() if select(n, m)]
         if not chosen:
             raise MetasymError(
-                f"expected the selection to pick at least one of {len(named)} modules, found none"
+                f"expected the selection to pick at least one of {len(named)} modules, found none",
+                about="select",
             )
     elif isinstance(select, list | tuple):
         picked = {name: module for item in select for name, module in _matching(named, item)}
         chosen = [(n, m) for n, m in named.items() if n in picked]
         if not chosen:
-            raise MetasymError("expected at least one pattern or type to select by, found an empty list")
+            raise MetasymError(
+                "expected at least one pattern or type to select by, found an empty list",
+                about="select",
+                found=[],
+            )
     else:
         raise MetasymError(
-            f"expected select to be a pattern, a type, a list of those or a callable, found {select!r}"
+            f"expected select to be a pattern, a type, a list of those or a callable, found {select!r}",
+            about="select",
+            found=select,
         )
     once = {id(module): (name, module) for name, module in reversed(chosen)}
     distinct = [(n, m) for n, m in chosen if once[id(m)][0] == n]
@@ -94,7 +107,11 @@ def _matching(named: dict[str, nn.Module], item: str | type[nn.Module]) -> list[
         exact = item in named
         described = f"a module whose name matches {item!r}"
     elif not isinstance(item, type):
-        raise MetasymError(f"expected a name pattern or a type to select by, found {item!r}")
+        raise MetasymError(
+            f"expected a name pattern or a type to select by, found {item!r}",
+            about="item of select",
+            found=item,
+        )
     else:
         hits = [(n, m) for n, m in named.items() if isinstance(m, item)]
         exact = True
@@ -102,12 +119,18 @@ def _matching(named: dict[str, nn.Module], item: str | type[nn.Module]) -> list[
     if not hits:
         near = difflib.get_close_matches(item, [n for n in named if n]) if isinstance(item, str) else []
         hint = f"; nearest names: {', '.join(near)}" if near else ""
-        raise MetasymError(f"expected {described}, found none among {len(named)} modules{hint}")
+        raise MetasymError(
+            f"expected {described}, found none among {len(named)} modules{hint}", about=f"select={item!r}"
+        )
     if exact:
         return hits
     wanted = [(n, m) for n, m in hits if isinstance(m, SUPPORTED) or _has_matrix(m)]
     if not wanted:
-        raise MetasymError(f"expected {described} and has weights, found only {_kinds(m for _, m in hits)}")
+        raise MetasymError(
+            f"expected {described} and has weights, found only {_kinds(m for _, m in hits)}",
+            about=f"select={item!r}",
+            found=_kinds(m for _, m in hits),
+        )
     return wanted
 
 
@@ -117,34 +140,55 @@ def check_supported(name: str, module: nn.Module) -> None:
     if parametrize.is_parametrized(module, "weight"):
         by = type(list_of(module)[0]).__name__
         raise MetasymError(
-            f"expected a plain weight in {where}, found one that is already parametrized by {by}"
+            f"expected a plain weight in {where}, found one that is already parametrized by {by}",
+            about=f"module {name!r}: weight",
+            found=by,
         )
     if isinstance(module, nn.MultiheadAttention):
         raise MetasymError(
             f"expected Linear or ConvNd, found {where}: it packs three projections in one in_proj_weight and "
-            "reads it directly; select its out_proj, or use separate Linear layers"
+            "reads it directly; select its out_proj, or use separate Linear layers",
+            about=f"module {name!r}: in_proj_weight",
+            found=type(module).__name__,
         )
     if not isinstance(module, SUPPORTED):
-        raise MetasymError(f"expected Linear, Conv1d, Conv2d or Conv3d, found {where}")
+        raise MetasymError(
+            f"expected Linear, Conv1d, Conv2d or Conv3d, found {where}",
+            about=f"module {name!r}",
+            found=type(module).__name__,
+        )
     if isinstance(module.weight, UninitializedParameter):
         raise MetasymError(
-            f"expected an initialised weight, found {where}: run one batch through the model first"
+            f"expected an initialised weight, found {where}: run one batch through the model first",
+            about=f"module {name!r}: weight",
+            found=type(module.weight).__name__,
         )
     if "weight" not in module._parameters:
         raise MetasymError(
             f"expected the weight of {where} to be a parameter of its own, found a tensor that another "
-            "mechanism computes (the old-style weight_norm, spectral_norm or pruning?)"
+            "mechanism computes (the old-style weight_norm, spectral_norm or pruning?)",
+            about=f"module {name!r}: weight",
         )
     weight = module._parameters["weight"]
     assert weight is not None
     if not weight.is_floating_point():
-        raise MetasymError(f"expected a real floating-point weight in {where}, found {weight.dtype}")
+        raise MetasymError(
+            f"expected a real floating-point weight in {where}, found {weight.dtype}",
+            about=f"module {name!r}: weight",
+            found=weight.dtype,
+        )
     if weight.is_meta:
         raise MetasymError(
-            f"expected a weight that holds numbers, found {where} on the meta device: load it first"
+            f"expected a weight that holds numbers, found {where} on the meta device: load it first",
+            about=f"module {name!r}: weight",
+            found=weight.device.type,
         )
     if not bool(torch.isfinite(weight).all()):
-        raise MetasymError(f"expected finite weights, found NaN or infinity in {where}")
+        raise MetasymError(
+            f"expected finite weights, found NaN or infinity in {where}",
+            about=f"module {name!r}: weight",
+            found="NaN or infinity",
+        )
 
 
 def _has_matrix(module: nn.Module) -> bool:

@@ -23,13 +23,17 @@ class ArrayTasks:
         if x.ndim < 2 or y.ndim < 2 or x.shape[:2] != y.shape[:2]:
             raise MetasymError(
                 "expected x and y with the same [tasks, examples] in front, "
-                f"found {tuple(x.shape)} and {tuple(y.shape)}"
+                f"found {tuple(x.shape)} and {tuple(y.shape)}",
+                about="x, y",
+                found=(tuple(x.shape), tuple(y.shape)),
             )
         if x.shape[0] < 1:
             raise MetasymError("expected at least one task, found none")
         if not 1 <= support < x.shape[1]:
             raise MetasymError(
-                f"expected 1 to {x.shape[1] - 1} support examples, so that one is left as query, found {support}"
+                f"expected 1 to {x.shape[1] - 1} support examples, so that one is left as query, found {support}",
+                about="support",
+                found=support,
             )
         self.x, self.y, self.support = x, y, support
 

@@ -45,7 +45,11 @@ def augment_query(episode: Episode, transform: Transform, generator: torch.Gener
             found = transform(x)
     if not isinstance(found, Tensor) or found.shape[:1] != x.shape[:1]:
         kind = f"shape {list(found.shape)}" if isinstance(found, Tensor) else type(found).__name__
-        raise MetasymError(f"expected the transform of {len(x)} images to be {len(x)} images, found {kind}")
+        raise MetasymError(
+            f"expected the transform of {len(x)} images to be {len(x)} images, found {kind}",
+            about="transform",
+            found=tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__,
+        )
     return episode._replace(query=Batch(found, episode.query.y))
 
 
@@ -59,7 +63,11 @@ class AugmentQuery:
 
     def __init__(self, tasks: Tasks, transform: Transform) -> None:
         if not callable(transform):
-            raise MetasymError(f"expected a transform that can be called, found {transform!r:.60}")
+            raise MetasymError(
+                f"expected a transform that can be called, found {transform!r:.60}",
+                about="transform",
+                found=transform,
+            )
         self.tasks, self.transform = tasks, transform
         self._level = 1 + sum(isinstance(one, AugmentQuery) for one in _wrapped(tasks))
 
@@ -121,20 +129,30 @@ class PaperTransform:
         degrees: float = 30.0,
     ) -> None:
         if size is not None and (not isinstance(size, int) or size < 1):
-            raise MetasymError(f"expected a size of at least 1 pixel, a whole number, found {size!r}")
+            raise MetasymError(
+                f"expected a size of at least 1 pixel, a whole number, found {size!r}",
+                about="size",
+                found=size,
+            )
         if not _is_range(scale) or not _is_range(ratio) or scale[1] > 1:
             raise MetasymError(
-                f"expected pairs 0 < low <= high (scale at most 1), found scale {scale!r}, ratio {ratio!r}"
+                f"expected pairs 0 < low <= high (scale at most 1), found scale {scale!r}, ratio {ratio!r}",
+                about="scale, ratio",
+                found=(scale, ratio),
             )
         if not 0 <= degrees < math.inf:
-            raise MetasymError(f"expected degrees of at least 0, found {degrees!r}")
+            raise MetasymError(
+                f"expected degrees of at least 0, found {degrees!r}", about="degrees", found=degrees
+            )
         self.size, self.scale, self.ratio, self.flips, self.degrees = size, scale, ratio, flips, degrees
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
         """``images [n, C, H, W]``, float, to ``[n, C, size, size]``; every number is drawn from ``generator``."""
         if images.ndim != 4 or not images.is_floating_point():
             raise MetasymError(
-                f"expected float images [n, C, H, W], found {images.dtype} {list(images.shape)}"
+                f"expected float images [n, C, H, W], found {images.dtype} {list(images.shape)}",
+                about="images",
+                found=(images.dtype, tuple(images.shape)),
             )
         count, _, height, width = images.shape
         boxes = self.draw_boxes(count, height, width, generator)
@@ -186,7 +204,8 @@ def kornia_transform(size: int) -> torch.nn.Module:
         import kornia.augmentation as K  # takes a second
     except ImportError:
         raise MetasymError(
-            "expected the package kornia for kornia_transform, found none: pip install 'metasym[kornia]'"
+            "expected the package kornia for kornia_transform, found none: pip install 'metasym[kornia]'",
+            about="kornia",
         ) from None
 
     return torch.nn.Sequential(

@@ -239,7 +239,9 @@ def _numbers(value: Any, name: str, where: str) -> npt.NDArray[Any]:
             largest = max(largest, float(np.abs(part).max()))
     if bad:
         raise MetasymError(
-            f"{where}: expected finite numbers, found {bad} NaN or infinite in {name}, the first in row {row}"
+            f"{where}: expected finite numbers, found {bad} NaN or infinite in {name}, the first in row {row}",
+            about=f"{where}: {name}",
+            found=(bad, row),
         )
     if largest > _LARGEST_VALUE:
         raise MetasymError(f"{where}: expected numbers whose squares are finite, found larger ones in {name}")

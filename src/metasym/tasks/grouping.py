@@ -55,13 +55,17 @@ def group_rows(where: str, column: str, task: Array, x: Array, y: Array, memory:
         found = ", ".join(repr(str(name)) for name in names)
         raise MetasymError(
             f"{where}: expected at least {LEAST_TASKS} tasks in {column} (dozens to learn a symmetry from), "
-            f"found {len(names)}: {found}"
+            f"found {len(names)}: {found}",
+            about=f"{where}: {column}",
+            found=len(names),
         )
     kept = counts >= TOO_SHORT
     if kept.sum() < LEAST_TASKS:
         raise MetasymError(
             f"{where}: expected at least {LEAST_TASKS} tasks of 2 or more rows (support and query) in {column}, "
-            f"found {int(kept.sum())} such tasks among {len(names)}"
+            f"found {int(kept.sum())} such tasks among {len(names)}",
+            about=f"{where}: {column}",
+            found=int(kept.sum()),
         )
     order = np.argsort(first, kind="stable")
     order = order[kept[order]]
@@ -77,7 +81,9 @@ def group_rows(where: str, column: str, task: Array, x: Array, y: Array, memory:
         raise MetasymError(
             f"{where}: expected tasks that, padded to the longest, fit into half of {size_in_words(memory)} of free "
             f"memory, found {size_in_words(len(order) * most * width)}: task {str(largest)!r} has {most} rows, "
-            f"the median task {int(np.median(sizes))}; keep fewer rows of the longest"
+            f"the median task {int(np.median(sizes))}; keep fewer rows of the longest",
+            about=f"{where}: task {str(largest)!r}",
+            found=most,
         )
     mask = np.arange(most) < sizes[:, None]
     blocks = []
@@ -154,6 +160,8 @@ def whole_numbers(where: str, y: Array, counts: npt.NDArray[np.int64]) -> Array:
             task, example = (int(i) for i in np.argwhere(odd)[0])
             raise MetasymError(
                 f"{where}: expected labels y of whole numbers, found {part[task, example]:g} in task {first + task}, "
-                f"example {example}"
+                f"example {example}",
+                about=f"{where}: y",
+                found=(float(part[task, example]), first + task, example),
             )
     return y.astype(np.int64)

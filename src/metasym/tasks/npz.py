@@ -92,34 +92,52 @@ def _check_room(file: Path, needs: int, memory: int, members: dict[str, _Member]
     assert compressed is not None
     raise MetasymError(
         f"{free}, or a file that is not compressed (numpy.savez), which stays on the disk; found a compressed "
-        f"{compressed.name} of {size_in_words(compressed.bytes)}"
+        f"{compressed.name} of {size_in_words(compressed.bytes)}",
+        about=f"{file}: {compressed.name}",
+        found=compressed.bytes,
     )
 
 
 def _members(file: Path) -> dict[str, _Member]:
     want = f"{file}: expected an .npz file with arrays x and y"
     if file.is_dir():
-        raise MetasymError(f"{want}, found a folder")
+        raise MetasymError(f"{want}, found a folder", about=str(file), found="a folder")
     try:
         with file.open("rb") as stream:
             if stream.read(6) == b"\x93NUMPY":
-                raise MetasymError(f"{want} (numpy.savez), found a single array (numpy.save)")
+                raise MetasymError(
+                    f"{want} (numpy.savez), found a single array (numpy.save)",
+                    about=str(file),
+                    found="a single array",
+                )
             if not zipfile.is_zipfile(stream):
-                raise MetasymError(f"{want}, found another kind of file, or a truncated one")
+                raise MetasymError(
+                    f"{want}, found another kind of file, or a truncated one",
+                    about=str(file),
+                    found="another kind of file",
+                )
             with zipfile.ZipFile(stream) as archive:
                 found = sorted(n.removesuffix(".npy") for n in archive.namelist() if n.endswith(".npy"))
                 missing = [name for name in ("x", "y") if name not in found]
                 if missing:
                     there = ", ".join(found) or "no arrays"
-                    raise MetasymError(f"{want}, found no {' and no '.join(missing)} among: {there}")
+                    raise MetasymError(
+                        f"{want}, found no {' and no '.join(missing)} among: {there}",
+                        about=str(file),
+                        found=missing,
+                    )
                 known = [name for name in ("x", "y", "task", *NAMES) if name in found]
                 return {name: _member(file, stream, archive, name) for name in known}
     except OSError as error:
-        raise MetasymError(f"{want}, found {error.strerror or error}") from None
+        raise MetasymError(
+            f"{want}, found {error.strerror or error}", about=str(file), found=error.strerror or str(error)
+        ) from None
     except MetasymError:
         raise
     except DAMAGED as error:
-        raise MetasymError(f"{want}, found a damaged file: {error}") from None
+        raise MetasymError(
+            f"{want}, found a damaged file: {error}", about=str(file), found="a damaged file"
+        ) from None
 
 
 def _member(file: Path, stream: IO[bytes], archive: zipfile.ZipFile, name: str) -> _Member:
@@ -137,12 +155,18 @@ def _member(file: Path, stream: IO[bytes], archive: zipfile.ZipFile, name: str) 
         raise MetasymError(
             f"{file}: expected {name} to be an array of numbers or text, found one of Python objects, which would "
             "have to be unpickled: tasks of different sizes are stored row by row, x [rows, ...], y [rows, ...] and "
-            "task [rows]"
+            "task [rows]",
+            about=f"{file}: {name}",
+            found="Python objects",
         )
     allowed = {"task": ("iuU", "whole numbers or text"), **dict.fromkeys(NAMES, ("U", "text"))}
     kinds, words = allowed.get(name, ("fiub", "real numbers"))
     if dtype.kind not in kinds:
-        raise MetasymError(f"{file}: expected {name} to be an array of {words}, found {dtype}")
+        raise MetasymError(
+            f"{file}: expected {name} to be an array of {words}, found {dtype}",
+            about=f"{file}: {name}",
+            found=str(dtype),
+        )
     start = None
     if info.compress_type == zipfile.ZIP_STORED:
         stream.seek(info.header_offset)
@@ -152,7 +176,9 @@ def _member(file: Path, stream: IO[bytes], archive: zipfile.ZipFile, name: str) 
     member = _Member(name, tuple(int(size) for size in shape), fortran, dtype, start, info.CRC)
     if info.file_size != header + member.bytes:
         raise MetasymError(
-            f"{file}: expected {member.bytes:,} bytes of {name} {list(shape)}, found {info.file_size - header:,}"
+            f"{file}: expected {member.bytes:,} bytes of {name} {list(shape)}, found {info.file_size - header:,}",
+            about=f"{file}: {name}",
+            found=info.file_size - header,
         )
     return member
 
@@ -161,30 +187,44 @@ def _check_shapes(file: Path, x: _Member, y: _Member, reading: Reading, labels: 
     shapes = f"x {list(x.shape)} and y {list(y.shape)}"
     if len(x.shape) < 2 or len(y.shape) < 2 or x.shape[:2] != y.shape[:2]:
         raise MetasymError(
-            f"{file}: expected x and y with the same [tasks, examples, ...] in front, found {shapes}"
+            f"{file}: expected x and y with the same [tasks, examples, ...] in front, found {shapes}",
+            about=f"{file}: x, y",
+            found=(x.shape, y.shape),
         )
     if len(x.shape) == 2 and not reading.scalar_x:
         a, b = x.shape
         raise MetasymError(
             f"{file}: expected x [tasks, examples, features], found x {list(x.shape)}: if these are {a} tasks of {b} "
             f"examples of one number each, say so with --scalar-x; if they are {a} rows of {b} features, add an "
-            "array task that says which task a row belongs to"
+            "array task that says which task a row belongs to",
+            about=f"{file}: x",
+            found=x.shape,
         )
     if 0 in x.shape[2:] or 0 in y.shape[2:]:
-        raise MetasymError(f"{file}: expected x and y of at least one number an example, found {shapes}")
+        raise MetasymError(
+            f"{file}: expected x and y of at least one number an example, found {shapes}",
+            about=f"{file}: numbers an example",
+            found=(x.shape, y.shape),
+        )
     if x.shape[0] < LEAST_TASKS:
         raise MetasymError(
             f"{file}: expected at least {LEAST_TASKS} tasks (to train, to validate and to test on; dozens to learn "
-            f"a symmetry from), found {x.shape[0]}"
+            f"a symmetry from), found {x.shape[0]}",
+            about=f"{file}: tasks",
+            found=x.shape[0],
         )
     if x.shape[1] < TOO_SHORT:
         raise MetasymError(
-            f"{file}: expected at least 2 examples a task (support and query), found {x.shape[1]}"
+            f"{file}: expected at least 2 examples a task (support and query), found {x.shape[1]}",
+            about=f"{file}: examples",
+            found=x.shape[1],
         )
     if labels and len(y.shape) > 2:
         raise MetasymError(
             f"{file}: expected labels y [tasks, examples], or y of floats (or --no-labels) for regression, "
-            f"found {y.dtype} {list(y.shape)}"
+            f"found {y.dtype} {list(y.shape)}",
+            about=f"{file}: y",
+            found=(str(y.dtype), y.shape),
         )
 
 
@@ -195,14 +235,18 @@ def _check_rows(file: Path, members: dict[str, _Member]) -> None:
     rows = {shape[:1] for shape in shapes.values()}
     if () in rows or len(rows) > 1 or len(shapes["task"]) != 1 or len(shapes["x"]) < 2 or 0 in shapes["x"]:
         raise MetasymError(
-            f"{file}: expected x [rows, features], y [rows, ...] and task [rows] with the same rows, found {found}"
+            f"{file}: expected x [rows, features], y [rows, ...] and task [rows] with the same rows, found {found}",
+            about=f"{file}: rows",
+            found=shapes,
         )
 
 
 def _names(file: Path, member: _Member) -> tuple[str, ...]:
     if len(member.shape) != 1:
         raise MetasymError(
-            f"{file}: expected {member.name} to be a list of names, found {list(member.shape)}"
+            f"{file}: expected {member.name} to be a list of names, found {list(member.shape)}",
+            about=f"{file}: {member.name}",
+            found=member.shape,
         )
     return tuple(str(name) for name in _read(file, member))
 
@@ -216,7 +260,9 @@ def _read_or_map(file: Path, member: _Member) -> Array:
             return _map(file, member)
         raise MetasymError(
             f"{file}: expected {member.name} to fit into memory, found {size_in_words(member.bytes)}, more than "
-            "there is: store it with numpy.savez, not compressed, so that it can stay on the disk"
+            "there is: store it with numpy.savez, not compressed, so that it can stay on the disk",
+            about=f"{file}: {member.name}",
+            found=member.bytes,
         ) from None
 
 

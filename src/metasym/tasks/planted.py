@@ -72,7 +72,9 @@ def planted_basis(name: str) -> Tensor:
         return rotation_basis(name).orthonormal()
     group = planted_group(name)
     if group is None:
-        raise MetasymError(f"expected a family of {', '.join(FAMILIES)}, found {name!r}")
+        raise MetasymError(
+            f"expected a family of {', '.join(FAMILIES)}, found {name!r}", about="family", found=name
+        )
     return equivariant_basis(group, group)
 
 
@@ -96,7 +98,9 @@ def planted(
     if tasks < 1 or examples < 1 or not (0 <= noise < math.inf and 0 <= broken < math.inf):
         raise MetasymError(
             "expected at least one task and example, noise and broken >= 0, found "
-            f"{tasks}, {examples}, {noise} and {broken}"
+            f"{tasks}, {examples}, {noise} and {broken}",
+            about="tasks, examples, noise, broken",
+            found=(tasks, examples, noise, broken),
         )
     basis = planted_basis(name)
     draw = np.random.Generator(np.random.PCG64(seed))

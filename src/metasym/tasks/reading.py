@@ -33,7 +33,9 @@ def read_tasks(
     except MemoryError:
         raise MetasymError(
             f"{file}: expected tasks that fit into memory, found no room for {file.stat().st_size / 1e6:,.0f} MB of "
-            "them: keep fewer tasks, or store them with numpy.savez, uncompressed, so that they can stay on the disk"
+            "them: keep fewer tasks, or store them with numpy.savez, uncompressed, so that they can stay on the disk",
+            about=str(file),
+            found=file.stat().st_size,
         ) from None
 
 
@@ -59,5 +61,7 @@ def _refuse_flags_of_tables(file: Path, reading: Reading) -> None:
     for flag in ("task", "inputs", "outputs"):
         if getattr(reading, flag) is not None:
             raise MetasymError(
-                f"expected --{flag} only for a table ({', '.join(SUFFIXES)}), found it with {file.name}"
+                f"expected --{flag} only for a table ({', '.join(SUFFIXES)}), found it with {file.name}",
+                about=f"{file}: --{flag}",
+                found=file.name,
             )

@@ -72,7 +72,9 @@ def seeded(seed: int) -> torch.Generator:
 def check_seed(seed: int) -> None:
     """Refuse what cannot be mixed into seeds: anything but a whole number of 64 bits."""
     if isinstance(seed, bool) or not hasattr(seed, "__index__") or not -(2**63) <= seed < 2**63:
-        raise MetasymError(f"expected seed to be a whole number of 64 bits, found {seed!r}")
+        raise MetasymError(
+            f"expected seed to be a whole number of 64 bits, found {seed!r}", about="seed", found=seed
+        )
 
 
 def stack(episodes: Sequence[Episode], ids: Sequence[int] | None = None) -> Episode:
@@ -85,7 +87,9 @@ def stack(episodes: Sequence[Episode], ids: Sequence[int] | None = None) -> Epis
         if kinds[-1] != kinds[0]:
             raise MetasymError(
                 f"task {index}: expected an episode of the shapes and types of task {names[0]}'s, "
-                f"{describe(episodes[0])}, found {describe(episode)}"
+                f"{describe(episodes[0])}, found {describe(episode)}",
+                about=f"task {index}",
+                found=describe(episode),
             )
     return Episode(
         Batch(torch.stack([e.support.x for e in episodes]), torch.stack([e.support.y for e in episodes])),
@@ -111,25 +115,39 @@ def check_episode(found: Any, name: object, *, leading: tuple[int, ...]) -> Epis
     ``leading`` is ``()`` for the episode of one task, ``(tasks,)`` for those of many.
     """
     if not isinstance(found, Episode):
-        raise MetasymError(f"{name}: expected a metasym.Episode, found {type(found).__name__}")
+        raise MetasymError(
+            f"{name}: expected a metasym.Episode, found {type(found).__name__}",
+            about=str(name),
+            found=type(found).__name__,
+        )
     for part, batch in (("support", found.support), ("query", found.query)):
         if not isinstance(batch, Batch):
-            raise MetasymError(f"{name}: expected {part} to be a metasym.Batch, found {type(batch).__name__}")
+            raise MetasymError(
+                f"{name}: expected {part} to be a metasym.Batch, found {type(batch).__name__}",
+                about=f"{name}: {part}",
+                found=type(batch).__name__,
+            )
         for side, value in (("x", batch.x), ("y", batch.y)):
             if not isinstance(value, Tensor):
                 raise MetasymError(
-                    f"{name}: expected {part}.{side} to be a tensor, found {type(value).__name__}"
+                    f"{name}: expected {part}.{side} to be a tensor, found {type(value).__name__}",
+                    about=f"{name}: {part}.{side}",
+                    found=type(value).__name__,
                 )
             if value.ndim <= len(leading) or tuple(value.shape[: len(leading)]) != leading:
                 shape = "".join(f"{size}, " for size in leading)
                 raise MetasymError(
-                    f"{name}: expected {part}.{side} of shape [{shape}examples, ...], found {list(value.shape)}"
+                    f"{name}: expected {part}.{side} of shape [{shape}examples, ...], found {list(value.shape)}",
+                    about=f"{name}: {part}.{side}",
+                    found=tuple(value.shape),
                 )
         examples = batch.x.shape[len(leading)], batch.y.shape[len(leading)]
         if examples[0] != examples[1] or examples[0] < 1:
             raise MetasymError(
                 f"{name}: expected {part} with at least one example and as many of y as of x, "
-                f"found {examples[0]} of x and {examples[1]} of y"
+                f"found {examples[0]} of x and {examples[1]} of y",
+                about=f"{name}: {part}",
+                found=tuple(examples),
             )
     _check_ids(found.ids, name, leading)
     return found
@@ -139,9 +157,12 @@ def _check_ids(ids: Any, name: object, leading: tuple[int, ...]) -> None:
     if isinstance(ids, int) and not leading:
         return
     if not isinstance(ids, Tensor) or ids.is_floating_point() or tuple(ids.shape) != leading:
-        found = f"{ids.dtype} {list(ids.shape)}" if isinstance(ids, Tensor) else type(ids).__name__
+        found = (ids.dtype, tuple(ids.shape)) if isinstance(ids, Tensor) else type(ids).__name__
+        shown = f"{ids.dtype} {list(ids.shape)}" if isinstance(ids, Tensor) else found
         raise MetasymError(
-            f"{name}: expected ids to be a tensor of whole numbers {list(leading)}, found {found}"
+            f"{name}: expected ids to be a tensor of whole numbers {list(leading)}, found {shown}",
+            about=f"{name}: ids",
+            found=found,
         )
 
 
@@ -165,7 +186,9 @@ def explained(episodes: Episode, where: str) -> Iterator[None]:
         said = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise MetasymError(
             f"{where}: expected episodes that fit the model and the loss, found {said} "
-            f"(of {episodes.count} tasks: {describe(episodes)})"
+            f"(of {episodes.count} tasks: {describe(episodes)})",
+            about=where,
+            found=describe(episodes),
         ) from error
 
 
@@ -174,7 +197,9 @@ def _method(tasks: Tasks, name: str) -> Any:
     if not callable(found):
         raise MetasymError(
             f"expected tasks with a method {name}, found "
-            f"{type(tasks).__name__} {'without one' if found is None else f'with {name} = {found!r:.40}'}"
+            f"{type(tasks).__name__} {'without one' if found is None else f'with {name} = {found!r:.40}'}",
+            about=f"{type(tasks).__name__}.{name}",
+            found=found,
         )
     return found
 

@@ -82,7 +82,9 @@ class StoredTasks:
         most = int(counts.max()) if len(counts) else 0
         if not 1 <= support < most:
             raise MetasymError(
-                f"expected 1 to {most - 1} support examples, so that one is left as query, found {support}"
+                f"expected 1 to {most - 1} support examples, so that one is left as query, found {support}",
+                about="support",
+                found=support,
             )
         self.file, self.support, self.layout = file, support, layout
         self.ids = self.given[counts > support]
@@ -184,7 +186,9 @@ def split_tasks(count: int, validation: float, test: float, order: Tensor) -> tu
     if for_test + for_validation >= count:
         raise MetasymError(
             f"expected parts for validation and test that leave tasks to train on, found {for_validation} and "
-            f"{for_test} of {count} tasks"
+            f"{for_test} of {count} tasks",
+            about="validation, test",
+            found=(for_validation, for_test),
         )
     parts = order.split([count - for_validation - for_test, for_validation, for_test])
     train, held_out, tested = (part.sort().values for part in parts)

@@ -23,11 +23,17 @@ class Subset:
         self.tasks = tasks
         self.ids = torch.as_tensor(ids, dtype=torch.int64)
         if self.ids.ndim != 1 or len(self.ids) == 0:
-            raise MetasymError(f"expected a list of at least one task, found {tuple(self.ids.shape)}")
+            raise MetasymError(
+                f"expected a list of at least one task, found {tuple(self.ids.shape)}",
+                about="ids",
+                found=tuple(self.ids.shape),
+            )
         low, high = int(self.ids.min()), int(self.ids.max())
         if low < 0 or high >= len(tasks):
             raise MetasymError(
-                f"expected tasks 0 to {len(tasks) - 1}, found {low if low < 0 else high} in the subset"
+                f"expected tasks 0 to {len(tasks) - 1}, found {low if low < 0 else high} in the subset",
+                about="ids",
+                found=low if low < 0 else high,
             )
 
     def __len__(self) -> int:
@@ -54,7 +60,9 @@ def hold_out(tasks: Tasks, fraction: float, seed: int = 0) -> tuple[Subset, Subs
     count = round(fraction * len(tasks))
     if not 0 < count < len(tasks):
         raise MetasymError(
-            f"expected a fraction that leaves tasks on both sides of {len(tasks)}, found {fraction}"
+            f"expected a fraction that leaves tasks on both sides of {len(tasks)}, found {fraction}",
+            about="fraction",
+            found=fraction,
         )
     order = mix(seed, _HOLD_OUT, torch.arange(len(tasks))).argsort()
     return Subset(tasks, order[count:].sort().values), Subset(tasks, order[:count].sort().values)

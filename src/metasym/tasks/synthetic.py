@@ -79,9 +79,13 @@ def translation(
     problem are the first ones of the corresponding large problem.
     """
     if rank not in RANKS:
-        raise MetasymError(f"expected rank to be one of {', '.join(map(str, RANKS))}, found {rank}")
+        raise MetasymError(
+            f"expected rank to be one of {', '.join(map(str, RANKS))}, found {rank}", about="rank", found=rank
+        )
     if size not in SIZES:
-        raise MetasymError(f"expected size to be one of {', '.join(SIZES)}, found {size!r}")
+        raise MetasymError(
+            f"expected size to be one of {', '.join(SIZES)}, found {size!r}", about="size", found=size
+        )
     counts = (train_tasks or TRAIN_TASKS[rank], test_tasks or TEST_TASKS[rank])
     mixing = mixing_weights(rank, seed)
     examples = TRAIN_EXAMPLES[size][rank]
@@ -202,9 +206,15 @@ def rotation(
     task draws the coefficients of its filter bank as e2cnn starts a layer (generalized He).
     """
     if kind not in KINDS:
-        raise MetasymError(f"expected kind to be one of {', '.join(KINDS)}, found {kind!r}")
+        raise MetasymError(
+            f"expected kind to be one of {', '.join(KINDS)}, found {kind!r}", about="kind", found=kind
+        )
     if not isinstance(image_size, int) or image_size < 3:
-        raise MetasymError(f"expected an image size of at least 3 for 3 x 3 kernels, found {image_size}")
+        raise MetasymError(
+            f"expected an image size of at least 3 for 3 x 3 kernels, found {image_size}",
+            about="image_size",
+            found=image_size,
+        )
     basis = rotation_basis(kind)
     counts = (train_tasks or ROTATION_TRAIN_TASKS, test_tasks or ROTATION_TEST_TASKS)
     train, test = (

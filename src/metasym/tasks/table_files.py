@@ -54,7 +54,8 @@ def tasks_of_table(table: Table, reading: Reading, memory: int) -> TaskFile:
         if getattr(reading, flag) is None:
             raise MetasymError(
                 f"{path}: expected --task, --inputs and --outputs to say what the columns of a table are, found no "
-                f"--{flag}; {_listed(table.names)}"
+                f"--{flag}; {_listed(table.names)}",
+                about=f"{path}: --{flag}",
             )
     assert reading.task is not None
     assert reading.inputs is not None
@@ -63,15 +64,25 @@ def tasks_of_table(table: Table, reading: Reading, memory: int) -> TaskFile:
     inputs = _chosen(path, "--inputs", reading.inputs, table.names)
     outputs = _chosen(path, "--outputs", reading.outputs, table.names)
     if len(task) != 1:
-        raise MetasymError(f"{path}: expected --task to name one column, found {', '.join(task)}")
+        raise MetasymError(
+            f"{path}: expected --task to name one column, found {', '.join(task)}",
+            about=f"{path}: --task",
+            found=task,
+        )
     for name, times in _counted([*task, *inputs, *outputs]).items():
         if times > 1:
             raise MetasymError(
-                f"{path}: expected each column once among --task, --inputs and --outputs, found {name!r} twice"
+                f"{path}: expected each column once among --task, --inputs and --outputs, found {name!r} twice",
+                about=f"{path}: {name}",
+                found="twice",
             )
     labels = bool(reading.labels)
     if labels and len(outputs) != 1:
-        raise MetasymError(f"{path}: expected one column of --outputs with --labels, found {len(outputs)}")
+        raise MetasymError(
+            f"{path}: expected one column of --outputs with --labels, found {len(outputs)}",
+            about=f"{path}: --outputs",
+            found=len(outputs),
+        )
     text, numbers = table.read([*task, *(outputs if labels else [])], [*inputs, *([] if labels else outputs)])
     x, y, classes = _stacked(text, numbers, inputs, outputs, labels=labels)
     grouped = group_rows(str(path), f"column {task[0]!r}", text[task[0]], x, y, memory)
@@ -170,7 +181,9 @@ def _chosen(path: Path, flag: str, wish: str, names: Sequence[str]) -> list[str]
             near = difflib.get_close_matches(word, names, 1)
             hint = f" (is {near[0]!r} meant?)" if near else ""
             raise MetasymError(
-                f"{path}: expected {flag} to name columns of the table, found {word!r}{hint}; {_listed(names)}"
+                f"{path}: expected {flag} to name columns of the table, found {word!r}{hint}; {_listed(names)}",
+                about=f"{path}: {flag}",
+                found=word,
             )
         found += some
     return found
@@ -199,12 +212,18 @@ class _Csv:
         self.path = path
         header = next(self._rows(), None)
         if not header:
-            raise MetasymError(f"{path}: expected a table with a header, found an empty file")
+            raise MetasymError(
+                f"{path}: expected a table with a header, found an empty file",
+                about=str(path),
+                found="an empty file",
+            )
         self.names = [name.strip() for name in header]
         for name, times in _counted(self.names).items():
             if times > 1:
                 raise MetasymError(
-                    f"{path}: expected each column's name once in the header, found {name!r} twice"
+                    f"{path}: expected each column's name once in the header, found {name!r} twice",
+                    about=f"{path}: header",
+                    found=name,
                 )
 
     def _rows(self) -> Any:
@@ -217,10 +236,16 @@ class _Csv:
                 tab = self.path.suffix.lower() == ".tsv"
                 yield from csv.reader(stream, delimiter="\t" if tab else max(",;\t", key=first.count))
         except OSError as error:
-            raise MetasymError(f"{want}, found {error.strerror or error}") from None
+            raise MetasymError(
+                f"{want}, found {error.strerror or error}",
+                about=str(self.path),
+                found=error.strerror or str(error),
+            ) from None
         except UnicodeDecodeError as error:
             raise MetasymError(
-                f"{want}, found byte {error.object[error.start]:#04x}, which is not UTF-8"
+                f"{want}, found byte {error.object[error.start]:#04x}, which is not UTF-8",
+                about=str(self.path),
+                found=error.object[error.start],
             ) from None
         except csv.Error as error:
             raise MetasymError(f"{want}, found {error}") from None
@@ -243,7 +268,9 @@ class _Csv:
                 odd = next(i for i, length in enumerate(lengths) if length != len(self.names))
                 raise MetasymError(
                     f"{self.path}: expected {len(self.names)} cells in every row, as in the header, found "
-                    f"{lengths[odd]} in row {numbered[odd]} (the header is row 1)"
+                    f"{lengths[odd]} in row {numbered[odd]} (the header is row 1)",
+                    about=f"{self.path}: row {numbered[odd]}",
+                    found=lengths[odd],
                 )
             columns = list(zip(*lines, strict=True))
             kept.add(
@@ -253,7 +280,11 @@ class _Csv:
                 }
             )
         if not kept.seen:
-            raise MetasymError(f"{self.path}: expected rows below the header, found none")
+            raise MetasymError(
+                f"{self.path}: expected rows below the header, found none",
+                about=f"{self.path}: rows",
+                found=0,
+            )
         joined = kept.columns()
         return {name: joined[name] for name in text}, {name: joined[name] for name in numbers}
 
@@ -281,7 +312,9 @@ class _Csv:
 
     def _wrong(self, want: str, column: str, row: int, found: str) -> MetasymError:
         return MetasymError(
-            f"{self.path}: expected {want} in row {row}, column {column!r} (the header is row 1), found {found}"
+            f"{self.path}: expected {want} in row {row}, column {column!r} (the header is row 1), found {found}",
+            about=f"{self.path}: row {row}, column {column}",
+            found=found,
         )
 
 
@@ -295,15 +328,22 @@ class _Parquet:
         except ImportError:
             raise MetasymError(
                 f"{path}: expected the package pyarrow, which reads Parquet (pip install 'metasym[tables]'), found "
-                "none; a CSV file needs no package"
+                "none; a CSV file needs no package",
+                about="pyarrow",
             ) from None
         try:
             self.file = parquet.ParquetFile(path, memory_map=False)
         except OSError as error:
-            raise MetasymError(f"{path}: expected a Parquet file, found {error.strerror or error}") from None
+            raise MetasymError(
+                f"{path}: expected a Parquet file, found {error.strerror or error}",
+                about=str(path),
+                found=error.strerror or str(error),
+            ) from None
         except ArrowException as error:
             raise MetasymError(
-                f"{path}: expected a Parquet file, found {str(error).splitlines()[0]}"
+                f"{path}: expected a Parquet file, found {str(error).splitlines()[0]}",
+                about=str(path),
+                found=str(error).splitlines()[0],
             ) from None
         self.names: list[str] = list(self.file.schema_arrow.names)
 
@@ -354,5 +394,7 @@ class _Parquet:
 
     def _wrong(self, want: str, column: str, row: int, found: str) -> MetasymError:
         return MetasymError(
-            f"{self.path}: expected {want} in row {row + 1}, column {column!r}, found {found}"
+            f"{self.path}: expected {want} in row {row + 1}, column {column!r}, found {found}",
+            about=f"{self.path}: row {row + 1}, column {column}",
+            found=found,
         )

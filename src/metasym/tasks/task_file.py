@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import zlib
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from metasym.storage.options import changed, option
 from metasym.types import MetasymError
 
 Array = npt.NDArray[Any]
@@ -23,27 +23,19 @@ TOO_SHORT = 2
 """Examples that a task needs: one to adapt to and one to be scored on."""
 
 
-def _flag(default: Any, about: str) -> Any:
-    return dataclasses.field(default=default, metadata={"help": about, "least": None, "choices": None})
-
-
 @dataclass(frozen=True)
 class Reading:
     """What a user says about a file; what is left open is taken from the file itself."""
 
-    task: str | None = _flag(None, "table: the column that says which task a row belongs to")
-    inputs: str | None = _flag(
+    task: str | None = option(None, "table: the column that says which task a row belongs to")
+    inputs: str | None = option(
         None, "table: the columns of x, as a,b,c; patterns such as 'torque_*' stand for several"
     )
-    outputs: str | None = _flag(None, "table: the columns of y, in the same way")
-    labels: bool | None = _flag(None, "y holds labels, whatever its type (--no-labels: numbers to predict)")
-    scalar_x: bool = _flag(False, "x [tasks, examples] is intended: an example is one number")
-    input_names: str | None = _flag(None, "what the numbers of x are called, as a,b,c")
-    output_names: str | None = _flag(None, "what the numbers of y (or the classes) are called")
-
-    def changed(self) -> dict[str, Any]:
-        """What differs from the defaults, in plain types."""
-        return {f.name: v for f in dataclasses.fields(self) if (v := getattr(self, f.name)) != f.default}
+    outputs: str | None = option(None, "table: the columns of y, in the same way")
+    labels: bool | None = option(None, "y holds labels, whatever its type (--no-labels: numbers to predict)")
+    scalar_x: bool = option(False, "x [tasks, examples] is intended: an example is one number")
+    input_names: str | None = option(None, "what the numbers of x are called, as a,b,c")
+    output_names: str | None = option(None, "what the numbers of y (or the classes) are called")
 
 
 class Columns(NamedTuple):
@@ -130,8 +122,8 @@ class TaskFile:
         if self.columns is not None:
             task, inputs, outputs = self.columns
             found["columns"] = {"task": task, "inputs": list(inputs), "outputs": list(outputs)}
-        if self.reading.changed():
-            found["reading"] = self.reading.changed()
+        if changed(self.reading):
+            found["reading"] = changed(self.reading)
         return found
 
 
@@ -160,7 +152,9 @@ def root_mean_square(where: str, name: str, array: Array, counts: npt.NDArray[np
                 count = sum(int((~np.isfinite(p[present(counts, f, p)])).sum()) for f, p in parts(array))
                 raise MetasymError(
                     f"{where}: expected finite numbers, found {count} NaN or infinite in {name}, the first in task "
-                    f"{first + task}, example {example}"
+                    f"{first + task}, example {example}",
+                    about=f"{where}: {name}",
+                    found=(int(count), (first + task, example)),
                 )
         values = part if there.all() else part[there]
         entries += values.size
@@ -168,7 +162,11 @@ def root_mean_square(where: str, name: str, array: Array, counts: npt.NDArray[np
             total += float(np.square(values, dtype=np.float64).sum())
     found = math.sqrt(total / entries)
     if not math.isfinite(found):
-        raise MetasymError(f"{where}: expected numbers whose squares are finite, found larger ones in {name}")
+        raise MetasymError(
+            f"{where}: expected numbers whose squares are finite, found larger ones in {name}",
+            about=f"{where}: {name}",
+            found="numbers whose squares are infinite",
+        )
     return found
 
 
@@ -180,10 +178,11 @@ def check_varies(where: str, y: Array, counts: npt.NDArray[np.int64]) -> None:
         least, most = min(least, float(values.min())), max(most, float(values.max()))
         if least < most:
             return
-    what = "0 everywhere" if least == 0 else f"{least:g} everywhere"
     raise MetasymError(
-        f"{where}: expected outputs y that differ between examples, found {what}: there is nothing to learn; "
-        "look at how y was made"
+        f"{where}: expected outputs y that differ between examples, found {least:g} everywhere: "
+        "there is nothing to learn; look at how y was made",
+        about=f"{where}: y",
+        found=least,
     )
 
 
@@ -197,7 +196,9 @@ def check_inputs_vary(where: str, x: Array, counts: npt.NDArray[np.int64]) -> No
             return
     raise MetasymError(
         f"{where}: expected inputs x that differ between examples, found the same in all: there is nothing to learn "
-        "from; look at how x was made"
+        "from; look at how x was made",
+        about=f"{where}: x",
+        found="the same in all examples",
     )
 
 
@@ -206,15 +207,25 @@ def count_classes(where: str, y: Array, counts: npt.NDArray[np.int64]) -> int:
     found = (np.unique(part[present(counts, first, part)]) for first, part in parts(y))
     labels = sorted({int(label) for some in found for label in some})
     if labels[0] < 0:
-        raise MetasymError(f"{where}: expected labels y from 0 on, found {labels[0]}")
+        raise MetasymError(
+            f"{where}: expected labels y from 0 on, found {labels[0]}",
+            about=f"{where}: y",
+            found=int(labels[0]),
+        )
     gap = next((i for i, label in enumerate(labels) if label != i), None)
     if gap is not None:
         raise MetasymError(
             f"{where}: expected labels y from 0 to {len(labels) - 1} without gaps ({len(labels)} different ones), "
-            f"found no {gap} but {labels[gap]}"
+            f"found no {gap} but {labels[gap]}",
+            about=f"{where}: y",
+            found=(int(gap), int(labels[gap])),
         )
     if len(labels) < 2:
-        raise MetasymError(f"{where}: expected at least two different labels y, found {labels[0]} only")
+        raise MetasymError(
+            f"{where}: expected at least two different labels y, found {labels[0]} only",
+            about=f"{where}: labels",
+            found=int(labels[0]),
+        )
     return len(labels)
 
 
@@ -227,13 +238,20 @@ def names_of(
         return ()
     array = flag.removeprefix("--").replace("-", "_")
     what = f"{where}: expected {array}" if given is None else f"expected {flag}"
+    about = f"{where}: {array if given is None else flag}"
     if len(names) != count:
-        raise MetasymError(f"{what} to give {count} names, one for each, found {len(names)}")
+        raise MetasymError(
+            f"{what} to give {count} names, one for each, found {len(names)}", about=about, found=len(names)
+        )
     for name in names:
         if not name:
-            raise MetasymError(f"{what} to give names that are not empty, found an empty one")
+            raise MetasymError(
+                f"{what} to give names that are not empty, found an empty one", about=about, found=""
+            )
         if names.count(name) > 1:
-            raise MetasymError(f"{what} to give each name once, found {name!r} twice")
+            raise MetasymError(
+                f"{what} to give each name once, found {name!r} twice", about=about, found=name
+            )
     return names
 
 

@@ -14,12 +14,10 @@ from torch import Tensor
 from metasym.learners.base import Learner
 from metasym.storage.atomic import read_bytes, write_atomically
 from metasym.storage.described import Count, described
+from metasym.storage.file_names import CONFIG, CURRENT, PREVIOUS
 from metasym.storage.locks import remove_abandoned
+from metasym.storage.same_run import check_same_run
 from metasym.storage.serialization import CheckpointError, pack, unpack
-
-CURRENT = "checkpoint.safetensors"
-PREVIOUS = "checkpoint.previous.safetensors"
-CONFIG = "config.json"
 
 AnyLearner = TypeVar("AnyLearner", bound=Learner)
 
@@ -88,7 +86,11 @@ def training_state(data: bytes, name: str) -> dict[str, Any]:
     """The state in the bytes of a training's checkpoint; ``name`` is what errors call the file."""
     state = unpack(data, name)
     if "run" not in state:
-        raise CheckpointError(f"{name}: expected a training checkpoint, found a saved learner")
+        raise CheckpointError(
+            f"{name}: expected a training checkpoint, found a saved learner",
+            about=name,
+            found="a saved learner",
+        )
     described(state, TrainingFile, name, error=CheckpointError)
     return state
 
@@ -124,10 +126,10 @@ def check_learner(
     learner: Learner, stored: Mapping[str, Any], name: str, *, method_only: bool = False
 ) -> None:
     """Refuse state of another learner, or of a model with other names, shapes or types of tensors."""
-    expected, found = plain(learner.describe()), plain(stored.get("describe", {}))
+    expected, found = learner.describe(), stored.get("describe", {})
     if method_only:
         expected, found = {"method": expected.get("method")}, {"method": found.get("method")}
-    check_equal(expected, found, name)
+    check_settings(expected, found, name)
     _check_tensors(learner, stored["learner"], name)
     if stored.get("best") is not None:
         _check_tensors(learner, stored["best"]["state"], f"{name}: best.state")
@@ -141,32 +143,22 @@ def _check_tensors(learner: Learner, other: Mapping[str, Any], name: str) -> Non
         if key not in other or key not in own:
             raise CheckpointError(
                 f"{name}: expected {'a tensor' if key in own else 'no tensor'} {key}, "
-                f"found {'none' if key in own else 'one'}: a checkpoint of another model"
+                f"found {'none' if key in own else 'one'}: a checkpoint of another model",
+                about=f"{name}: {key}",
+                found=None if key in own else _kind(other[key]),
             )
         if _kind(own[key]) != _kind(other[key]):
             raise CheckpointError(
                 f"{name}: expected {key} to be {_kind(own[key])}, found {_kind(other[key])}: "
-                "a checkpoint of another model"
+                "a checkpoint of another model",
+                about=f"{name}: {key}",
+                found=_kind(other[key]),
             )
 
 
-def check_equal(expected: Any, found: Any, name: str, path: str = "") -> None:
-    """Refuse a checkpoint whose settings differ, naming the first that does."""
-    if isinstance(expected, dict) and isinstance(found, dict):
-        for key in [*expected, *found]:
-            check_equal(expected.get(key), found.get(key), name, f"{path}.{key}".lstrip("."))
-    elif expected != found:
-        raise CheckpointError(
-            f"{name}: expected {path} {expected!r}, found {found!r}: a checkpoint of another run"
-        )
-
-
-def plain(value: Any) -> Any:
-    """``value`` as it comes back from JSON: tuples as lists, keys as text."""
-    try:
-        return json.loads(json.dumps(value))
-    except TypeError as error:
-        raise CheckpointError(f"expected numbers and text in the settings of a run, found {error}") from None
+def check_settings(expected: Any, found: Any, name: str) -> None:
+    """Refuse a checkpoint of another run."""
+    check_same_run(expected, found, name, "a checkpoint of a run", error=CheckpointError)
 
 
 def _kind(value: Any) -> str:
@@ -193,7 +185,9 @@ class Checkpoints:
         if found and not resume:
             raise CheckpointError(
                 f"{self.folder}: expected a folder without a run, found {found[0].name}; "
-                "resume that run or choose another folder"
+                "resume that run or choose another folder",
+                about=str(self.folder),
+                found=found[0].name,
             )
         remove_abandoned(self.folder, self.current.name)
         if not found:
@@ -201,7 +195,9 @@ class Checkpoints:
         try:
             return self._verified(found[0], check)
         except CheckpointError as error:
-            raise CheckpointError(f"{error}{self._older(found[1:], check)}") from None
+            raise CheckpointError(
+                f"{error}{self._older(found[1:], check)}", about=error.about, found=error.found
+            ) from None
 
     def write(self, state: dict[str, Any]) -> None:
         """Make ``state`` the current checkpoint and keep the previous one."""

@@ -19,8 +19,16 @@ _NAMED = 10
 class NonFiniteError(MetasymError):
     """A loss or gradient was NaN or infinite; the parameters are as they were before the step."""
 
-    def __init__(self, message: str, *, step: int, task_ids: Sequence[int] = ()) -> None:
-        super().__init__(message)
+    def __init__(
+        self,
+        message: str,
+        *,
+        step: int,
+        task_ids: Sequence[int] = (),
+        about: str | None = None,
+        found: object = None,
+    ) -> None:
+        super().__init__(message, about=about, found=found)
         self.step = step
         self.task_ids = tuple(task_ids)
 
@@ -108,7 +116,11 @@ def _error(step: int, what: str, ids: list[int], kept: int) -> NonFiniteError:
     named = ", ".join(map(str, ids[:_NAMED])) + (", ..." if len(ids) > _NAMED else "")
     where = f"for {len(ids)} of {kept} tasks: {named}" if ids else f"in the sum over {kept} tasks"
     return NonFiniteError(
-        f"step {step}: expected a finite {what}, found NaN or infinity {where}", step=step, task_ids=ids
+        f"step {step}: expected a finite {what}, found NaN or infinity {where}",
+        step=step,
+        task_ids=ids,
+        about=what,
+        found="NaN or infinity",
     )
 
 

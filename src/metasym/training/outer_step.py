@@ -19,7 +19,7 @@ from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 from metasym.learners.base import Learner
 from metasym.tasks.sampling import explained
 from metasym.training.averaging import Average
-from metasym.training.checkpoint import check_equal, check_learner, plain
+from metasym.training.checkpoint import check_learner, check_settings
 from metasym.training.distributed import Ranks
 from metasym.training.episodes import Supply
 from metasym.training.evaluation import MetricChoice, never, score_tasks
@@ -206,9 +206,9 @@ class OuterLoop:
     def check(self, state: dict[str, Any], name: str) -> None:
         """Refuse the state of another learner, model or run; ``name`` is what errors call the file."""
         check_learner(self.learner, state, name)
-        wanted, found = plain(self._settings), plain(state["run"])
         # A setting that is missing in the file did not exist when the file was written.
-        check_equal({key: value for key, value in wanted.items() if key in found}, found, name)
+        wanted = {key: value for key, value in self._settings.items() if key in state["run"]}
+        check_settings(wanted, state["run"], name)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -256,6 +256,8 @@ class OuterLoop:
                     f"step {self.step}: expected finite parameters, found NaN or infinity in {name}: "
                     "an outer step was too large",
                     step=self.step,
+                    about=name,
+                    found="NaN or infinity",
                 )
 
     def _describe_run(self) -> dict[str, Any]:

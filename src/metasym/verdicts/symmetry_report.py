@@ -38,7 +38,9 @@ class SymmetryReport:
             if report.name == layer:
                 return report
         raise MetasymError(
-            f"expected one of the layers {', '.join(repr(r.name) for r in self.layers)}, found {layer!r}"
+            f"expected one of the layers {', '.join(repr(r.name) for r in self.layers)}, found {layer!r}",
+            about="layer",
+            found=layer,
         )
 
     def __str__(self) -> str:
@@ -89,7 +91,9 @@ def _check_layer(layer: LayerReport, name: str) -> None:
         if (len(element.outputs),) != size[0] or len(element.inputs) not in size[1]:
             raise MetasymError(
                 f"{name}: expected elements that permute the outputs and inputs of a weight "
-                f"{list(layer.weight_shape)}, found another"
+                f"{list(layer.weight_shape)}, found another",
+                about=f"{name}: generators",
+                found=(len(element.outputs), len(element.inputs)),
             )
     if layer.pattern is not None:
         found = {len(row) for row in layer.pattern.classes}
@@ -97,5 +101,7 @@ def _check_layer(layer: LayerReport, name: str) -> None:
         fits = (len(layer.pattern.classes),) == layer.weight_shape[:1] and len(found) == 1
         if not fits or largest > math.prod(layer.weight_shape):
             raise MetasymError(
-                f"{name}: expected a pattern of a weight {list(layer.weight_shape)}, found one of another size"
+                f"{name}: expected a pattern of a weight {list(layer.weight_shape)}, found one of another size",
+                about=f"{name}: pattern",
+                found=(len(layer.pattern.classes), sorted(found), largest),
             )

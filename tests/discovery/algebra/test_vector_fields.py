@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metasym.discovery.algebra.nearest_algebra import close, closure_defect
+from metasym.discovery.algebra.nearest_algebra import closure_defect, nearest_algebra
 from metasym.discovery.algebra.polynomial_invariants import (
     evaluate,
     invariants,
@@ -79,7 +79,7 @@ def test_a_noisy_algebra_is_closed_and_round_numbers_are_found() -> None:
     draw = np.random.default_rng(0)
     noisy = orthonormal(true + 0.05 * draw.normal(size=true.shape) @ np.eye(7))
     assert closure_defect(noisy) > 0.02
-    closed = close(noisy)
+    closed = nearest_algebra(noisy)
     assert closed.is_algebra
     assert closed.degrees < 25
     assert closure_defect(closed.fields) < 1e-4
@@ -94,7 +94,7 @@ def test_a_noisy_algebra_is_closed_and_round_numbers_are_found() -> None:
 
 def test_a_random_space_is_not_taken_for_an_algebra_near_it() -> None:
     draw = np.random.default_rng(1)
-    found = close(orthonormal(draw.normal(size=(3, 4, 5))))
+    found = nearest_algebra(orthonormal(draw.normal(size=(3, 4, 5))))
     assert not found.is_algebra or found.degrees > 25
 
 

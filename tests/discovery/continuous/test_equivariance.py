@@ -17,7 +17,7 @@ from metasym.discovery.algebra.vector_fields import beside, sides
 from metasym.discovery.continuous.equivariance_search import at_round_numbers
 from metasym.discovery.continuous.equivariance_symmetries import outputs_of
 from metasym.discovery.continuous.invariance_search import MOST_SHIFTED, ambients, plain_fit
-from metasym.discovery.models.circle_averaged_kernels import hidden_beside_turns, turned_posterior
+from metasym.discovery.models.circle_averaged_kernels import circle_posterior, hidden_beside_circle
 from metasym.discovery.models.gaussian_processes import Hyper, squares
 from metasym.discovery.models.preprocessing import each_once, prepare
 from metasym.tasks.dataset import dataset
@@ -53,7 +53,7 @@ def test_a_rotation_of_inputs_and_outputs_is_found_certified_and_built_in(tmp_pa
     np.testing.assert_allclose(outer, inner, atol=1e-6)  # they turn together, by the same angle
     assert result["symmetric"]["mean"] < result["plain"]["mean"] / 2
     # The stored module turns with its inputs, and predicts.
-    model = ms.load_discovered(tmp_path / "run")
+    model = ms.open_run(tmp_path / "run").model
     assert isinstance(model, torch.nn.Module)
     x_new, y_new = swirl(60, 1)
     turn = rotation(0.7)
@@ -115,7 +115,7 @@ def test_generators_near_round_numbers_are_moved_there_and_others_not() -> None:
 def test_functions_that_turn_are_fitted_through_the_examples() -> None:
     x, y = swirl(30, 5)
     around = circle(TURN, TURN, 1)
-    fit = turned_posterior(Hyper(squares(2, 1.0, 1.0, 0.1), 1e-6, 0.0), around, x, y)
+    fit = circle_posterior(Hyper(squares(2, 1.0, 1.0, 0.1), 1e-6, 0.0), around, x, y)
     np.testing.assert_allclose(fit(x), y, atol=0.03)
     turn = around.inner[5]
     np.testing.assert_allclose(fit(x @ turn.T), fit(x) @ turn.T, atol=1e-8)
@@ -129,7 +129,7 @@ def test_what_is_rough_along_one_input_is_no_noise() -> None:
     bent = 0.03 * np.sin(5 * x[:, :1]) * np.array([1.0, 0.0])
     for outputs, refuted in ((y, False), (y + bent, True)):
         hyper = plain_fit(x, outputs, np.random.default_rng(8))
-        assert hidden_beside_turns(hyper, around, x, outputs).refutes == refuted
+        assert hidden_beside_circle(hyper, around, x, outputs).refutes == refuted
 
 
 def test_columns_count_once_with_either_sign() -> None:

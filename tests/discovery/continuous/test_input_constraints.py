@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from metasym.discovery.algebra.vector_fields import affine, moved_inputs, rotations, written
-from metasym.discovery.continuous.input_constraints import FEWEST, equations_of, leads_away
+from metasym.discovery.continuous.input_constraints import FEWEST, constraint_left, equations_of
+from metasym.verdicts.discovery_reasons import FewValues, LeavesInputs
 
 
 def _shift(n, i):
@@ -16,17 +17,17 @@ def _shift(n, i):
 def test_on_a_sphere_rotations_stay_and_all_else_leads_away():
     x = np.random.default_rng(0).normal(size=(200, 3))
     sphere = x / np.linalg.norm(x, axis=1)[:, None]
-    assert leads_away(rotations(3), sphere) == ""
-    assert "equation" in leads_away(_shift(3, 0), sphere)
-    assert "equation" in leads_away(affine(3), sphere)
-    assert leads_away(affine(3), x) == ""
+    assert constraint_left("it", rotations(3), sphere) is None
+    assert constraint_left("it", _shift(3, 0), sphere) == LeavesInputs("it")
+    assert constraint_left("it", affine(3), sphere) == LeavesInputs("it")
+    assert constraint_left("it", affine(3), x) is None
 
 
 def test_fractions_that_sum_to_one_may_be_exchanged_but_not_grow():
     x = np.random.default_rng(1).dirichlet([2, 2, 2], 200)
     exchanged = _shift(3, 0) - _shift(3, 1)
-    assert leads_away(exchanged, x) == ""
-    assert "equation" in leads_away(_shift(3, 0), x)
+    assert constraint_left("it", exchanged, x) is None
+    assert constraint_left("it", _shift(3, 0), x) == LeavesInputs("it")
     monomials, found = equations_of(x)
     # x0 + x1 + x2 - 1, and its product with each input
     assert len(found) == 4
@@ -38,14 +39,14 @@ def test_an_input_with_few_values_does_not_move():
     x = np.c_[draw.integers(0, FEWEST - 1, 300), draw.integers(0, FEWEST, 300), draw.normal(size=300)].astype(
         float
     )
-    assert f"{FEWEST - 1} values" in leads_away(_shift(3, 0), x)
-    assert leads_away(_shift(3, 1), x) == ""
-    assert leads_away(_shift(3, 2), x) == ""
+    assert constraint_left("it", _shift(3, 0), x) == FewValues("it", FEWEST - 1)
+    assert constraint_left("it", _shift(3, 1), x) is None
+    assert constraint_left("it", _shift(3, 2), x) is None
 
 
 def test_too_few_examples_tell_no_equation():
     x = np.random.default_rng(3).normal(size=(12, 8))
-    assert leads_away(affine(8), x) == ""
+    assert constraint_left("it", affine(8), x) is None
 
 
 @pytest.mark.parametrize("unit", [1.0, 1e3, 1e6])

@@ -14,11 +14,12 @@ import torch
 import metasym as ms
 from metasym.cli import main
 from metasym.discovery.algebra.vector_fields import angle, beside, rotations
-from metasym.discovery.continuous.coefficient_ties import tied
+from metasym.discovery.continuous.coefficient_ties import with_tied_sizes
 from metasym.discovery.continuous.polynomial_algebra import algebra_of, jackknifed, kept_by, rotations_in
 from metasym.discovery.continuous.polynomial_claims import certified
 from metasym.discovery.models.polynomial_recovery import recover
 from metasym.discovery.models.polynomials import Monomial, Support, all_monomials, columns
+from metasym.verdicts.discovery_reasons import AffineFunction
 
 Array = npt.NDArray[np.float64]
 
@@ -138,7 +139,7 @@ def test_sizes_within_their_errors_are_tied() -> None:
     support = Support((((0,), (1,), (2,), (0, 0), (1, 1)),))
     c = np.array([2.01, -1.99, 4.02, 0.02, -0.9])
     errors = np.full(5, 0.02)
-    found = tied(support, c, errors, np.ones(5))
+    found = with_tied_sizes(support, c, errors, np.ones(5))
     assert found[0] == -found[1] > 0
     assert found[3] == 0
     np.testing.assert_allclose(found[2], 2 * found[0])  # a whole multiple, as it is within errors
@@ -164,7 +165,7 @@ def test_a_pair_is_named_stored_and_loaded(tmp_path: Path) -> None:
     np.testing.assert_allclose(inner, -inner.T, atol=1e-8)
     np.testing.assert_allclose(outer, inner, atol=1e-8)
     assert result["symmetric"]["relative"] < 1e-20
-    model = ms.load_discovered(tmp_path / "run")
+    model = ms.open_run(tmp_path / "run").model
     assert isinstance(model, torch.nn.Module)
     x_new = torch.tensor(drawn(11, 30, 2))
     np.testing.assert_allclose(model(x_new).numpy(), cubic(x_new.numpy()), atol=1e-10)
@@ -193,5 +194,5 @@ def test_nothing_is_claimed_of_an_affine_function(outputs: int) -> None:
     y = x @ drawn(14, 3, outputs) + 1
     found = ms.discover(x, y, finite=False)
     assert found.symmetries == []
-    assert "affine" in found.refused[0]["reason"]
+    assert found.verdict.reasons[0] == AffineFunction()
     assert found.plain.relative < 1e-20

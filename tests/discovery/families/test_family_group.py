@@ -72,7 +72,7 @@ def test_the_command_gives_a_model_that_adapts(tmp_path: Path, capsys: pytest.Ca
     out = tmp_path / "run"
     assert main(["discover", str(tmp_path / "family.npz"), "--out", str(out), "--progress", "silent"]) == 0
     assert "finite symmetry Z_6, of order 6" in capsys.readouterr().out
-    model = ms.load_discovered(out)
+    model = ms.open_run(out).model
     assert isinstance(model, FamilyModel)
     network = model.adapt(x[0], y[0])
     points = torch.tensor(x[1])

@@ -10,11 +10,11 @@ from sklearn.gaussian_process.kernels import WhiteKernel
 
 from metasym.discovery.models.gaussian_processes import (
     Hyper,
-    choose,
+    choose_kernel,
     on_features,
     out_of_fold,
-    parts,
     posterior,
+    random_folds,
     squares,
 )
 from metasym.discovery.models.marginal_likelihood import JITTER, negative_likelihood
@@ -40,14 +40,14 @@ def test_hyperparameters_find_smooth_functions_and_noise() -> None:
     draw = np.random.default_rng(1)
     x = draw.normal(size=(150, 2))
     y = (np.sin(x[:, :1]) + x[:, 1:] ** 2 + 0.1 * draw.normal(size=(150, 1))) / 1.5
-    hyper = choose(x, y, [squares(2, 0.1, 1.4, 0.1)], 1e-2, draw)
+    hyper = choose_kernel(x, y, [squares(2, 0.1, 1.4, 0.1)], 1e-2, draw)
     assert 0.3 * 0.01 / 1.5**2 < hyper.noise < 3 * 0.01 / 1.5**2
-    left = y - out_of_fold(hyper, x, y, parts(150, 5, draw))
+    left = y - out_of_fold(hyper, x, y, random_folds(150, 5, draw))
     assert float((left**2).mean()) < 4 * 0.01 / 1.5**2
 
 
 def test_equal_seeds_choose_equal_parts() -> None:
-    one, two = (parts(20, 3, np.random.default_rng(4)) for _ in range(2))
+    one, two = (random_folds(20, 3, np.random.default_rng(4)) for _ in range(2))
     assert all((a == b).all() for a, b in zip(one, two, strict=True))
     assert torch.tensor(np.concatenate(one)).sort().values.tolist() == list(range(20))
 

@@ -11,7 +11,7 @@ from metasym.discovery.continuous.invariance_search import plain_fit
 from metasym.discovery.models.column_kernels import OnColumns
 from metasym.discovery.models.gaussian_processes import squares
 from metasym.discovery.models.group_averaged_kernels import averaged_matrix, equivariant
-from metasym.discovery.models.kernel_evaluation import at
+from metasym.discovery.models.kernel_evaluation import kernel_values
 from metasym.discovery.models.noise_likelihood import NOISES, best_noise
 from metasym.groups.signed_groups import SignedGroup
 from metasym.groups.signed_permutations import SignedPermutation
@@ -21,15 +21,15 @@ def test_kernels_from_inner_products_are_those_of_scikit_learn() -> None:
     draw = np.random.default_rng(0)
     x, other = draw.normal(size=(9, 4)), draw.normal(size=(7, 4))
     kernel = squares(4, 0.7, 2.0, 0.1) + OnColumns(RBF(0.5), 0, 4) + DotProduct(0.3) ** 3
-    np.testing.assert_allclose(at(kernel, x, other), kernel(x, other), rtol=1e-12)
+    np.testing.assert_allclose(kernel_values(kernel, x, other), kernel(x, other), rtol=1e-12)
 
 
 def test_kernels_that_are_no_functions_of_inner_products_are_not_guessed() -> None:
     x = np.ones((3, 4))
     with pytest.raises(TypeError, match="Matern"):
-        at(Matern(), x, x)
+        kernel_values(Matern(), x, x)
     with pytest.raises(TypeError, match="columns 1 to 4"):
-        at(OnColumns(RBF(), 1, 4), x, x)
+        kernel_values(OnColumns(RBF(), 1, 4), x, x)
 
 
 @pytest.mark.parametrize("columns", [1, 3])
@@ -81,4 +81,4 @@ def test_what_is_rough_along_one_input_is_no_noise() -> None:
     for outputs, refuted in ((y, False), (y + 0.02 * np.sin(8 * x[:, :1]), True)):
         outputs = outputs / outputs.std()
         plain = plain_fit(x, outputs, np.random.default_rng(0))
-        assert equivariant(flip, plain, x, outputs).hidden(x, outputs).refutes == refuted
+        assert equivariant(flip, plain, x, outputs).hidden_part(x, outputs).refutes == refuted

@@ -8,12 +8,12 @@ import torch.nn.functional as F
 from torch import nn
 
 import metasym as ms
-from metasym import MetasymError
 from metasym.engines.description import Setting
 from metasym.engines.plan import Sizes
 from metasym.learners import MSR, GradientLearner, MSRJoint
 from metasym.types import Batch, Episode
 from tests.engines.engine_models import dense_layer, rows
+from tests.refusals import refused
 
 
 @pytest.mark.parametrize("method", [MSR, MSRJoint])
@@ -57,7 +57,7 @@ def test_what_has_no_closed_form_is_mapped_and_says_why(changes: dict[str, objec
     engine = learner.plan(sizes)[0]
     assert (engine.way, engine.why) == ("mapped", why)
     if "paths" not in changes:
-        with pytest.raises(MetasymError, match=f"expected engine=mapped here .{why}., found engine=closed"):
+        with refused("engine", ("closed", why)):
             MSR(dense_layer(), paths="engine=closed", **changes).plan(sizes)  # type: ignore[arg-type]
 
 
@@ -85,7 +85,7 @@ def test_mixed_precision_and_learned_inputs_are_mapped_and_an_error_where_that_i
     assert learner.outer_loss(data).query.grad_fn.name() == "_UnrolledBackward"  # type: ignore[union-attr]
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert learner.outer_loss(data).query.grad_fn.name() != "_UnrolledBackward"  # type: ignore[union-attr]
-        with pytest.raises(MetasymError, match=r"here \(mixed precision\), found engine=closed"):
+        with refused("engine", ("closed", "mixed precision")):
             insisting.outer_gradient(data)
     x = data.query.x.clone().requires_grad_()
     learned = Episode(data.support, Batch(x, data.query.y), data.ids)
@@ -93,7 +93,7 @@ def test_mixed_precision_and_learned_inputs_are_mapped_and_an_error_where_that_i
     double = Episode(data.support, data.query, data.ids)._replace(
         support=Batch(data.support.x.double(), data.support.y.double())
     )
-    with pytest.raises(MetasymError, match="data of another type than the layer's"):
+    with refused("engine", ("closed", "data of another type than the layer's")):
         insisting.plan(Setting.of(double))
 
 
@@ -101,7 +101,7 @@ def test_targets_that_would_be_broadcast_are_still_refused() -> None:
     learner = MSR(dense_layer(), F.mse_loss, paths="engine=closed")
     data = rows(5, 1, 1)
     wrong = Episode(data.support, Batch(data.query.x, data.query.y[..., 0]), data.ids)
-    with pytest.raises(MetasymError, match="expected targets of the prediction's shape"):
+    with refused("targets", (1,)):
         learner.outer_loss(wrong)
 
 

@@ -7,7 +7,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 import pytest
@@ -16,7 +16,8 @@ import metasym as ms
 from metasym.cli import main
 from metasym.cli.discover import _summary
 from metasym.report.discovered_page import write_discovered
-from metasym.runs.files.discover_files import DiscoverResult, StageFile, read_discovered
+from metasym.runs.files.discover_files import StageFile
+from metasym.runs.files.result_files import DiscoverResult, read_result
 from metasym.storage.serialization import pack, unpack
 from metasym.types import MetasymError
 
@@ -72,7 +73,7 @@ def refused(capsys: pytest.CaptureFixture[str]) -> None:
 def test_every_field_that_is_written_is_described(place: Path) -> None:
     result = json.loads((place / "run" / "result.json").read_text())
     assert result["symmetries"]
-    assert set(result) == set(DiscoverResult.__annotations__)
+    assert set(result) == set(get_type_hints(DiscoverResult))
     for file in (place / "run" / "stages").iterdir():
         assert set(json.loads(file.read_text())) - {"levels"} <= set(StageFile.__annotations__)
 
@@ -85,7 +86,7 @@ def test_any_value_in_any_field_of_a_result_is_shown_or_one_line(copied: Path) -
             path.write_text(json.dumps(changed(good, one, odd)))
             try:
                 assert write_discovered(copied / "run", copied / "page.html")
-                _summary(copied / "run", read_discovered(copied / "run"))
+                _summary(copied / "run", read_result(copied / "run" / "result.json"))
             except MetasymError as error:
                 assert str(error).startswith(f"{path}: ")
 
@@ -109,9 +110,9 @@ def test_findings_of_an_earlier_search_that_do_not_fit_are_made_again_or_one_lin
     copied: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (copied / "run" / "result.json").unlink()
-    path = next(p for p in (copied / "run" / "stages").iterdir() if json.loads(p.read_text())["claim"])
+    path = next(p for p in (copied / "run" / "stages").iterdir() if json.loads(p.read_text())["claims"])
     good = json.loads(path.read_text())
-    for field, odd in {"polynomials": [[[1.0]]], "claim": {**good["claim"], "generators": []}}.items():
+    for field, odd in {"polynomials": [[[1.0]]], "claims": [{**good["claims"][0], "generators": []}]}.items():
         path.write_text(json.dumps({**good, field: odd}))
         if main(discover(copied)):
             refused(capsys)
@@ -127,7 +128,7 @@ def test_a_model_that_was_sealed_again_is_taken_or_one_line(copied: Path) -> Non
     for number, one in enumerate(places(good)):
         path.write_bytes(pack(changed(good, one, ODD[number % len(ODD)])))
         try:
-            ms.load_discovered(copied / "run")
+            ms.open_run(copied / "run")
         except MetasymError as error:
             assert str(path) in str(error)
             assert "\n" not in str(error)
@@ -159,7 +160,7 @@ def test_a_folder_with_runs_of_both_kinds_is_one_page(
     assert "3 runs" in told.out
     assert "left out" not in told.err
     page = (copied / "report.html").read_text()
-    verdict = json.loads((copied / "run" / "result.json").read_text())["verdict"]
+    verdict = json.loads((copied / "run" / "result.json").read_text())["verdict"]["words"]
     assert verdict in page
     assert "unfinished" in page
     assert "learn/<wbr>tasks" in page

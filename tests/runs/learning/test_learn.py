@@ -103,7 +103,7 @@ def test_the_loaded_run_scores_as_the_result_says(learned, monkeypatch):
     folder, _ = learned
     for place in ("run", "run/maml"):
         result = json.loads((folder / place / "result.json").read_text())
-        score = ms.load_learned(folder / place).score()
+        score = ms.open_run(folder / place).score()
         assert list(score.per_task) == result["per_task"]  # to the bit
 
 
@@ -126,7 +126,7 @@ def test_a_finished_run_is_shown_again_and_another_is_refused(learned, capsys):
     assert "seed 1, found one with 0" in capsys.readouterr().err
     np.savez(folder / "other.npz", **circular(seed=1))
     assert main(["learn", str(folder / "other.npz"), "--out", str(folder / "run"), *QUICK]) == 2
-    assert "expected an empty folder or a run with x" in capsys.readouterr().err
+    assert "expected an empty folder or a run with data.x" in capsys.readouterr().err
 
 
 def in_silence(arguments: list[str]) -> None:
@@ -196,7 +196,7 @@ def test_labels(tmp_path, capsys):
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert result["metric"] == "accuracy"
     assert 0 <= result["mean"] <= 1
-    run = ms.load_learned(tmp_path / "run")
+    run = ms.open_run(tmp_path / "run")
     network = run.adapt(x[0], y[0])
     assert network(torch.tensor(x[1], dtype=torch.float32)).shape == (12, 3)
     with pytest.raises(ms.MetasymError, match="expected x of finite numbers, found NaN"):
@@ -217,8 +217,8 @@ def test_images_in_their_own_units(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert "conv2d: kernels of 3 x 3, one layer, 1x5x5 -> 2x3x3" in printed
     assert "x divided by" in printed
-    run = ms.load_learned(tmp_path / "run")
-    baseline = ms.load_learned(tmp_path / "run" / "maml")
+    run = ms.open_run(tmp_path / "run")
+    baseline = ms.open_run(tmp_path / "run" / "maml")
     assert run.score().mean == pytest.approx(
         json.loads((tmp_path / "run" / "result.json").read_text())["mean"], 1e-4
     )
@@ -244,7 +244,7 @@ def test_a_network_of_ones_own(tmp_path, capsys, monkeypatch):
     exec("\n".join(line.strip() for line in code.splitlines()), names)
     assert names["prediction"].shape == (2, 4)
     with pytest.raises(ms.MetasymError, match="expected the function that makes the network"):
-        ms.load_learned(tmp_path / "run")
+        ms.open_run(tmp_path / "run")
 
 
 def test_a_linear_network_of_ones_own_is_solved_exactly(tmp_path, capsys, monkeypatch):
@@ -308,7 +308,7 @@ def test_other_choices_run_too(tmp_path, capsys, flags):
     quick = SGD[2:] if "mlp" in flags else [*QUICK[2:], "--outer-steps", "4"]
     find = ["--find-steps", "10"] if flags[-1] in ("--bias", "conv1d") else []
     assert learn(tmp_path, circular(tasks=12), *quick, *find, *flags) == 0
-    assert ms.load_learned(tmp_path / "run").adapt(circular()["x"][0], circular()["y"][0]) is not None
+    assert ms.open_run(tmp_path / "run").adapt(circular()["x"][0], circular()["y"][0]) is not None
 
 
 def test_training_stops_when_validation_no_longer_improves_also_after_a_resume(tmp_path, monkeypatch):

@@ -15,9 +15,10 @@ import torch
 
 from metasym.paper import find
 from metasym.runs.files.result_files import read_result
-from metasym.runs.reproducing.experiment_run import command, flags, load_run, run
+from metasym.runs.reproducing.experiment_run import command, load_run, recipe_flags, run
+from metasym.storage.file_names import CURRENT
 from metasym.tasks.sampling import sample
-from metasym.training.checkpoint import CURRENT, read_training
+from metasym.training.checkpoint import read_training
 from metasym.training.loop import train
 from metasym.types import Batch, MetasymError
 from tests import forked
@@ -108,7 +109,7 @@ def test_the_map_and_the_precision_are_set_used_and_written_down(tmp_path):
     assert [w["recipe"]["autocast"] for w in written] == ["none", "none", "bfloat16"]
     assert looped["per_task"] == pytest.approx(plain["per_task"], rel=1e-4)
     assert mixed["inner_lrs"] != plain["inner_lrs"]
-    assert flags(find(NAME, map="loop")) == ["--map", "loop"]
+    assert recipe_flags(find(NAME, map="loop")) == ["--map", "loop"]
     for changes, what in (({"map": "loop"}, "map 'loop'"), ({"autocast": "bfloat16"}, "autocast 'bfloat16'")):
         with pytest.raises(MetasymError, match=f"{what}, found one with"):
             run(quick(outer_steps=2, **changes), tmp_path / "plain")
@@ -219,5 +220,5 @@ def test_mixed_precision_is_in_the_plan_that_is_written_down(tmp_path):
 def test_the_command_of_a_result_is_the_command_that_makes_it():
     assert command(find(NAME)) == f"metasym run {NAME} --out DIR"
     changed = find(NAME, learn_start=False, filter_std=None, seed=3)
-    assert flags(changed) == ["--no-learn-start", "--filter-std", "none", "--seed", "3"]
-    assert flags(find(NAME, "best")) == ["--recipe", "best"]
+    assert recipe_flags(changed) == ["--no-learn-start", "--filter-std", "none", "--seed", "3"]
+    assert recipe_flags(find(NAME, "best")) == ["--recipe", "best"]

@@ -7,8 +7,9 @@ import torch
 from metasym.paper import find
 from metasym.runs.reproducing import experiment_run
 from metasym.runs.reproducing.experiment_run import load_run, run
+from metasym.storage.file_names import CURRENT
 from metasym.symmetry.reparam import symmetries
-from metasym.training.checkpoint import CURRENT, read_training
+from metasym.training.checkpoint import read_training
 from tests.runs.reproducing.quick_runs import NAME, QUICK
 
 

@@ -257,7 +257,7 @@ def test_one_refused_folder_does_not_hide_the_others(tmp_path, capsys):
     assert found["anil"].state == "stopped"
     assert found["msr"].state == found["maml"].state == "refused"
     assert found["msr"].error == (
-        f"{other}: expected an empty folder or a run with outer_lr 0.001, found one with 0.5"
+        f"{other}: expected an empty folder or a run with recipe.outer_lr 0.001, found one with 0.5"
     )
     assert found["maml"].error.startswith(f"{broken}{os.sep}metrics.jsonl, line 1: ")
     assert f"Refused: {found['msr'].error}." in states("table3", cells).remarks

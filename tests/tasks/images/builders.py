@@ -113,7 +113,7 @@ def small_omniglot(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+def refused_command(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
     """Run the command line, which must say one line of error and end with 2; returns the line."""
     assert main([str(argument) for argument in (*arguments, "--progress", "silent")]) == 2
     said = capsys.readouterr()

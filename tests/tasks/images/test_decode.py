@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from metasym.tasks.images.decode import MOST_PIXELS, SUFFIXES, decode
-from metasym.types import MetasymError
+from tests.refusals import refused
 
 SIZE = 20
 RAMP = (np.arange(SIZE * SIZE).reshape(SIZE, SIZE) * 163).astype(np.uint16)
@@ -47,14 +47,14 @@ def test_other_ranges_of_grey():
 
 
 @pytest.mark.parametrize(
-    ("image", "message"),
+    ("image", "mode"),
     [
-        (Image.fromarray(RAMP.astype(np.float32)), "at most 16 bits for pixels, found fractions"),
-        (Image.fromarray(RAMP.astype(np.int32)), "at most 16 bits for pixels, found 32 bits"),
+        (Image.fromarray(RAMP.astype(np.float32)), "F"),
+        (Image.fromarray(RAMP.astype(np.int32)), "I"),
     ],
 )
-def test_numbers_of_an_unknown_range_are_refused(image, message):
-    with pytest.raises(MetasymError, match=f"^x: expected .*{message}"):
+def test_numbers_of_an_unknown_range_are_refused(image, mode):
+    with refused("x", mode):
         grey(saved(image, "TIFF"))
 
 
@@ -128,5 +128,5 @@ def tiled(side: int) -> bytes:
 def test_a_tile_of_tiff_is_bounded_too():
     assert (decode(tiled(16), "x", channels=1, size=16) == 7).all()
     side = 16 * (int(MOST_PIXELS**0.5) // 16 + 1)
-    with pytest.raises(MetasymError, match=f"at most 50,000,000 pixels, found {side} x {side}"):
+    with refused("x", (side, side)):
         grey(tiled(side))

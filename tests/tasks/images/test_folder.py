@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import pwd
@@ -16,7 +17,7 @@ from metasym.cli import main
 from metasym.tasks import FewShotTasks, from_folder, sample
 from metasym.tasks.images import folder as folder_module
 from metasym.tasks.images.cache import data_folder, open_images, read_index
-from metasym.types import MetasymError
+from tests.refusals import refused, within
 
 
 @pytest.fixture(autouse=True)
@@ -58,7 +59,7 @@ def test_one_folder_a_class(tmp_path):
         *(5, 6),
         *(3, 8, 8),
     )
-    with pytest.raises(MetasymError, match="at least 5 images a class .* found 4 of class"):
+    with refused("class apple", 4):
         FewShotTasks(test, ways=2, shots=1, queries=4)
 
 
@@ -94,42 +95,38 @@ def test_a_changed_folder_is_converted_again_and_only_then(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("spoil", "message"),
+    ("spoil", "part", "found"),
     [
-        (lambda d: d[:-1], "found a truncated or damaged file; delete it and convert again"),
-        (lambda d: d[:1000], "found a truncated or damaged file"),
-        (lambda d: b"", "found a truncated or damaged file"),
-        (lambda d: d[:50] + b"#" + d[51:], "class apple as they were converted, found others"),
-        (lambda d: d[:-100] + b"#" + d[-99:], "found a truncated or damaged file"),
-        (lambda d: d[: 8 * 8 * 3] + d, "found a truncated or damaged file"),
+        (lambda d: d[:-1], "", "a damaged file"),
+        (lambda d: d[:1000], "", "a damaged file"),
+        (lambda d: b"", "", "a damaged file"),
+        (lambda d: d[:50] + b"#" + d[51:], "apple", "other images"),
+        (lambda d: d[:-100] + b"#" + d[-99:], "", "a damaged file"),
+        (lambda d: d[: 8 * 8 * 3] + d, "", "a damaged file"),
     ],
 )
-def test_a_damaged_file_is_noticed(tmp_path, spoil, message):
+def test_a_damaged_file_is_noticed(tmp_path, spoil, part, found):
     root, data = own_images(tmp_path / "own"), tmp_path / "data"
     from_folder(root, size=8, data=data)
     path = the_file(data)
     path.write_bytes(spoil(path.read_bytes()))
-    with pytest.raises(MetasymError, match=message) as caught:
+    with refused(within(path, part), found):
         from_folder(root, size=8, data=data)
-    assert "\n" not in str(caught.value)
     path.unlink()
     assert len(from_folder(root, size=8, data=data)) == 6
 
 
 @pytest.mark.parametrize(
-    ("spoil", "message"),
+    ("spoil", "place", "found"),
     [
-        (lambda r: (r / "cat" / "2.png").write_bytes(b"text"), "2.png: expected an image"),
-        (
-            lambda r: [p.unlink() for p in (r / "dog").iterdir()],
-            "at least one image of class dog, found none",
-        ),
+        (lambda r: (r / "cat" / "2.png").write_bytes(b"text"), "cat/2.png", "no image"),
+        (lambda r: [p.unlink() for p in (r / "dog").iterdir()], "dog", None),
     ],
 )
-def test_faults_of_the_images_leave_no_file(tmp_path, spoil, message):
+def test_faults_of_the_images_leave_no_file(tmp_path, spoil, place, found):
     root, data = own_images(tmp_path / "own"), tmp_path / "data"
     spoil(root)
-    with pytest.raises(MetasymError, match=message):
+    with refused(str(root / place), found):
         from_folder(root, size=8, data=data)
     assert not list(tmp_path.rglob("*.images"))
     assert not list(tmp_path.rglob("*.tmp"))
@@ -147,7 +144,7 @@ def a_link_to_nothing(root: Path) -> None:
 def test_what_only_has_the_name_of_an_image_is_refused(tmp_path, spoil, found):
     root = own_images(tmp_path / "own")
     spoil(root)
-    with pytest.raises(MetasymError, match=rf"cat/z.png: expected an image, found {found}$"):
+    with refused(str(root / "cat" / "z.png"), found):
         from_folder(root, size=8)
     assert not list(tmp_path.rglob("*.images"))
 
@@ -199,10 +196,9 @@ def test_without_a_home_folder(tmp_path, monkeypatch, capsys):
     for name in ("HOME", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(pwd, "getpwuid", no_such_user)
-    wanted = r"expected a home folder .* found none; choose a folder with --data DIR or METASYM_DATA"
-    with pytest.raises(MetasymError, match=wanted):
+    with refused("home folder"):
         from_folder(root, size=8)
-    with pytest.raises(MetasymError, match="expected a path in a home folder, found no such home"):
+    with refused("~/own"):
         from_folder("~/own", size=8, data=data)
     assert len(from_folder(root, size=8, data=data)) == 6
     assert main(["data", "miniimagenet", "--data", str(data)]) == 2
@@ -236,15 +232,15 @@ def test_the_file_tells_what_it_holds(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("call", "about", "found"),
     [
-        (lambda p: from_folder(p / "none", size=8), "expected a folder of class folders, found No such file"),
-        (lambda p: from_folder(p, size=8), "expected a folder for each class, found none"),
-        (lambda p: from_folder(p, size=0), "an image size from 1 to 4096, found 0"),
-        (lambda p: from_folder(p, size=8, channels=4), "channels to be 1 or 3, found 4"),
-        (lambda p: open_images(p / "none"), "expected converted images, found No such file"),
+        (lambda p: from_folder(p / "none", size=8), "{tmp_path}/none", os.strerror(errno.ENOENT)),
+        (lambda p: from_folder(p, size=8), "{tmp_path}", None),
+        (lambda p: from_folder(p, size=0), "size", 0),
+        (lambda p: from_folder(p, size=8, channels=4), "channels", 4),
+        (lambda p: open_images(p / "none"), "{tmp_path}/none", os.strerror(errno.ENOENT)),
     ],
 )
-def test_bad_input(tmp_path, call, message):
-    with pytest.raises(MetasymError, match=message):
+def test_bad_input(tmp_path, call, about, found):
+    with refused(about.format(tmp_path=tmp_path), found):
         call(tmp_path)

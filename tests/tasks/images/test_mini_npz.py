@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from metasym.tasks.images.archives import Archive
-from tests.tasks.images.builders import left_over, mini_module, refused, write_zip
+from tests.tasks.images.builders import left_over, mini_module, refused_command, write_zip
 from tests.tasks.images.test_mini_imagenet import IMAGES, in_npz
 from tests.tasks.images.test_mini_imagenet import small as small
 
@@ -27,7 +27,9 @@ from tests.tasks.images.test_mini_imagenet import small as small
 )
 def test_an_npz_is_checked_before_it_is_believed(small, changes, message, capsys):
     path = in_npz(small / "m.npz", **changes)
-    assert message in refused(capsys, "data", "miniimagenet", "--from", path, "--data", small / "data")
+    assert message in refused_command(
+        capsys, "data", "miniimagenet", "--from", path, "--data", small / "data"
+    )
     assert left_over(small) == []
 
 
@@ -52,7 +54,7 @@ def bomb(path: Path, size: int) -> Path:
 def test_bytes_that_grow_too_much_are_refused_before_they_are_read(small, monkeypatch, capsys):
     path, read = bomb(small / "m.npz", 64 << 20), []
     monkeypatch.setattr(Archive, "read", noted(Archive.read, read))
-    line = refused(capsys, "data", "miniimagenet", "--from", path, "--data", small / "data")
+    line = refused_command(capsys, "data", "miniimagenet", "--from", path, "--data", small / "data")
     assert "expected test_bytes to grow at most 10 times when it is read, found " in line
     assert "bytes that become 67,108,992" in line
     assert "wnid.npy" in read

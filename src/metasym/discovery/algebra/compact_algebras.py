@@ -8,11 +8,11 @@ import numpy as np
 import scipy.linalg
 
 from metasym.discovery.algebra.vector_fields import Array, sides
+from metasym.discovery.claim_thresholds import CONTINUOUS
 
 _STEPS = 24
 _HIGHEST = 4
 """The largest frequency of a circle, in units of its own, that is looked for."""
-_OFF = 0.08
 _EXACT = 1e-6
 
 
@@ -100,7 +100,7 @@ def whole_turns(inner: Array, outer: Array) -> tuple[Array, Array, int] | None:
     for most in range(1, _HIGHEST + 1):
         unit = largest / most
         whole = np.round(moved / unit)
-        if np.abs(moved / unit - whole).max() < _OFF and whole.min() > 0:
+        if np.abs(moved / unit - whole).max() < CONTINUOUS.whole_frequency and whole.min() > 0:
             unit = float((moved * whole).sum() / (whole**2).sum())
             sides_found = [
                 np.real(-1j * (vectors * np.round(values / unit)) @ vectors.conj().T)

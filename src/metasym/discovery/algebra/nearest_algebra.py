@@ -10,11 +10,10 @@ from torch import Tensor
 
 from metasym.discovery.algebra.polynomial_invariants import moments
 from metasym.discovery.algebra.vector_fields import Array, angle, orthonormal, squared
+from metasym.discovery.claim_thresholds import CONTINUOUS
 
 _NEARLY = 0.3
 _GAP = 5.0
-CLOSED = 1e-5
-"""The mean closure defect, brackets of unit fields outside of the space, below which a space counts as an algebra."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,10 +31,10 @@ class Closed:
     @property
     def is_algebra(self) -> bool:
         """Whether the search ended at an algebra."""
-        return self.defect < CLOSED
+        return self.defect < CONTINUOUS.closed
 
 
-def close(fields: Array, steps: int = 300, within: Array | None = None) -> Closed:
+def nearest_algebra(fields: Array, steps: int = 300, within: Array | None = None) -> Closed:
     """Move the space of ``fields [d, n, n+1]`` as little as is needed to close it under brackets.
 
     It stays in the span of ``within [D, n, n+1]``, by default all affine fields. Polynomials that the fields nearly

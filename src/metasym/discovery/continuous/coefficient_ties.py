@@ -20,7 +20,7 @@ _PARTS = 4
 """The smallest size is at most so many units."""
 
 
-def tied(support: Support, coefficients: Array, errors: Array, units: Array) -> Array:
+def with_tied_sizes(support: Support, coefficients: Array, errors: Array, units: Array) -> Array:
     """Coefficients with sizes made equal, multiples of one unit where they agree; zero where they are near it.
 
     ``units [coefficients]`` takes them to the units of the data, where round numbers are.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from metasym.discovery.algebra.nearest_algebra import close
+from metasym.discovery.algebra.nearest_algebra import nearest_algebra
 from metasym.discovery.algebra.vector_fields import (
     Array,
     affine,
@@ -19,20 +19,21 @@ from metasym.discovery.algebra.vector_fields import (
     beside,
     orthonormal,
     rotations,
-    sides,
-    values,
 )
-from metasym.discovery.continuous.generator_spectrum import GAP, Spectrum, spectrum
-from metasym.discovery.continuous.invariance_search import FARTHEST, GROUPS
-from metasym.discovery.models.gaussian_processes import Hyper, jackknife, parts
+from metasym.discovery.claim_thresholds import CONTINUOUS
+from metasym.discovery.continuous.generator_spectrum import pair_spectrum
+from metasym.discovery.continuous.invariance_search import GROUPS
+from metasym.discovery.models.gaussian_processes import Hyper, jackknife, random_folds
+from metasym.verdicts.discovery_reasons import (
+    AnyDiscoveryReason,
+    BracketsLeave,
+    EveryDirectionChanges,
+    FewDirectionsTold,
+    NoClearGap,
+    NoDirectionTold,
+)
 
 MOST_UNKNOWNS = 700
-MOST_QUIET = 200
-"""Quiet directions that are closed to an algebra: all brackets of more take hours, for functions of nothing."""
-_ROUND = 0.12
-"""How far an entry may be from a multiple of a half to be taken for it."""
-_FAR_ROUND = 8.0
-"""Degrees that a space may be moved to be at round numbers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +45,7 @@ class PairCandidate:
     asked: int
     gap: float
     degrees: float
-    reason: str
+    reason: AnyDiscoveryReason | None = None
 
 
 def pair_ambients(n: int, m: int) -> dict[str, Array]:
@@ -67,39 +68,24 @@ def search_pairs(
 ) -> PairCandidate:
     """The algebra of pairs inside ``ambient`` that ``y [examples, m]`` keeps as a function of ``x [examples, n]``."""
     empty = ambient[:0]
-    seen = _look(ambient, x, y, plain, generator)
+    fits = jackknife(plain, x, y, random_folds(len(x), GROUPS, generator))
+    seen = pair_spectrum(ambient, fits, x)
     count = seen.quiet()
     gap = seen.gap(count)
     if count == 0:
-        return PairCandidate(empty, len(ambient), gap, 0.0, "every direction changes the function")
+        return PairCandidate(empty, len(ambient), gap, 0.0, EveryDirectionChanges())
     if count == len(seen.signals):
-        return PairCandidate(empty, len(ambient), gap, 0.0, "the data tell no direction from any other")
+        return PairCandidate(empty, len(ambient), gap, 0.0, NoDirectionTold())
     note(f"{count} of {len(ambient)} directions are quiet, gap {gap:.1f}")
-    if gap < GAP:
-        reason = f"no clear gap between directions that are kept and others ({gap:.1f} < {GAP:g})"
-        return PairCandidate(empty, len(ambient), gap, 0.0, reason)
-    if count > MOST_QUIET:
-        return PairCandidate(
-            empty, len(ambient), gap, 0.0, f"the data tell only {len(ambient) - count} directions from others"
-        )
+    if gap < CONTINUOUS.gap:
+        return PairCandidate(empty, len(ambient), gap, 0.0, NoClearGap(gap, CONTINUOUS.gap))
+    if count > CONTINUOUS.most_quiet:
+        return PairCandidate(empty, len(ambient), gap, 0.0, FewDirectionsTold(len(ambient) - count))
     quiet = orthonormal(np.einsum("dk,dij->kij", seen.vectors[:, :count], ambient))
-    closed = close(quiet, within=ambient)
-    if not closed.is_algebra or closed.degrees > FARTHEST:
-        reason = f"{count} quiet directions are not closed under brackets"
-        return PairCandidate(empty, len(ambient), gap, closed.degrees, reason)
-    return PairCandidate(orthonormal(closed.fields), len(ambient), gap, closed.degrees, "")
-
-
-def _look(ambient: Array, x: Array, y: Array, plain: Hyper, generator: np.random.Generator) -> Spectrum:
-    n, m = x.shape[1], y.shape[1]
-    inner, outer = sides(ambient, n)
-    moves = values(inner, x)
-    replicates = []
-    for fit in jackknife(plain, x, y, parts(len(x), GROUPS, generator)):
-        changes = np.einsum("pmi,pdi->pmd", fit.jacobian(x, n), moves)
-        turned = values(outer, fit(x)).transpose(0, 2, 1)
-        replicates.append((changes - turned).reshape(len(x) * m, len(ambient)))
-    return spectrum(replicates)
+    closed = nearest_algebra(quiet, within=ambient)
+    if not closed.is_algebra or closed.degrees > CONTINUOUS.farthest:
+        return PairCandidate(empty, len(ambient), gap, closed.degrees, BracketsLeave(count))
+    return PairCandidate(orthonormal(closed.fields), len(ambient), gap, closed.degrees)
 
 
 def at_round_numbers(fields: Array) -> Array | None:
@@ -114,7 +100,7 @@ def at_round_numbers(fields: Array) -> Array | None:
             if j != i:
                 rows[j] -= rows[j, column] * rows[i]
     rounded = np.round(2 * rows) / 2
-    if np.abs(rounded - rows).max() > _ROUND:
+    if np.abs(rounded - rows).max() > CONTINUOUS.round_entry:
         return None
     found = rounded.reshape(fields.shape)
-    return found if angle(fields, found) < _FAR_ROUND else None
+    return found if angle(fields, found) < CONTINUOUS.round_degrees else None

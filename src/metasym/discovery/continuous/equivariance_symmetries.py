@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,16 +10,20 @@ import numpy as np
 import torch
 
 from metasym.discovery.algebra.vector_fields import Array, conjugated, sides
-from metasym.discovery.continuous.equivariance_claims import Turning, as_dict, judge_pairs, turning
+from metasym.discovery.continuous.equivariance_claims import RotationAction, judge_pairs, rotation_action
 from metasym.discovery.continuous.equivariance_search import pair_ambients, search_pairs
 from metasym.discovery.continuous.invariance_search import plain_fit
-from metasym.discovery.models.circle_averaged_kernels import MOST_JOINT, averaged_posterior, turned_posterior
+from metasym.discovery.models.circle_averaged_kernels import MOST_JOINT, averaged_posterior, circle_posterior
 from metasym.discovery.models.fitted_module import State, state_of
+from metasym.discovery.models.function_models import ComparedBy
 from metasym.discovery.models.gaussian_processes import Hyper, Posterior, posterior
 from metasym.discovery.models.preprocessing import Prepared, Scaled, each_once
 from metasym.discovery.models.shared_units import Coordinates, coordinates
+from metasym.discovery.search_findings import Findings
 from metasym.discovery.search_settings import Memory, Note, SearchSettings
 from metasym.types import MetasymError
+from metasym.verdicts.claims import CandidateVerdict, Claim
+from metasym.verdicts.discovery_reasons import MovesNoOutput
 
 _DEPENDENT = 1e-4
 """An output of which less than this is left by the others, as a part of its size, follows from them."""
@@ -77,35 +82,39 @@ def independent_outputs(y: Array) -> list[int]:
 
 
 @dataclass(frozen=True, eq=False)
-class TurnedModel:
+class CircleModel:
     """Functions whose outputs turn with their inputs."""
 
-    turning: Turning
+    prepared: Prepared
+    action: RotationAction
     hyper: Hyper
     outputs: Outputs
+    symmetry: Claim
+    compared_by: ComparedBy = ComparedBy.NOTHING
+    evidence: float = math.nan
 
     def fit(self, x: Array, y: Array) -> Posterior:
         """In the coordinates where the algebra rotates; ``y`` in those of the search."""
-        inputs, targets = self.turning.inner(x), self.turning.outer(self.outputs(y))
-        if len(self.turning.circles) == 1 and targets.size <= MOST_JOINT:
-            return turned_posterior(self.hyper, self.turning.circles[0], inputs, targets)
-        return averaged_posterior(posterior(self.hyper, inputs, targets), self.turning.circles)
+        inputs, targets = self.action.inner(x), self.action.outer(self.outputs(y))
+        if len(self.action.circles) == 1 and targets.size <= MOST_JOINT:
+            return circle_posterior(self.hyper, self.action.circles[0], inputs, targets)
+        return averaged_posterior(posterior(self.hyper, inputs, targets), self.action.circles)
 
-    def __call__(self, fit: Posterior, x: Array) -> Array:
-        """Predictions ``[points, m]``, in prepared units."""
-        found = self.outputs.data(self._outside(fit(self.turning.inner(x))))
+    def predict(self, fit: Posterior, x: Array) -> Array:
+        """``[points, m]``, in prepared units."""
+        found = self.outputs.data(self._outside(fit(self.action.inner(x))))
         return np.asarray((found - self.outputs.offset) / self.outputs.unit)
 
     def _outside(self, y: Array) -> Array:
-        outer = self.turning.outer
+        outer = self.action.outer
         return np.asarray(y @ np.linalg.inv(outer.matrix) + outer.centre)
 
-    def state(self, fit: Posterior, prepared: Prepared, shape: tuple[int, ...]) -> State:
+    def state(self, fit: Posterior, shape: tuple[int, ...]) -> State:
         """What defines the module."""
-        inner = self.turning.inner
+        inner, prepared = self.action.inner, self.prepared
         zero = self.outputs.data(self._outside(np.zeros((1, fit.weights.shape[1]))))[0]
         linear = (
-            np.linalg.inv(self.turning.outer.matrix) @ np.diag(self.outputs.place.scale) @ self.outputs.lift
+            np.linalg.inv(self.action.outer.matrix) @ np.diag(self.outputs.place.scale) @ self.outputs.lift
         )
         whole = Posterior(fit.kernel, fit.inputs, fit.weights @ linear, fit.mean @ linear)
         place = Coordinates(prepared.place.centre + prepared.place.scale * inner.centre, prepared.place.scale)
@@ -115,50 +124,53 @@ class TurnedModel:
 
 def pairs_in(
     prepared: Prepared, options: SearchSettings, note: Note, memory: Memory
-) -> tuple[tuple[dict[str, Any], TurnedModel] | None, list[dict[str, str]]]:
-    """The largest algebra of inputs and outputs that is claimed, with its model; and what is not claimed."""
+) -> tuple[Findings, CircleModel | None]:
+    """The largest algebra of inputs and outputs that is claimed, and what is not claimed; its model."""
     x, y = prepared.train
     n = x.shape[1]
     outputs = outputs_of(prepared)
     if outputs is None or n < 2:
-        return None, []
+        return Findings(), None
     targets = outputs(y)
-    refused = []
-    best: tuple[dict[str, Any], TurnedModel] | None = None
+    refused: list[CandidateVerdict] = []
+    best: Claim | None = None
+    model: CircleModel | None = None
     for index, (name, ambient) in enumerate(pair_ambients(n, targets.shape[1]).items()):
         note(f"looking for continuous symmetries among {name} ({len(ambient)} directions)")
 
-        def look(index: int = index, ambient: Array = ambient) -> dict[str, Any]:
+        def look(index: int = index, name: str = name, ambient: Array = ambient) -> dict[str, Any]:
             draw = np.random.default_rng([options.seed, 5, index])
             plain = plain_fit(x, targets, draw)
             candidate = search_pairs(ambient, x, targets, plain, draw, note)
             held_out = prepared.held_out[0], outputs(prepared.held_out[1])
-            claim, reason = judge_pairs(candidate, (x, targets), held_out, draw, options.tolerance)
-            if claim is None:
-                return {"claim": None, "reason": reason}
-            inner, outer = sides(claim.turning.fields, n)
-            if not np.abs(outer).max() > 1e-9:
-                return {"claim": None, "reason": f"{claim.name} moves no output"}
-            there = _whole(inner, prepared), lifted(outer, outputs)
-            found = as_dict(claim, *there, (prepared.units, prepared.output_units))
-            return {"claim": found, "reason": reason, "pairs": claim.turning.fields.tolist()}
+            certified, reason = judge_pairs(candidate, (x, targets), held_out, draw, options.tolerance)
+            if certified is not None:
+                inner, outer = sides(certified.fields, n)
+                if np.abs(outer).max() > 1e-9:
+                    there = _whole(inner, prepared), prepared.units
+                    claim = certified.claim(*there, lifted(outer, outputs), prepared.output_units)
+                    return Findings((claim,)).to_stage(pairs=certified.fields.tolist())
+                reason = MovesNoOutput(certified.name)
+            return Findings.of("continuous", name, (), () if reason is None else (reason,)).to_stage()
 
-        found = memory(name, look)
-        note(f"{name}: {found['reason']}")
-        if found["claim"] is None:
-            refused.append({"kind": "continuous", "what": name, "reason": found["reason"]})
-        elif best is None or found["claim"]["dimension"] > best[0]["dimension"]:
-            best = found["claim"], _model(np.array(found["pairs"]), prepared, outputs, options.seed)
-    return best, refused
+        stage = memory(name, look)
+        found = Findings.from_stage(stage)
+        note(f"{name}: {found.words}")
+        refused += found.refused
+        for claim in found.claims:
+            if best is None or claim.size > best.size:
+                best = claim
+                model = _model(np.array(stage["pairs"]), claim, prepared, outputs, options.seed)
+    return Findings(() if best is None else (best,), tuple(refused)), model
 
 
-def _model(fields: Array, prepared: Prepared, outputs: Outputs, seed: int) -> TurnedModel:
+def _model(fields: Array, claim: Claim, prepared: Prepared, outputs: Outputs, seed: int) -> CircleModel:
     x, y = prepared.train
-    turned, why = turning(fields, x.shape[1])
-    if turned is None:
-        raise MetasymError(f"expected generators of turns, found an algebra that {why}")
-    hyper = plain_fit(turned.inner(x), turned.outer(outputs(y)), np.random.default_rng([seed, 6]))
-    return TurnedModel(turned, hyper, outputs)
+    action = rotation_action(fields, x.shape[1])
+    if not isinstance(action, RotationAction):
+        raise MetasymError(f"expected generators of rotations, found an algebra with {type(action).__name__}")
+    hyper = plain_fit(action.inner(x), action.outer(outputs(y)), np.random.default_rng([seed, 6]))
+    return CircleModel(prepared, action, hyper, outputs, claim)
 
 
 def _whole(fields: Array, prepared: Prepared) -> Array:

@@ -13,12 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import eigh
 
-from metasym.discovery.algebra.vector_fields import Array
-
-QUIET = 3.0
-"""Signals, in units of noise, that count as none."""
-GAP = 3.0
-"""How many times larger the first signal that counts must be than the last that does not (both with 2 added)."""
+from metasym.discovery.algebra.vector_fields import Array, sides, values
+from metasym.discovery.claim_thresholds import CONTINUOUS
+from metasym.discovery.models.function_models import DifferentiableFunction
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,11 +29,11 @@ class Spectrum:
 
     def quiet(self) -> int:
         """How many directions lie below the largest gap among small signals."""
-        if not len(self.signals) or self.signals[0] >= QUIET:
+        if not len(self.signals) or self.signals[0] >= CONTINUOUS.quiet:
             return 0
-        if self.signals[-1] < QUIET:
+        if self.signals[-1] < CONTINUOUS.quiet:
             return len(self.signals)
-        last = int((self.signals < QUIET).sum())
+        last = int((self.signals < CONTINUOUS.quiet).sum())
         ratios = self._ratios()[:last]
         return int(np.argmax(ratios)) + 1
 
@@ -62,3 +59,18 @@ def spectrum(replicates: Sequence[Array]) -> Spectrum:
     floor = 1e-6 * np.trace(noise) / unknowns + 1e-12 * np.trace(signal + noise) / unknowns + 1e-300
     signals, vectors = eigh(signal, noise + floor * np.eye(unknowns))
     return Spectrum(signals, vectors)
+
+
+def pair_spectrum(ambient: Array, fits: Sequence[DifferentiableFunction], x: Array) -> Spectrum:
+    """Of the pairs ``ambient [D, n+m, n+m+1]``: how far ``J_f(x) (A x + a)`` is from ``B f(x) + b``.
+
+    ``fits`` are replicates of one function, each fitted without a part of the examples.
+    """
+    inner, outer = sides(ambient, x.shape[1])
+    moves = values(inner, x)
+    replicates = []
+    for fit in fits:
+        changes = np.einsum("pmi,pdi->pmd", fit.jacobian(x), moves)
+        turned = values(outer, fit(x)).transpose(0, 2, 1)
+        replicates.append((changes - turned).reshape(-1, len(ambient)))
+    return spectrum(replicates)

@@ -9,30 +9,28 @@ from __future__ import annotations
 import numpy as np
 
 from metasym.discovery.algebra.vector_fields import Array, values
+from metasym.discovery.claim_thresholds import CONTINUOUS
 from metasym.discovery.models.polynomial_recovery import HIGHEST
 from metasym.discovery.models.polynomials import Monomial, all_monomials, along, columns
+from metasym.verdicts.discovery_reasons import FewValues, LeavesInputs
 
 FEWEST = HIGHEST + 2
 """An input with fewer values than this fulfils an equation that a polynomial may have as a factor, or nearly."""
-_FULFILLED = 1e-6
-"""The size, as a part of the largest, of what is 0."""
-_LEADS_AWAY = 1e-2
-"""The part of a field that may point away from an equation by rounding."""
 
 
-def leads_away(fields: Array, x: Array) -> str:
-    """Why fields ``[d, n, n+1]`` lead away from where the inputs ``x [examples, n]`` can be; empty if they do not."""
+def constraint_left(name: str, fields: Array, x: Array) -> FewValues | LeavesInputs | None:
+    """Why fields ``[d, n, n+1]`` lead away from where the inputs ``x [examples, n]`` can be; None if they do not."""
     if not len(fields):
-        return ""
+        return None
     moves = values(fields, x)
     size = float(np.sqrt((moves**2).mean()))
     for i in range(x.shape[1]):
         count = len(np.unique(x[:, i]))
-        if count < FEWEST and np.abs(moves[:, :, i]).max() > _LEADS_AWAY * size:
-            return f"moves an input that has only {count} values"
+        if count < FEWEST and np.abs(moves[:, :, i]).max() > CONTINUOUS.leads_away * size:
+            return FewValues(name, count)
     monomials, equations = equations_of(x)
     if not len(equations):
-        return ""
+        return None
     # The same change in every direction, for comparison: an equation that is steep is left faster.
     slopes = np.zeros((len(x), x.shape[1], len(equations)))
     for i in range(x.shape[1]):
@@ -41,9 +39,11 @@ def leads_away(fields: Array, x: Array) -> str:
         slopes[:, i] = along(x, monomials, step) @ equations.T
     change = np.einsum("pdi,pik->pdk", moves, slopes)
     steepest = np.sqrt((slopes**2).sum(1))[:, None] * np.sqrt((moves**2).sum(2))[:, :, None]
-    if np.sqrt((change**2).mean(0)).max() <= _LEADS_AWAY * float(np.sqrt((steepest**2).mean(0)).max()):
-        return ""
-    return "leads away from an equation that the inputs fulfil"
+    if np.sqrt((change**2).mean(0)).max() <= CONTINUOUS.leads_away * float(
+        np.sqrt((steepest**2).mean(0)).max()
+    ):
+        return None
+    return LeavesInputs(name)
 
 
 def equations_of(x: Array) -> tuple[list[Monomial], Array]:
@@ -59,5 +59,5 @@ def equations_of(x: Array) -> tuple[list[Monomial], Array]:
         design = columns(x, monomials)
         scale = np.sqrt((design**2).mean(0)) + 1e-300
         _, sizes, basis = np.linalg.svd(design / scale, full_matrices=False)
-        return monomials, basis[sizes < _FULFILLED * sizes[0]] / scale
+        return monomials, basis[sizes < CONTINUOUS.fulfilled * sizes[0]] / scale
     return [], np.zeros((0, 0))

@@ -2,77 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
 from metasym.certification.beta import Beta, beta
-from metasym.discovery.algebra.vector_fields import Array, moved_inputs, orthonormal, squared, written
-from metasym.discovery.continuous.input_constraints import leads_away
+from metasym.discovery.algebra.vector_fields import Array, orthonormal, squared
+from metasym.discovery.claim_thresholds import CONTINUOUS, TOLERANCE
+from metasym.discovery.continuous.certified_algebras import CertifiedAlgebra, name_of_fields, refuted_by
+from metasym.discovery.continuous.input_constraints import constraint_left
 from metasym.discovery.continuous.invariance_search import Candidate
-from metasym.discovery.continuous.violation_bound import hidden
+from metasym.discovery.continuous.violation_bound import largest_hidden_violation
 from metasym.discovery.models.gaussian_processes import Hyper, Posterior, posterior, squares
 from metasym.discovery.models.invariant_features import SymmetricFit
 from metasym.discovery.models.preprocessing import Prepared
 from metasym.groups.lie_algebra import LieAlgebra, ideals, radical
-from metasym.groups.lie_names import name_of_algebra
 from metasym.types import MetasymError
-
-TOLERANCE = 0.003
-"""The largest violation, as a part of the variance that the moved inputs carry, with which a symmetry is named."""
-SURELY = 0.1
-"""What the symmetric model leaves, as a part of the tolerance, that may be a violation without any harm."""
-HARDLY = 1e-3
-"""A part of the variance that is too little to be spoken of: fields that move nothing else are no near symmetry."""
-FLOOR = 3.0
-"""A model that knows nothing leaves at most this many times what the symmetric one leaves, where that is noise."""
-
-
-@dataclass(frozen=True, eq=False)
-class Claim:
-    """A continuous symmetry that is claimed."""
-
-    name: str
-    fields: Array
-    """``[dimension, n, n+1]`` in the coordinates of the data: columns of A, then a."""
-    inputs: tuple[int, ...]
-    """Which inputs it moves."""
-    units: Array
-    """``[n]``: of the inputs."""
-    beta: Beta
-    violation_upper: float
-    """As a part of the variance of y."""
-
-    @property
-    def dimension(self) -> int:
-        """Of the algebra."""
-        return len(self.fields)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain types, for ``result.json``."""
-        return {
-            "kind": "continuous",
-            "name": self.name,
-            "dimension": self.dimension,
-            "inputs": list(self.inputs),
-            "generators": written(self.fields, self.units),
-            "violation_upper": self.violation_upper,
-            "beta": self.beta.value,
-            "beta_ci": [self.beta.low, self.beta.high],
-        }
-
-
-NOT_CLOSED = "{} cannot be decided: its brackets leave it by more than rounding does"
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """Why a candidate is not claimed."""
-
-    what: str
-    reason: str
+from metasym.verdicts.claims import Claim
+from metasym.verdicts.discovery_reasons import (
+    AnyDiscoveryReason,
+    HardlyMatters,
+    InputsCarryTooLittle,
+    NearSymmetry,
+    NotAnAlgebra,
+    NotShownToBeNoise,
+)
 
 
 def certificate(
@@ -91,7 +46,7 @@ def certificate(
     variance = float(((y_new - y.mean(0)) ** 2).sum(1).mean())
     found = beta(y_new - symmetric(fit.inputs(x_new)), a_new - own(fit.inputs(x_new)), variance)
     every = np.concatenate([x_new, x]), np.concatenate([y_new, y])
-    return found, max(found.violation_upper, hidden(fit, *every))
+    return found, max(found.violation_upper, largest_hidden_violation(fit, *every))
 
 
 def _breaking(fit: SymmetricFit, rest: Hyper, x: Array, y: Array) -> Any:
@@ -120,15 +75,7 @@ def _left_over(fit: SymmetricFit, plain: Hyper, prepared: Prepared) -> tuple[flo
 
 def unexplained(left_over: float, floor: float) -> float:
     """What a symmetric model leaves of held-out examples, 0 where one that knows nothing comes to that floor too."""
-    return 0.0 if floor <= FLOOR * left_over else left_over
-
-
-def near_symmetry(name: str, left_over: float, floor: float) -> str:
-    """Why so much that is unexplained does not support a claim."""
-    return (
-        f"{name} cannot be told from a near symmetry: its model leaves {left_over:.2g} of the variance, and one "
-        f"that knows nothing {floor:.2g}, so that nothing shows it to be noise"
-    )
+    return 0.0 if floor <= CONTINUOUS.floor * left_over else left_over
 
 
 def ideal_fields(fields: Array) -> list[Array]:
@@ -162,67 +109,52 @@ def share(fields: Array, fit: SymmetricFit, x: Array, y: Array, generator: np.ra
     return min(1.0, float(0.5 * (change**2).sum(1).mean() / ((y - y.mean(0)) ** 2).sum(1).mean()))
 
 
-def name_of_fields(fields: Array) -> str:
-    """The name of the algebra of affine fields."""
-    try:
-        return name_of_algebra(LieAlgebra(torch.from_numpy(squared(fields))))
-    except MetasymError:
-        return f"an algebra of dimension {len(fields)}"
-
-
 def judge(
     candidate: Candidate,
     prepared: Prepared,
     plain: Hyper,
     generator: np.random.Generator,
     tolerance: float = TOLERANCE,
-) -> tuple[Claim | None, str]:
-    """The claim that a candidate supports, or None; and the reason in words.
+) -> tuple[Claim | None, tuple[AnyDiscoveryReason, ...]]:
+    """The claim that a candidate supports, or None; and the reasons: of all of it, or of parts that are not claimed.
 
     Ideals whose inputs carry too little of the variance for the bound to say anything about them are not claimed.
     The bound knows smooth functions. What the symmetric model leaves may be a rougher violation, unless it is next to
     nothing or a model that knows nothing comes to the same floor: then it is noise.
     """
     if candidate.fit is None or not len(candidate.fields):
-        return None, candidate.reason
+        return None, () if candidate.reason is None else (candidate.reason,)
     name = name_of_fields(candidate.fields)
-    away = leads_away(candidate.fields, prepared.train[0])
-    if away:
-        return None, f"{name} {away}"
+    away = constraint_left(name, candidate.fields, prepared.train[0])
+    if away is not None:
+        return None, (away,)
     found, violation = certificate(candidate, prepared.train, prepared.held_out)
     if found.refutes:
-        return (
-            None,
-            f"{name} is refuted on held-out data: beta {found.value:.2g} ({found.low:.2g} to {found.high:.2g})",
-        )
+        return None, (refuted_by(name, found),)
     left_over, floor = _left_over(candidate.fit, plain, prepared)
     left_over = unexplained(left_over, floor)
-    unknown = left_over / SURELY
+    unknown = left_over / CONTINUOUS.surely
     if unknown > tolerance:
-        return None, near_symmetry(name, left_over, floor)
+        return None, (NotShownToBeNoise(name, left_over, floor),)
     violation = max(violation, left_over)
     kept: list[Array] = []
     weak: list[Array] = []
     most = 0.0
     parts = ideal_fields(candidate.fields)
     if not parts:
-        return None, NOT_CLOSED.format(name)
+        return None, (NotAnAlgebra(name),)
     for ideal in parts:
         carried = share(ideal, candidate.fit, *prepared.train, generator)
         most = max(most, carried)
         (kept if max(violation, unknown) <= tolerance * carried else weak).append(ideal)
-    if not kept and most < HARDLY:
-        return None, f"{name} moves only what the function hardly depends on: {most:.2g} of the variance"
+    if not kept and most < CONTINUOUS.hardly:
+        return None, (HardlyMatters(name, most),)
     if not kept:
-        return None, (
-            f"{name} cannot be told from a near symmetry: the data allow a violation of {violation:.2g} of the "
-            f"variance, more than {tolerance:g} of what its inputs carry"
-        )
-    fields, units = prepared.whole(np.concatenate(kept)), prepared.units
-    left = (
-        f"; not claimed, its inputs carry too little: {', '.join(map(name_of_fields, weak))}" if weak else ""
-    )
+        return None, (NearSymmetry(name, violation, tolerance),)
+    fields = prepared.whole(np.concatenate(kept))
     # Named in these coordinates: in the data's units, which may differ by a million, entries would pass for 0.
     name = name_of_fields(orthonormal(np.concatenate(kept)))
-    claim = Claim(name, fields, moved_inputs(fields, units), units, found, violation)
-    return claim, f"{claim.name} is kept{left}"
+    certified = CertifiedAlgebra(name, fields, found, violation)
+    return certified.claim(fields, prepared.units), tuple(
+        InputsCarryTooLittle(name_of_fields(one)) for one in weak
+    )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from metasym.discovery.algebra.nearest_algebra import close
+from metasym.discovery.algebra.nearest_algebra import nearest_algebra
 from metasym.discovery.algebra.polynomial_invariants import (
     invariants,
     lengths,
@@ -28,34 +28,38 @@ from metasym.discovery.algebra.vector_fields import (
     shifts_and_scalings,
     values,
 )
+from metasym.discovery.claim_thresholds import CONTINUOUS
 from metasym.discovery.continuous.algebra_alignment import refine
-from metasym.discovery.continuous.generator_spectrum import GAP, Spectrum, spectrum
+from metasym.discovery.continuous.generator_spectrum import Spectrum, spectrum
 from metasym.discovery.models.gaussian_processes import (
     Hyper,
-    choose,
+    choose_kernel,
     jackknife,
-    parts,
+    random_folds,
     squares,
 )
 from metasym.discovery.models.invariant_features import (
     KINDS,
     SymmetricFit,
     definite,
-    features_of,
     products,
     symmetric_fit,
     with_rest,
 )
+from metasym.verdicts.discovery_reasons import (
+    AnyDiscoveryReason,
+    BracketsLeave,
+    EveryDirectionChanges,
+    NoClearGap,
+    NoDirectionTold,
+    NumberOfInvariants,
+    SearchDidNotEnd,
+)
+from metasym.verdicts.discovery_words import refusal_words
 
 GROUPS = 8
 LEVELS = 6
-GAP_INSIDE = 2.0
-"""The gap that is asked for inside an algebra of rotations, which may be a little off its place at first."""
 ROTATIONS = "rotations"
-NOTHING = 3.0
-"""Logarithms of evidence for something beside the symmetry that count as none."""
-FARTHEST = 25.0
-"""Degrees that a space may be moved to become an algebra."""
 MOST_INVARIANTS = 12
 MOST_AFFINE = 16
 MOST_ROTATED = 40
@@ -86,8 +90,8 @@ class Candidate:
     rest: Hyper | None
     """The kernel with a part for what the symmetry leaves."""
     levels: list[Level] = field(default_factory=list)
-    reason: str = ""
-    """Why there is none, in words."""
+    reason: AnyDiscoveryReason | None = None
+    """Why there is none."""
 
 
 def plain_fit(x: Array, y: Array, generator: np.random.Generator) -> Hyper:
@@ -95,7 +99,7 @@ def plain_fit(x: Array, y: Array, generator: np.random.Generator) -> Hyper:
     n = x.shape[1]
     size = float(np.mean((x**2).sum(1)))
     starts = [squares(n, 0.1, n**0.5, 1 / size**2), squares(n, 1.0, 3 * n**0.5, 0.1 / size**2)]
-    return choose(x, y, starts, 1e-2, generator)
+    return choose_kernel(x, y, starts, 1e-2, generator)
 
 
 def ambients(x: Array) -> dict[str, Array]:
@@ -125,50 +129,50 @@ def search(
     empty = np.zeros((0, n, n + 1))
     levels: list[Level] = []
 
-    def none(reason: str) -> Candidate:
-        note(f"{name}: {reason}")
+    def none(reason: AnyDiscoveryReason) -> Candidate:
+        note(f"{name}: {refusal_words(reason)}")
         return Candidate(name, empty, empty, None, None, levels, reason)
 
     inside, hyper, inputs = ambient, plain, x
     polynomials: Array = empty
     for _ in range(LEVELS):
-        seen = _look(inside, hyper, inputs, x, y, generator)
+        seen = _generator_signals(inside, hyper, inputs, x, y, generator)
         count = seen.quiet()
         gap = seen.gap(count)
         if count == 0:
-            return none("every direction changes the function")
+            return none(EveryDirectionChanges())
         if count == len(seen.signals):
-            return none("the data tell no direction from any other")
-        enough = GAP_INSIDE if levels and name == ROTATIONS else GAP
+            return none(NoDirectionTold())
+        enough = CONTINUOUS.gap_inside if levels and name == ROTATIONS else CONTINUOUS.gap
         if gap < enough:
-            return none(f"no clear gap between directions that are kept and others ({gap:.1f} < {enough:g})")
-        closed = close(np.einsum("dk,dij->kij", seen.vectors[:, :count], inside))
+            return none(NoClearGap(gap, enough))
+        closed = nearest_algebra(np.einsum("dk,dij->kij", seen.vectors[:, :count], inside))
         levels.append(Level(len(inside), count, gap, closed.degrees))
         note(f"{name}: {count} of {len(inside)} directions are quiet, gap {gap:.1f}")
-        if not closed.is_algebra or closed.degrees > FARTHEST:
-            return none(f"{count} quiet directions are not closed under brackets")
+        if not closed.is_algebra or closed.degrees > CONTINUOUS.farthest:
+            return none(BracketsLeave(count))
         found = invariants(closed.fields)
         if name == ROTATIONS:  # lengths and cosines fit better than combinations of them
             found = separated(found, polynomials) if levels[1:] else lengths(found)
         polynomials = found
         if not 0 < len(polynomials) <= MOST_INVARIANTS:
-            return none(f"{count} quiet directions have {len(polynomials)} invariants of degree 1 and 2")
+            return none(NumberOfInvariants(count, len(polynomials)))
         inside, polynomials = _placed(closed.fields, polynomials, ambient, x, y, generator)
         fit = symmetric_fit(polynomials, x, y, generator)
         hyper, inputs = with_rest(fit, x, y, generator), fit.inputs(x)
-        if hyper.evidence - fit.hyper.evidence < NOTHING:
+        if hyper.evidence - fit.hyper.evidence < CONTINUOUS.evidence:
             return Candidate(name, inside, polynomials, fit, hyper, levels)
-    return none("the search did not end")
+    return none(SearchDidNotEnd())
 
 
-def _look(
+def _generator_signals(
     inside: Array, hyper: Hyper, inputs: Array, x: Array, y: Array, generator: np.random.Generator
 ) -> Spectrum:
     """The spectrum of the fields ``inside``, for the part of the model that looks at the raw coordinates."""
     n = x.shape[1]
     directions = values(inside, x)
     replicates = []
-    for fit in jackknife(hyper, inputs, y, parts(len(x), GROUPS, generator)):
+    for fit in jackknife(hyper, inputs, y, random_folds(len(x), GROUPS, generator)):
         slopes = fit.jacobian(inputs, n)
         replicates.append(np.einsum("pmi,pdi->pmd", slopes, directions).reshape(-1, len(inside)))
     return spectrum(replicates)
@@ -221,6 +225,3 @@ def _explained(polynomials: Array, x: Array, y: Array, generator: np.random.Gene
     seed = int(generator.integers(2**31))
     fit = symmetric_fit(polynomials, x, y, np.random.default_rng(seed), kinds=("plain",))
     return with_rest(fit, x, y, np.random.default_rng(seed), starts=1).evidence
-
-
-__all__ = ["Candidate", "Level", "ambients", "features_of", "plain_fit", "search"]

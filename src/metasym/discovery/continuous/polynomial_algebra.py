@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from metasym.discovery.algebra.nearest_algebra import CLOSED, close, closure_defect
+from metasym.discovery.algebra.nearest_algebra import closure_defect, nearest_algebra
 from metasym.discovery.algebra.vector_fields import (
     Array,
     affine,
@@ -20,13 +20,22 @@ from metasym.discovery.algebra.vector_fields import (
     rotations,
     shifts_and_scalings,
     sides,
-    values,
 )
+from metasym.discovery.claim_thresholds import CONTINUOUS
 from metasym.discovery.continuous.equivariance_search import MOST_UNKNOWNS
-from metasym.discovery.continuous.generator_spectrum import GAP, Spectrum, spectrum
-from metasym.discovery.continuous.invariance_search import FARTHEST
-from metasym.discovery.models.gaussian_processes import parts
-from metasym.discovery.models.polynomials import Support
+from metasym.discovery.continuous.generator_spectrum import pair_spectrum
+from metasym.discovery.models.gaussian_processes import random_folds
+from metasym.discovery.models.polynomials import FittedPolynomial, Support
+from metasym.verdicts.discovery_reasons import (
+    AffineFunction,
+    AnyDiscoveryReason,
+    BracketsLeave,
+    DependentOutputs,
+    EveryDirectionChanges,
+    NoClearGap,
+    NoDirectionTold,
+    SizesOutOfReach,
+)
 
 GROUPS = 20
 _POINTS = 5000
@@ -56,7 +65,7 @@ class Kept:
 def jackknifed(support: Support, x: Array, y: Array, generator: np.random.Generator) -> list[Array]:
     """Coefficients, each fitted without a part of the examples."""
     found = []
-    for left_out in parts(len(x), GROUPS, generator):
+    for left_out in random_folds(len(x), GROUPS, generator):
         kept = np.ones(len(x), dtype=bool)
         kept[left_out] = False
         found.append(support.fit(x[kept], y[kept]))
@@ -68,7 +77,7 @@ def algebra_of(
     replicates: Sequence[Array],
     x: Array,
     note: Callable[[str], None] = lambda _: None,
-) -> tuple[Array, str]:
+) -> tuple[Array, AnyDiscoveryReason | None]:
     """Pairs ``[d, n+m, n+m+1]`` that a polynomial keeps up to the spread of its coefficients; and why there are none.
 
     ``replicates`` are its coefficients as parts of the examples tell them (the same twice: without noise).
@@ -78,36 +87,34 @@ def algebra_of(
     n, m, r = x.shape[1], len(support.monomials), len(used)
     empty = np.zeros((0, n + m, n + m + 1))
     if max(len(one) for terms in support.monomials for one in terms) < 2:
-        return empty, "an affine function goes along with every change of its outputs: that says nothing"
+        return empty, AffineFunction()
     ambient = _ambient(r, m, len(x) * m // 2)
     if ambient is None:
-        return (
-            empty,
-            f"{len(x)} examples of {r} inputs and {m} outputs are too few, or too many to be looked at",
-        )
+        return empty, SizesOutOfReach(len(x), r, m)
     number = {old: new for new, old in enumerate(used)}
     small = Support(
         tuple(tuple(tuple(number[i] for i in one) for one in terms) for terms in support.monomials)
     )
-    seen = _look(ambient, small, replicates, x[:, used])
+    points = x[: max(_POINTS // m, 2 * len(ambient) // m + 1), used]
+    seen = pair_spectrum(ambient, [FittedPolynomial(small, one) for one in replicates], points)
     count = seen.quiet()
     gap = seen.gap(count)
     if count == 0:
-        return empty, "every direction changes the polynomial"
+        return empty, EveryDirectionChanges("polynomial")
     if count == len(seen.signals):
-        return empty, "the data tell no direction from any other"
+        return empty, NoDirectionTold()
     note(f"{count} of {len(ambient)} directions are quiet, gap {gap:.1f}")
-    if gap < GAP:
-        return empty, f"no clear gap between directions that are kept and others ({gap:.1f} < {GAP:g})"
+    if gap < CONTINUOUS.gap:
+        return empty, NoClearGap(gap, CONTINUOUS.gap)
     found = orthonormal(np.einsum("dk,dij->kij", seen.vectors[:, :count], ambient))
     if len(orthonormal(sides(found, r)[0], _APART)) < count:
-        return empty, "outputs follow from each other up to noise, so that pairs are not unique"
+        return empty, DependentOutputs()
     if closure_defect(found) > _EXACTLY:
-        closed = close(found, within=ambient)
-        if closed.defect > CLOSED or closed.degrees > FARTHEST:
-            return empty, f"{count} quiet directions are not closed under brackets"
+        closed = nearest_algebra(found, within=ambient)
+        if closed.defect > CONTINUOUS.closed or closed.degrees > CONTINUOUS.farthest:
+            return empty, BracketsLeave(count)
         found = orthonormal(closed.fields)
-    return _on_all(found, used, n), ""
+    return _on_all(found, used, n), None
 
 
 def _ambient(n: int, m: int, most: int) -> Array | None:
@@ -134,19 +141,6 @@ def _on_all(fields: Array, used: list[int], n: int) -> Array:
     found = np.zeros((len(fields), n + m, n + m + 1))
     found[np.ix_(range(len(fields)), places, [*places, n + m])] = fields
     return found
-
-
-def _look(ambient: Array, support: Support, replicates: Sequence[Array], x: Array) -> Spectrum:
-    n, m = x.shape[1], len(support.monomials)
-    inner, outer = sides(ambient, n)
-    points = x[: max(_POINTS // m, 2 * len(ambient) // m + 1)]
-    moves = values(inner, points)
-    found = []
-    for coefficients in replicates:
-        changes = np.einsum("pmi,pdi->pmd", support.jacobian(coefficients, points), moves, optimize=True)
-        turned = values(outer, support.values(coefficients, points)).transpose(0, 2, 1)
-        found.append((changes - turned).reshape(len(points) * m, len(ambient)))
-    return spectrum(found)
 
 
 def kept_by(fields: Array, support: Support, x: Array) -> Kept:

@@ -14,73 +14,37 @@ Both have to pass. f_bar is the least-squares fit among the polynomials that the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
 from scipy.special import fdtri, stdtrit
 
-from metasym.certification.beta import Beta, beta
+from metasym.certification.beta import beta
 from metasym.discovery.algebra.vector_fields import (
     Array,
     angle,
     conjugated,
-    moved_inputs,
     orthonormal,
     sides,
-    written,
 )
+from metasym.discovery.claim_thresholds import CONTINUOUS
+from metasym.discovery.continuous.certified_algebras import CertifiedAlgebra, name_of_fields, refuted_by
 from metasym.discovery.continuous.equivariance_search import at_round_numbers
-from metasym.discovery.continuous.input_constraints import leads_away
-from metasym.discovery.continuous.invariance_claims import NOT_CLOSED, SURELY, ideal_fields, name_of_fields
-from metasym.discovery.continuous.polynomial_algebra import Kept, kept_by, rotations_in
+from metasym.discovery.continuous.input_constraints import constraint_left
+from metasym.discovery.continuous.invariance_claims import ideal_fields
+from metasym.discovery.continuous.polynomial_algebra import kept_by, rotations_in
 from metasym.discovery.models.polynomials import Support
+from metasym.verdicts.discovery_reasons import (
+    AnyDiscoveryReason,
+    HardlyMatters,
+    InputsCarryTooLittle,
+    NearSymmetry,
+    NotAnAlgebra,
+    RefutedBySameTerms,
+)
 
 ROUNDING = 1e-14
 """Parts of the variance that coefficients, generators and sums are not more exact than."""
-_LEVEL = 0.99
-_NOTHING = 1e-6
-"""A part of the variance that is none."""
 _SAME_SPACE = 1e-4
 """Degrees."""
-
-
-@dataclass(frozen=True, eq=False)
-class PolynomialClaim:
-    """A symmetry of a polynomial, in the coordinates of the fit."""
-
-    name: str
-    fields: Array
-    """``[d, n+m, n+m+1]``"""
-    kept: Kept
-    """The polynomials that it keeps."""
-    beta: Beta
-    violation_upper: float
-    """As a part of the variance of y."""
-
-    def part(self, fields: Array) -> PolynomialClaim:
-        """A subalgebra, which keeps what the whole keeps."""
-        return PolynomialClaim(
-            name_of_fields(orthonormal(fields)), fields, self.kept, self.beta, self.violation_upper
-        )
-
-    def as_dict(self, inner: Array, outer: Array, units: tuple[Array, Array]) -> dict[str, Any]:
-        """Plain types, for ``result.json``; generators of inputs and outputs in the data's coordinates and units."""
-        outputs = list(moved_inputs(outer, units[1]))
-        found: dict[str, Any] = {
-            "kind": "continuous",
-            "name": self.name,
-            "dimension": len(self.fields),
-            "inputs": list(moved_inputs(inner, units[0])),
-            "generators": written(inner, units[0]),
-            "violation_upper": self.violation_upper,
-            "beta": self.beta.value,
-            "beta_ci": [self.beta.low, self.beta.high],
-        }
-        if outputs:
-            found["outputs"] = outputs
-            found["output_generators"] = written(outer, units[1])
-        return found
 
 
 def judge_polynomial(
@@ -91,62 +55,68 @@ def judge_polynomial(
     generator: np.random.Generator,
     tolerance: float,
     units: Array,
-) -> tuple[list[PolynomialClaim], str]:
-    """What an algebra of pairs supports: all of it that is certified, then its rotations; and the reason in words.
+) -> tuple[list[CertifiedAlgebra], tuple[AnyDiscoveryReason, ...]]:
+    """What an algebra of pairs supports: all of it that is certified, then its rotations; and the reasons.
 
     Generators at round numbers, in these coordinates or in the data's (``units [n+m]``), come first, and stay
     unless they are refuted.
     """
     name = name_of_fields(orthonormal(fields))
-    best: PolynomialClaim | None = None
-    why = ""
+    best: CertifiedAlgebra | None = None
+    why: AnyDiscoveryReason | None = None
     scale = np.diag([*(1 / units), 1.0])  # from the data's units to these
     data = at_round_numbers(orthonormal(conjugated(fields, scale)))
     back = None if data is None else conjugated(data, np.linalg.inv(scale))
     for option in (back, at_round_numbers(fields), fields):
         if option is None:
             continue
-        best, why = certified(option, support, train, held_out)
+        best, why = certified(option, support, train, held_out, name)
         if best is not None:
             fields = option
             break
     if best is None:
-        return [], f"{name} {why}"
+        return [], () if why is None else (why,)
     n = train[0].shape[1]
-    away = leads_away(sides(fields, n)[0], train[0])
-    if away:
-        return [], f"{name} {away}"
+    away = constraint_left(name, sides(fields, n)[0], train[0])
+    if away is not None:
+        return [], (away,)
     shares = [
         (ideal, share(ideal, support, *train, generator)) for ideal in ideal_fields(orthonormal(fields))
     ]
-    enough = [ideal for ideal, carried in shares if best.violation_upper <= SURELY * tolerance * carried]
+    enough = [
+        ideal for ideal, carried in shares if best.violation_upper <= CONTINUOUS.surely * tolerance * carried
+    ]
     if not shares:
-        return [], NOT_CLOSED.format(name)
-    if max(carried for _, carried in shares) < _NOTHING:
-        return [], f"{name} moves only what the function does not depend on"
+        return [], (NotAnAlgebra(name),)
+    if max(carried for _, carried in shares) < CONTINUOUS.polynomial_share:
+        return [], (HardlyMatters(name),)
     if not enough:
-        return [], (
-            f"{name} cannot be told from a near symmetry: the data allow a violation of {best.violation_upper:.2g} "
-            f"of the variance, more than {SURELY * tolerance:g} of what its inputs carry"
-        )
-    left = ""
+        return [], (NearSymmetry(name, best.violation_upper, CONTINUOUS.surely * tolerance),)
+    left: tuple[AnyDiscoveryReason, ...] = ()
     if len(enough) < len(shares):
         weak = [ideal for ideal, _ in shares if not any(ideal is one for one in enough)]
-        left = f"; not claimed, its inputs carry too little: {', '.join(map(name_of_fields, weak))}"
-        best, why = certified(np.concatenate(enough), support, train, held_out)
+        left = tuple(InputsCarryTooLittle(name_of_fields(one)) for one in weak)
+        best, why = certified(np.concatenate(enough), support, train, held_out, name)
         if best is None:
-            return [], f"{name} {why}"
+            return [], () if why is None else (why,)
     turns = rotations_in(best.fields, n)
     whole = at_round_numbers(turns) if len(turns) else None
     turns = turns if whole is None or angle(turns, whole) > _SAME_SPACE else whole
-    parts = [best.part(turns)] if 0 < len(turns) < len(best.fields) else []
-    return [best, *parts], f"{best.name} is kept{left}"
+    if not 0 < len(turns) < len(best.fields):
+        return [best], left
+    # A subalgebra keeps what the whole keeps.
+    part = CertifiedAlgebra(name_of_fields(orthonormal(turns)), turns, best.beta, best.violation_upper)
+    return [best, part], left
 
 
 def certified(
-    fields: Array, support: Support, train: tuple[Array, Array], held_out: tuple[Array, Array]
-) -> tuple[PolynomialClaim | None, str]:
-    """The claim with its bound; None where it is refuted, and by what."""
+    fields: Array,
+    support: Support,
+    train: tuple[Array, Array],
+    held_out: tuple[Array, Array],
+    name: str = "",
+) -> tuple[CertifiedAlgebra | None, AnyDiscoveryReason | None]:
+    """The algebra with its bound; None where it is refuted, and by what. ``name`` is what a refusal calls it."""
     (x, y), (x_new, y_new) = train, held_out
     kept = kept_by(fields, support, x)
     symmetric, free = kept.fit(support, x, y), support.fit(x, y)
@@ -156,18 +126,21 @@ def certified(
     )
     bound, spare = support.size - kept.basis.shape[1], y.size - support.size
     ratio = (left - least) / max(bound, 1) / (least / spare)
-    if bound and ratio > float(fdtri(bound, spare, _LEVEL)):
-        return None, f"is refuted by polynomials with the same terms that do not have it (F = {ratio:.3g})"
+    if bound and ratio > float(fdtri(bound, spare, CONTINUOUS.polynomial_level)):
+        return None, RefutedBySameTerms(name, ratio)
     variance = float(((y_new - y.mean(0)) ** 2).sum(1).mean())
     rest = y_new - support.values(symmetric, x_new)
     found = beta(rest, support.values(free, x_new) - support.values(symmetric, x_new), variance)
     if found.refutes:
-        interval = f"beta {found.value:.2g} ({found.low:.2g} to {found.high:.2g})"
-        return None, f"is refuted on held-out data: {interval}"
+        return None, refuted_by(name, found)
     squares = (rest**2).sum(1) / variance
-    reach = float(stdtrit(len(squares) - 1, _LEVEL)) * float(squares.std(ddof=1)) / len(squares) ** 0.5
+    reach = (
+        float(stdtrit(len(squares) - 1, CONTINUOUS.polynomial_level))
+        * float(squares.std(ddof=1))
+        / len(squares) ** 0.5
+    )
     violation = max(float(squares.mean()) + reach, ROUNDING)
-    return PolynomialClaim(name_of_fields(orthonormal(fields)), fields, kept, found, violation), ""
+    return CertifiedAlgebra(name_of_fields(orthonormal(fields)), fields, found, violation), None
 
 
 def share(fields: Array, support: Support, x: Array, y: Array, generator: np.random.Generator) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -9,20 +10,26 @@ from typing import Any
 import numpy as np
 
 from metasym.discovery.algebra.vector_fields import Array, conjugated, sides
-from metasym.discovery.continuous.coefficient_ties import tied
+from metasym.discovery.claim_thresholds import CONTINUOUS
+from metasym.discovery.continuous.certified_algebras import CertifiedAlgebra
+from metasym.discovery.continuous.coefficient_ties import with_tied_sizes
 from metasym.discovery.continuous.equivariance_symmetries import Outputs, independent_outputs, lifted
-from metasym.discovery.continuous.invariance_claims import SURELY
 from metasym.discovery.continuous.polynomial_algebra import Kept, algebra_of, jackknifed, kept_by
-from metasym.discovery.continuous.polynomial_claims import ROUNDING, PolynomialClaim, judge_polynomial
+from metasym.discovery.continuous.polynomial_claims import ROUNDING, judge_polynomial
 from metasym.discovery.models.fitted_module import State, polynomial_state
-from metasym.discovery.models.gaussian_processes import Hyper, out_of_fold, parts
+from metasym.discovery.models.function_models import ComparedBy
+from metasym.discovery.models.gaussian_processes import Hyper, out_of_fold, random_folds
 from metasym.discovery.models.polynomial_recovery import recover
 from metasym.discovery.models.polynomials import Support, all_monomials, columns
 from metasym.discovery.models.preprocessing import Prepared
 from metasym.discovery.models.shared_units import Coordinates, coordinates
+from metasym.discovery.search_findings import Findings
 from metasym.discovery.search_settings import Memory, Note, SearchSettings
+from metasym.verdicts.claims import Claim
+from metasym.verdicts.discovery_reasons import AnyDiscoveryReason
 
 STAGE = "polynomial"
+SPACE = "polynomials"
 _FOLDS = 5
 _FAR = 6.0
 """Standard deviations that a mean may be from the data's own zero for that zero to be kept."""
@@ -38,6 +45,9 @@ class PolynomialModel:
     outputs: Outputs
     support: Support
     kept: Kept | None = None
+    symmetry: Claim | None = None
+    compared_by: ComparedBy = ComparedBy.NOTHING
+    evidence: float = math.nan
 
     def inputs(self, x: Array) -> Array:
         """Prepared inputs in the coordinates of the polynomial."""
@@ -50,8 +60,8 @@ class PolynomialModel:
             return self.support.fit(points, targets)
         return self.kept.fit(self.support, points, targets)
 
-    def __call__(self, fit: Array, x: Array) -> Array:
-        """Predictions ``[points, m]``, in prepared units."""
+    def predict(self, fit: Array, x: Array) -> Array:
+        """``[points, m]``, in prepared units."""
         found = self.outputs.data(self.support.values(fit, self.inputs(x)))
         return np.asarray((found - self.outputs.offset) / self.outputs.unit)
 
@@ -69,14 +79,14 @@ class PolynomialModel:
 
 def polynomial_in(
     prepared: Prepared, plain: Hyper, options: SearchSettings, note: Note, memory: Memory
-) -> tuple[PolynomialModel | None, tuple[list[dict[str, Any]], PolynomialModel] | None, str]:
-    """The plain polynomial where it is the better first model; what is claimed of it, with that model; the reason.
+) -> tuple[Findings, PolynomialModel | None, PolynomialModel | None]:
+    """What is claimed of a polynomial and what is not; the plain polynomial, and the one with the symmetry.
 
     No polynomial: it leaves too much, or out of fold more than a Gaussian process does.
     """
     outputs = _outputs(prepared)
     if outputs is None or not prepared.inputs:
-        return None, None, ""
+        return Findings(), None, None
     place = _place(prepared)
     x, y = _placed(prepared.train[0], prepared, place), outputs(prepared.train[1])
 
@@ -84,43 +94,42 @@ def polynomial_in(
         note("looking for a polynomial with few terms")
         support = _first_model(x, y, prepared, plain, options, note)
         if support is None:
-            return {"claim": None, "reason": ""}
-        found: dict[str, Any] = {"supports": _listed(support)}
+            return Findings().to_stage()
         draw = np.random.default_rng([options.seed, 7])
         held_out = _placed(prepared.held_out[0], prepared, place), outputs(prepared.held_out[1])
         units = np.concatenate([place.scale, outputs.place.scale])
-        claims: list[PolynomialClaim] = []
-        reason = ""
+        reasons: tuple[AnyDiscoveryReason, ...] = ()
         for terms, replicates in _coefficients(support, x, y, units, draw):
+            certified: list[CertifiedAlgebra] = []
             fields, reason = algebra_of(terms, replicates, x, note)
+            reasons = () if reason is None else (reason,)
             if len(fields):
-                claims, reason = judge_polynomial(
+                certified, reasons = judge_polynomial(
                     fields, terms, (x, y), held_out, draw, options.tolerance, units
                 )
-            if claims:
-                found["supports"] = _listed(terms)
-                break
-        if not claims:
-            return {**found, "claim": None, "reason": reason}
-        dicts = []
-        for one in claims:
-            inner, outer = sides(one.fields, x.shape[1])
-            back = prepared.on_all(conjugated(inner, place.matrix))
-            dicts.append(one.as_dict(back, lifted(outer, outputs), (prepared.units, prepared.output_units)))
-        pairs = claims[0].fields.tolist()
-        return {**found, "claim": dicts[0], "more": dicts[1:], "reason": reason, "pairs": pairs}
+            if certified:
+                claims = tuple(_claim(one, prepared, place, outputs) for one in certified)
+                found = Findings.of("continuous", SPACE, claims, reasons)
+                return found.to_stage(supports=_listed(terms), pairs=certified[0].fields.tolist())
+        return Findings.of("continuous", SPACE, (), reasons).to_stage(supports=_listed(support))
 
-    found = memory(STAGE, look)
-    if "supports" not in found:
-        return None, None, ""
-    note(f"{STAGE}: {found['reason']}")
-    support = Support(tuple(tuple(tuple(one) for one in terms) for terms in found["supports"]))
+    stage = memory(STAGE, look)
+    if "supports" not in stage:
+        return Findings(), None, None
+    found = Findings.from_stage(stage)
+    note(f"{STAGE}: {found.words}")
+    support = Support(tuple(tuple(tuple(one) for one in terms) for terms in stage["supports"]))
     model = PolynomialModel(prepared, place, outputs, support)
-    if found["claim"] is None:
-        return model, None, found["reason"]
-    kept = kept_by(np.array(found["pairs"]), support, x)
-    symmetric = PolynomialModel(prepared, place, outputs, support, kept)
-    return model, ([found["claim"], *found["more"]], symmetric), found["reason"]
+    if not found.claims:
+        return found, model, None
+    kept = kept_by(np.array(stage["pairs"]), support, x)
+    return found, model, PolynomialModel(prepared, place, outputs, support, kept, found.claims[0])
+
+
+def _claim(found: CertifiedAlgebra, prepared: Prepared, place: Coordinates, outputs: Outputs) -> Claim:
+    inner, outer = sides(found.fields, len(place.scale))
+    back = prepared.on_all(conjugated(inner, place.matrix))
+    return found.claim(back, prepared.units, lifted(outer, outputs), prepared.output_units)
 
 
 def _first_model(
@@ -129,11 +138,11 @@ def _first_model(
     """The polynomial, where examples that it was not fitted to show it to be next to exact, and the better model."""
     if not _in_general_position(x):
         return None
-    enough = SURELY * options.tolerance
+    enough = CONTINUOUS.surely * options.tolerance
     support = recover(x, y, enough)
     if support is None:
         return None
-    groups = parts(len(x), _FOLDS, np.random.default_rng([options.seed, 8]))
+    groups = random_folds(len(x), _FOLDS, np.random.default_rng([options.seed, 8]))
     errors = np.empty_like(y)
     for left_out in groups:
         kept = np.ones(len(x), dtype=bool)
@@ -168,7 +177,7 @@ def _coefficients(
                 for one in terms
             ]
         )
-        exact = tied(support, fitted, support.errors(fitted, x, y), scales)
+        exact = with_tied_sizes(support, fitted, support.errors(fitted, x, y), scales)
         real = [part != 0 for part in support.parts(exact)]
         if all(one.any() for one in real):
             terms = Support(

@@ -12,21 +12,20 @@ from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from sklearn.gaussian_process.kernels import RBF, DotProduct
 
 from metasym.discovery.algebra.vector_fields import Array
+from metasym.discovery.claim_thresholds import LIKELIHOOD
 from metasym.discovery.models.invariant_features import SymmetricFit
 
 MOST = 300
-_LEVEL = 3.3
-"""Logarithms of likelihood below the best that still count: about 99 %, to one side."""
 _DELTAS = np.concatenate([[0.0], np.logspace(-7, 0, 29)])
 _NOISES = np.logspace(-8, 0, 17)
 
 
-def hidden(fit: SymmetricFit, x: Array, y: Array) -> float:
+def largest_hidden_violation(fit: SymmetricFit, x: Array, y: Array) -> float:
     """The largest variance, as a part of that of ``y``, that functions without the symmetry may have."""
-    return hidden_beside(fit.hyper.kernel(fit.inputs(x[:MOST])), x, y)
+    return hidden_beside_kernel(fit.hyper.kernel(fit.inputs(x[:MOST])), x, y)
 
 
-def hidden_beside(symmetric: Array, x: Array, y: Array) -> float:
+def hidden_beside_kernel(symmetric: Array, x: Array, y: Array) -> float:
     """The same for any kernel matrix of symmetric functions, of the first ``MOST`` examples."""
     x, y = x[:MOST], y[:MOST] - y[:MOST].mean(0)
     n = x.shape[1]
@@ -45,7 +44,7 @@ def _largest(symmetric: Array, other: Array, y: Array) -> float:
         base = symmetric + delta * other
         best.append(max(_likelihood(base, noise, y) for noise in _NOISES))
     profile = np.array(best)
-    allowed = np.flatnonzero(profile > profile.max() - _LEVEL)
+    allowed = np.flatnonzero(profile > profile.max() - LIKELIHOOD.level)
     last = int(allowed[-1])
     return float(_DELTAS[min(last + 1, len(_DELTAS) - 1)])
 

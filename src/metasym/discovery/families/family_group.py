@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,61 +15,38 @@ from scipy.special import chdtrc
 
 from metasym.certification.beta import Beta, beta
 from metasym.discovery.algebra.vector_fields import Array
+from metasym.discovery.claim_thresholds import FAMILIES
 from metasym.discovery.families.common_violation import shared_breaking
-from metasym.discovery.families.tie_violation import ROUNDING, Shared, linear_maps, shared_violation
-from metasym.discovery.models.gaussian_processes import Hyper, choose, posterior, squares
+from metasym.discovery.families.tie_violation import ROUNDING, linear_maps, shared_violation
+from metasym.discovery.models.gaussian_processes import Hyper, choose_kernel, posterior, squares
 from metasym.groups.pattern_groups import pattern_group
 from metasym.groups.signed_groups import SignedGroup
 from metasym.groups.signed_permutations import SignedPermutation
 from metasym.types import MetasymError
+from metasym.verdicts.claims import Claim
+from metasym.verdicts.discovery_reasons import (
+    AnyDiscoveryReason,
+    CommonAllows,
+    InputsElsewhere,
+    MapTooLarge,
+    NoGapInTies,
+    NoLinearPart,
+    NoPermutationOfTies,
+    RefutedByBeta,
+    TasksAllow,
+    TiesDiffer,
+    TiesNotClasses,
+    TooFewExamples,
+    ZerosUnclear,
+)
+from metasym.verdicts.verdict import Reason
 
 CERTIFIED = 0.35
 """The part of the tasks that takes no part in the search."""
-TIED = 6.0
-"""Mean squares of entries, or of differences, in units of their noise, that may be none: 1 but for chance
-and for what a linear map leaves, which depends on x."""
-DEAD = 3.0
-"""Entries below this are zero; between both it is unclear."""
-GAP = 3.0
-"""How many times larger the smallest difference that is none must be than the largest that is."""
 MOST_ELEMENTS = 256
 MOST_ENTRIES = 1500
-SHARED = 0.001
-"""The largest violation that all tasks share, as a part of their linear maps' power, with which one is named."""
-COMMON = 0.002
-"""The same as a part of the variance, where a polynomial shows it."""
-VIOLATION = 0.01
-"""The largest violation along what fitted functions add, as a part of the variance."""
-LAW = 1e-3
-"""Means that differ by less likely a chance than this are those of inputs with different laws."""
 
 Labels = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, eq=False)
-class FamilyClaim:
-    """A finite group that all tasks of a family keep."""
-
-    name: str
-    order: int
-    generators: tuple[SignedPermutation, ...]
-    beta: Beta
-    shared: Shared
-    common: Beta
-    """That of a function which all tasks share."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain types, for ``result.json``."""
-        return {
-            "kind": "finite",
-            "name": self.name,
-            "order": self.order,
-            "inputs": sorted({i for g in self.generators for i, p in enumerate(g.inputs) if i != p}),
-            "generators": [g.as_dict() for g in self.generators],
-            "violation_upper": max(self.beta.violation_upper, self.shared.upper, self.common.violation_upper),
-            "beta": self.beta.value,
-            "beta_ci": [self.beta.low, self.beta.high],
-        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +83,7 @@ def keeps_law(x: Array, generators: tuple[SignedPermutation, ...]) -> bool:
         error = apart.std(0, ddof=1) / len(each) ** 0.5
         far = np.abs(apart.mean(0)) > ROUNDING * np.sqrt((x**2).mean()) ** (1 if signed else 2)
         score = np.where(far, apart.mean(0) / np.maximum(error, 1e-300), 0.0)
-        if chdtrc(x.shape[2], float((score**2).sum())) < LAW:
+        if chdtrc(x.shape[2], float((score**2).sum())) < FAMILIES.same_law:
             return False
     return True
 
@@ -125,7 +101,9 @@ def task_model(x: Array, y: Array, seed: int) -> TaskModel:
     scaled_x, scaled_y = model.scaled(x[some], y[some])
     draw = np.random.default_rng([seed, 13])
     start = squares(n, 0.5, n**0.5, 0.5 / n**2)
-    chosen = [choose(a, b - b.mean(0), [start], 0.05, draw) for a, b in zip(scaled_x, scaled_y, strict=True)]
+    chosen = [
+        choose_kernel(a, b - b.mean(0), [start], 0.05, draw) for a, b in zip(scaled_x, scaled_y, strict=True)
+    ]
     middle = sorted(chosen, key=lambda h: h.noise)[len(chosen) // 2]
     return TaskModel(middle, model.centre, model.scale, model.unit)
 
@@ -139,21 +117,21 @@ def split_tasks_of(tasks: int, seed: int) -> tuple[Labels, Labels]:
 
 def family_symmetry(
     x: Array, y: Array, model: TaskModel, seed: int, note: Callable[[str], None] = lambda _: None
-) -> tuple[FamilyClaim | None, str]:
-    """The group of ``x [tasks, examples, n]``, ``y [tasks, examples, m]``, or None; and the reason in words."""
+) -> Claim | AnyDiscoveryReason:
+    """The claim of ``x [tasks, examples, n]``, ``y [tasks, examples, m]``; or why there is none."""
     tasks, examples, n = x.shape
     m = y.shape[2]
     if examples < n + 4:
-        return None, f"expected at least {n + 4} examples a task for {n} inputs, found {examples}"
+        return TooFewExamples(n + 4, n, examples)
     if m * n > MOST_ENTRIES:
-        return None, f"expected at most {MOST_ENTRIES} entries of a linear map, found {m} x {n}"
+        return MapTooLarge(MOST_ENTRIES, m, n)
     find, fresh = split_tasks_of(tasks, seed)
-    classes, reason = tied_entries(x[find], y[find])
-    if classes is None:
-        return None, reason
+    classes = tied_entries(x[find], y[find])
+    if isinstance(classes, Reason):
+        return classes
     group = pattern_group(classes)
     if not group.generators:
-        return None, "the ties between entries of the tasks' linear maps are kept by no permutation"
+        return NoPermutationOfTies()
     name, size, generators = group.name, group.order, group.generators
     note(f"ties between entries are kept by {name}, of order {size}; certifying")
     # All tasks: what was searched can only make this stricter, and a small gain by position shows in many alone.
@@ -169,40 +147,38 @@ def family_symmetry(
         judged.spread,
         np.random.default_rng([seed, 16]),
     )
-    if shared.refutes or shared.upper > SHARED:
-        return None, (
-            f"{name} cannot be told from a near symmetry: entries of the tasks' linear maps differ, in all tasks "
-            f"alike, by {shared.value:.2g} of their power, at most {shared.upper:.2g} (named up to {SHARED:g})"
-        )
-    interval = f"beta {found.value:.2g} ({found.low:.2g} to {found.high:.2g})"
+    if shared.refutes or shared.upper > FAMILIES.ties_differ:
+        upper = shared.upper if np.isfinite(shared.upper) else None
+        return TiesDiffer(name, shared.value, upper, FAMILIES.ties_differ)
+    interval = found.value, found.low, found.high
     if found.refutes and not keeps_law(x, generators):
-        return None, (
-            f"{name} cannot be decided: it takes inputs to where there are none, since their means or sizes differ"
-        )
+        return InputsElsewhere(name)
     if found.refutes:
-        return None, f"{name} is refuted by functions fitted to fresh tasks: {interval}"
-    if found.violation_upper > VIOLATION:
-        return None, (
-            f"{name} cannot be told from a near symmetry: {interval} allows a violation of "
-            f"{found.violation_upper:.2g} of the variance (named up to {VIOLATION:g})"
-        )
-    if common.violation_upper > COMMON:
-        return None, (
-            f"{name} cannot be told from a near symmetry: what all tasks share allows a violation of "
-            f"{common.violation_upper:.2g} of the variance (named up to {COMMON:g})"
-        )
-    return FamilyClaim(name, size, generators, found, shared, common), f"{name} is kept"
+        return RefutedByBeta(name, *interval, on="tasks")
+    if found.violation_upper > FAMILIES.violation:
+        return TasksAllow(name, *interval, found.violation_upper, FAMILIES.violation)
+    if common.violation_upper > FAMILIES.common:
+        return CommonAllows(name, common.violation_upper, FAMILIES.common)
+    return Claim.of_group(
+        name,
+        size,
+        generators,
+        violation_upper=max(found.violation_upper, shared.upper, common.violation_upper),
+        beta=found.value,
+        beta_ci=(found.low, found.high),
+        tested_on=len(fresh),
+    )
 
 
-def tied_entries(x: Array, y: Array) -> tuple[Labels | None, str]:
+def tied_entries(x: Array, y: Array) -> Labels | ZerosUnclear | NoLinearPart | NoGapInTies | TiesNotClasses:
     """Which entries of the tasks' linear maps are tied in all tasks: ``[m, n]`` labels, opposite ones negative."""
     maps, noise = linear_maps(x, y)
     tasks, m, n = maps.shape
     flat, level = maps.reshape(tasks, m * n), noise.reshape(tasks, m * n)
     strength = (flat**2 / level).mean(0)
-    if ((strength > DEAD) & (strength < TIED)).any():
-        return None, "it is unclear which entries of the tasks' linear maps are zero"
-    zero = strength <= DEAD
+    if ((strength > FAMILIES.zero) & (strength < FAMILIES.tied)).any():
+        return ZerosUnclear()
+    zero = strength <= FAMILIES.zero
     equal, opposite = np.empty((m * n, m * n)), np.empty((m * n, m * n))
     for i in range(m * n):  # every task counts alike: differences in units of its own noise
         both = level[:, i : i + 1] + level
@@ -211,10 +187,10 @@ def tied_entries(x: Array, y: Array) -> tuple[Labels | None, str]:
     near = np.minimum(equal, opposite)
     pairs = near[np.triu_indices(m * n, 1)][~(zero[:, None] | zero[None, :])[np.triu_indices(m * n, 1)]]
     if not len(pairs):
-        return None, "the tasks have no linear part to read"
+        return NoLinearPart()
     cut = _cut(pairs)
     if cut is None:
-        return None, "no gap separates entries that are tied in all tasks from others"
+        return NoGapInTies()
     close = (near < cut) & ~zero[:, None] & ~zero[None, :]
     labels = np.zeros(m * n, dtype=np.int64)
     number = 0
@@ -223,11 +199,11 @@ def tied_entries(x: Array, y: Array) -> tuple[Labels | None, str]:
             continue
         members = np.flatnonzero(close[i] | (np.arange(m * n) == i))
         if any(labels[j] for j in members) or not _clique(close, members):
-            return None, "ties between entries of the tasks' linear maps do not form classes"
+            return TiesNotClasses()
         number += 1
         for j in members:
             labels[j] = number if j == i or equal[i, j] <= opposite[i, j] else -number
-    return labels.reshape(m, n), ""
+    return labels.reshape(m, n)
 
 
 def _clique(close: npt.NDArray[np.bool_], members: Labels) -> bool:
@@ -238,12 +214,12 @@ def _clique(close: npt.NDArray[np.bool_], members: Labels) -> bool:
 def _cut(pairs: Array) -> float | None:
     """Between differences that are noise and those that are not: in the middle of the largest gap near 1."""
     ordered = np.sort(pairs)
-    if ordered[0] > TIED or ordered[-1] < TIED:
+    if ordered[0] > FAMILIES.tied or ordered[-1] < FAMILIES.tied:
         return None
-    last = int((ordered < TIED).sum())
+    last = int((ordered < FAMILIES.tied).sum())
     ratios = ordered[1 : last + 1] / np.maximum(ordered[:last], 1.0)
     best = int(np.argmax(ratios))
-    if ratios[best] < GAP:
+    if ratios[best] < FAMILIES.gap:
         return None
     return float(np.sqrt(ordered[best] * ordered[best + 1]))
 

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from metasym.discovery.algebra.vector_fields import Array
+from metasym.discovery.discovered import Discovered, Scores
 from metasym.discovery.families.family_group import (
     Judged,
     TaskModel,
@@ -24,11 +25,14 @@ from metasym.discovery.models.fitted_module import State, averaged_state, module
 from metasym.discovery.models.gaussian_processes import Hyper, posterior, squares
 from metasym.discovery.models.preprocessing import Scaled
 from metasym.discovery.models.shared_units import Coordinates
-from metasym.discovery.one_function import Discovered, Scores
+from metasym.discovery.search_findings import Findings
 from metasym.discovery.search_settings import Memory, Note, SearchSettings
 from metasym.groups.signed_permutations import SignedPermutation
 from metasym.tasks.dataset import Family
 from metasym.types import MetasymError
+from metasym.verdicts.claims import CandidateVerdict, Claim
+from metasym.verdicts.discovery_reasons import NotForFamilies
+from metasym.verdicts.discovery_verdict import DiscoveryVerdict
 
 LEAST_TASKS = 12
 
@@ -80,33 +84,30 @@ def discover_family_in(
     model = task_model(x, y, options.seed)
 
     def look() -> dict[str, Any]:
-        claim, reason = family_symmetry(x, y, model, options.seed, note)
-        return {"claim": None if claim is None else claim.as_dict(), "reason": reason}
+        found = family_symmetry(x, y, model, options.seed, note)
+        if isinstance(found, Claim):
+            return Findings((found,)).to_stage()
+        return Findings.of("finite", "family", (), (found,)).to_stage()
 
-    found = memory("family", look)
-    note(f"family: {found['reason']}")
-    claim = found["claim"]
+    found = Findings.from_stage(memory("family", look))
+    note(f"family: {found.words}")
     elements: tuple[SignedPermutation, ...] = ()
     used = model
-    if claim is not None:
-        elements, used = group_elements(_generators(claim), options.seed), model.about(_generators(claim))
+    for claim in found.claims:
+        elements, used = group_elements(claim.moves, options.seed), model.about(claim.moves)
     fresh = split_tasks_of(len(x), options.seed)[1]
     one = SignedPermutation.identity(y.shape[2], x.shape[2])
     judged = judge_functions(x[fresh], y[fresh], elements or (one,), used, options.seed)
-    notes = [] if data.sampled is None else [str(data.sampled)]
-    notes += ["continuous symmetries are looked for in single functions, not yet in families"]
+    not_looked_for = CandidateVerdict("continuous", "continuous symmetries", (NotForFamilies(),))
     return Discovered(
-        symmetries=[] if claim is None else [claim],
-        refused=[]
-        if claim is not None
-        else [{"kind": "finite", "what": "family", "reason": found["reason"]}],
+        verdict=DiscoveryVerdict.of(found.claims, (*found.refused, not_looked_for), len(fresh)),
         plain=_scores(judged.plain, judged),
-        symmetric=None if claim is None else _scores(judged.averaged, judged),
+        symmetric=_scores(judged.averaged, judged) if found.claims else None,
         state=_state(used, elements),
         metric="mse",
         examples=len(x),
         held_out=len(fresh),
-        notes=notes,
+        notes=[] if data.sampled is None else [str(data.sampled)],
         family=True,
     )
 
@@ -114,10 +115,6 @@ def discover_family_in(
 def _scores(errors: Array, judged: Judged) -> Scores:
     reach = 1.96 * float(errors.std(ddof=1)) / len(errors) ** 0.5
     return Scores(float(errors.mean()), reach, float(errors.mean()) / judged.variance)
-
-
-def _generators(claim: dict[str, Any]) -> tuple[SignedPermutation, ...]:
-    return tuple(SignedPermutation.of(**g) for g in claim["generators"])
 
 
 def _state(model: TaskModel, elements: Sequence[SignedPermutation]) -> State:

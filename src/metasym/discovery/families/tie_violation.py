@@ -9,12 +9,11 @@ import numpy.typing as npt
 from scipy.special import chdtrc
 
 from metasym.discovery.algebra.vector_fields import Array
+from metasym.discovery.claim_thresholds import FAMILIES
 from metasym.groups.signed_groups import weight_orbits
 from metasym.groups.signed_permutations import SignedPermutation
 
 Labels = npt.NDArray[np.int64]
-CHANCE = 3e-4
-"""Differences that are less likely than this by chance refute."""
 
 ROUNDING = 1e-9
 """Maps, and outputs, smaller than this part of the largest of a family are rounding."""
@@ -88,7 +87,7 @@ def shared_violation(
         _chance(differences[:, counted], which) for which in (np.arange(int(counted.sum())), outputs, inputs)
     ]
     upper = max(0.0, mean) + 2.33 * deviation
-    return Shared(mean, upper, min(chances) < CHANCE and upper > ROUNDING**2)
+    return Shared(mean, upper, min(chances) < FAMILIES.chance and upper > ROUNDING**2)
 
 
 def _class_means(maps: Array, labels: Labels, count: Labels) -> Array:

@@ -7,7 +7,7 @@ from itertools import combinations, product
 import numpy as np
 import numpy.typing as npt
 
-from metasym.discovery.finite.movable_inputs import Sites
+from metasym.discovery.finite.movable_inputs import MovableInputs
 from metasym.discovery.finite.term_automorphisms import kept_by
 from metasym.discovery.models.matching_pursuit import Term, sparse_polynomial
 from metasym.groups.signed_permutations import Points, SignedPermutation
@@ -25,7 +25,7 @@ MOST_OUTPUTS = 40
 class Candidates:
     """Moves of inputs and outputs, each once; inputs of different kinds do not change places."""
 
-    def __init__(self, sites: Sites, labels: bool) -> None:
+    def __init__(self, sites: MovableInputs, labels: bool) -> None:
         self.sites = sites
         self.labels = labels
         self.moves: list[SignedPermutation] = []
@@ -54,7 +54,9 @@ class Candidates:
             self.natural.add(g)
 
 
-def candidates(sites: Sites, x_shape: tuple[int, ...], y_shape: tuple[int, ...], labels: bool) -> Candidates:
+def candidates(
+    sites: MovableInputs, x_shape: tuple[int, ...], y_shape: tuple[int, ...], labels: bool
+) -> Candidates:
     """All moves that are tried; ``y_shape`` is that of one example's outputs."""
     n, m = len(sites.inputs), len(sites.outputs)
     found = Candidates(sites, labels)

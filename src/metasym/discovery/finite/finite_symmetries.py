@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,37 +10,45 @@ import numpy as np
 
 from metasym.discovery.algebra.vector_fields import Array
 from metasym.discovery.finite.group_search import finite_symmetries, generated
-from metasym.discovery.finite.movable_inputs import Sites, on_sites, sites_of
+from metasym.discovery.finite.movable_inputs import MovableInputs, kernel_on_movable_inputs, movable_inputs
 from metasym.discovery.models.fitted_module import State, averaged_state, state_of
+from metasym.discovery.models.function_models import ComparedBy
 from metasym.discovery.models.gaussian_processes import Hyper, Posterior
 from metasym.discovery.models.group_averaged_kernels import Equivariant, equivariant
 from metasym.discovery.models.preprocessing import Prepared, Scaled, each_once
+from metasym.discovery.search_findings import Findings
 from metasym.discovery.search_settings import Memory, Note, SearchSettings
-from metasym.groups.signed_permutations import Points, SignedPermutation
 from metasym.tasks.dataset import CONSTANT, DataSet
 from metasym.types import MetasymError
+from metasym.verdicts.claims import Claim
 
 
 @dataclass(frozen=True, eq=False)
 class FiniteModel:
     """Functions that a finite group keeps."""
 
-    sites: Sites
+    sites: MovableInputs
     model: Equivariant
+    symmetry: Claim
+    compared_by: ComparedBy = ComparedBy.ERRORS
+    evidence: float = math.nan
 
-    def predictions(self, rows: Points, *, held_out: bool, points: Points | None = None) -> Array:
-        """``[points, m]`` in prepared units, fitted to the training examples ``rows``: of held-out or of others."""
-        scaled, x, y, x_new, _ = self.sites.placed(self.model.group)
-        fit = self.model.fit(x[rows], y[rows])
-        found = self.model.averaged(fit, x_new if held_out else x[points])
+    def fit(self, x: Array, y: Array) -> Posterior:
+        """A function whose average over the group is the posterior mean, from prepared examples."""
+        scaled = self.sites.units(self.model.group)
+        return self.model.fit(scaled.place(self.sites.raw(x)), self.sites.targets(y, scaled))
+
+    def predict(self, fit: Posterior, x: Array) -> Array:
+        """``[points, m]``, in prepared units."""
+        scaled = self.sites.units(self.model.group)
+        found = self.model.averaged(fit, scaled.place(self.sites.raw(x)))
         prepared = self.sites.prepared
         back = found + (scaled.offset - prepared.offset[list(self.sites.outputs)]) / prepared.unit
         return np.asarray(back @ self.sites.lift)
 
-    def state(self, shape: tuple[int, ...]) -> State:
-        """What defines the module, fitted to all examples."""
-        scaled, x, y, x_new, y_new = self.sites.placed(self.model.group)
-        fit = self.model.fit(np.concatenate([x, x_new]), np.concatenate([y, y_new]))
+    def state(self, fit: Posterior, shape: tuple[int, ...]) -> State:
+        """What defines the module."""
+        scaled = self.sites.units(self.model.group)
         lift, prepared = self.sites.lift, self.sites.prepared
         follows = lift.any(axis=0)
         offset = np.where(follows, scaled.offset @ lift, prepared.offset)
@@ -51,13 +60,13 @@ class FiniteModel:
 
 def finite_in(
     data: DataSet, prepared: Prepared, plain: Hyper, options: SearchSettings, note: Note, memory: Memory
-) -> tuple[list[dict[str, Any]], FiniteModel | None, list[dict[str, str]]]:
-    """What is claimed, the model with the largest group of it, and what is not claimed."""
+) -> tuple[Findings, FiniteModel | None]:
+    """What is claimed and what is not, and the model with the largest group that is claimed."""
     note("looking for finite symmetries")
-    sites = sites_of(prepared, _constant(data, prepared))
+    sites = movable_inputs(prepared, _constant(data, prepared))
 
     def look() -> dict[str, Any]:
-        claims, reason = finite_symmetries(
+        claims, reasons = finite_symmetries(
             sites,
             (data.x_shape, data.y_shape),
             plain,
@@ -66,16 +75,14 @@ def finite_in(
             tolerance=options.tolerance,
             note=note,
         )
-        plain_claims = [claim.as_dict() for claim in claims]
-        return {"claim": plain_claims[0] if claims else None, "more": plain_claims[1:], "reason": reason}
+        return Findings.of("finite", "signed permutations", tuple(claims), reasons).to_stage()
 
-    found = memory("finite", look)
-    note(f"finite: {found['reason']}")
-    if found["claim"] is None:
-        return [], None, [{"kind": "finite", "what": "signed permutations", "reason": found["reason"]}]
-    claims = [found["claim"], *found.get("more", [])]
-    largest = max(claims, key=lambda claim: int(claim["order"]))
-    return claims, _model(sites, [SignedPermutation.of(**g) for g in largest["generators"]], plain), []
+    found = Findings.from_stage(memory("finite", look))
+    note(f"finite: {found.words}")
+    if not found.claims:
+        return found, None
+    largest = max(found.claims, key=lambda claim: claim.size)
+    return found, _model(sites, largest, plain)
 
 
 def _constant(data: DataSet, prepared: Prepared) -> dict[int, float]:
@@ -86,9 +93,11 @@ def _constant(data: DataSet, prepared: Prepared) -> dict[int, float]:
     return {i: float(np.median(data.x[:, i])) for i in left_out if constant[i] or i in once}
 
 
-def _model(sites: Sites, moves: list[SignedPermutation], plain: Hyper) -> FiniteModel:
-    group = generated([sites.restricted(g) for g in moves])
+def _model(sites: MovableInputs, claim: Claim, plain: Hyper) -> FiniteModel:
+    group = generated([sites.restricted(g) for g in claim.moves])
     if group is None:
         raise MetasymError("expected generators of a small group, found those of a large one")
     _, x, y, _, _ = sites.placed(group)
-    return FiniteModel(sites, equivariant(group, on_sites(plain, len(sites.inputs)), x, y))
+    return FiniteModel(
+        sites, equivariant(group, kernel_on_movable_inputs(plain, len(sites.inputs)), x, y), claim
+    )

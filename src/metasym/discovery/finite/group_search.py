@@ -9,34 +9,38 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from metasym.certification.beta import Beta, beta
 from metasym.discovery.algebra.vector_fields import Array
+from metasym.discovery.claim_thresholds import FINITE
 from metasym.discovery.finite.candidate_permutations import candidates
-from metasym.discovery.finite.movable_inputs import Sites, on_sites
-from metasym.discovery.finite.polynomial_bound import Direct, direct
+from metasym.discovery.finite.movable_inputs import MovableInputs, kernel_on_movable_inputs
+from metasym.discovery.finite.polynomial_bound import NearExactPolynomial, near_exact_polynomial
 from metasym.discovery.models.gaussian_processes import Hyper, Posterior, posterior
 from metasym.discovery.models.group_averaged_kernels import MOST_LIKELY, MOST_ROWS, Equivariant, equivariant
 from metasym.groups.signed_groups import SignedGroup
 from metasym.groups.signed_permutations import SignedPermutation
+from metasym.verdicts.claims import Claim
+from metasym.verdicts.discovery_reasons import (
+    AnyDiscoveryReason,
+    GroupTooLarge,
+    NearSymmetry,
+    NoneLikely,
+    RefutedByBeta,
+    RefutedByLikelihood,
+    RefutedByPolynomial,
+    RepeatedOutputs,
+)
+from metasym.verdicts.discovery_words import refusal_words
 
 ROWS = 300
 """Rows of the likelihoods that candidates are ranked by."""
 ROWS_ALONE = 1200
-LIKELY = -1.0
-"""The least gain in the logarithm of the likelihood with which a move is worth a test."""
 MOST_ALONE = 24
 MOST_GENERATORS = 16
 TRIES = 4
-CARRIED = 0.02
-"""The least part of the variance that each moved input carries; those of a shape carry it together."""
-UNSEEN = 3.0
-"""Labels that break a symmetry in this many of all examples may be absent by chance (5 %)."""
-LABELS = 10 / 3
-"""How many times larger a violation may be where outputs are labels: a hundredth of the variance by default."""
 
 MOST_ELEMENTS = 1000
 """Elements of a group that is written out; larger ones are claimed in parts."""
@@ -45,47 +49,20 @@ Note = Callable[[str], None]
 
 
 @dataclass(frozen=True, eq=False)
-class FiniteClaim:
-    """A finite group that one function keeps."""
-
-    group: SignedGroup
-    """On all inputs and outputs of the data."""
-    beta: Beta
-    violation_upper: float
-    model: Equivariant
-    """On the sites."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain types, for ``result.json``."""
-        moves = self.group.generators
-        return {
-            "kind": "finite",
-            "name": self.group.name,
-            "order": self.group.order,
-            "inputs": sorted({i for g in moves for i in g.moved_inputs}),
-            "outputs": sorted({k for g in moves for k in g.moved_outputs}),
-            "generators": [g.as_dict() for g in moves],
-            "violation_upper": self.violation_upper,
-            "beta": self.beta.value,
-            "beta_ci": [self.beta.low, self.beta.high],
-        }
-
-
-@dataclass(frozen=True, eq=False)
 class _Search:
     """What all steps look at."""
 
-    sites: Sites
+    sites: MovableInputs
     plain: Hyper
     natural: set[SignedPermutation]
     seed: int
     tolerance: float
     labels: bool
-    direct: Direct | None
+    polynomial: NearExactPolynomial | None
 
 
 def finite_symmetries(
-    sites: Sites,
+    sites: MovableInputs,
     shapes: tuple[tuple[int, ...], tuple[int, ...]],
     plain: Hyper,
     *,
@@ -93,46 +70,38 @@ def finite_symmetries(
     seed: int,
     tolerance: float,
     note: Note = lambda _: None,
-) -> tuple[list[FiniteClaim], str]:
-    """The groups that the data keep, none or one, or two where one is too large to be written out; and the reason."""
+) -> tuple[list[Claim], tuple[AnyDiscoveryReason, ...]]:
+    """The groups that the data keep: none, one, or two where one is too large to be written out; or why none."""
     tried = candidates(sites, *shapes, labels)
     search = _Search(
         sites,
-        on_sites(plain, len(sites.inputs)),
+        kernel_on_movable_inputs(plain, len(sites.inputs)),
         tried.natural,
         seed,
-        tolerance * LABELS if labels else tolerance,
+        tolerance * FINITE.labels if labels else tolerance,
         labels,
-        direct(sites, tried.terms, tolerance),
+        near_exact_polynomial(sites, tried.terms, tolerance),
     )
     claims = _together(search, tried.together, note)
     if claims and not _leaves(claims, [g for g in tried.moves if g in tried.natural], sites):
-        return claims, _kept(claims)
+        return claims, ()
     kept = _likely(search, tried.moves)
     note(f"{len(kept)} of {len(tried.moves)} signed permutations make the data no less likely")
     if not kept:
-        unlike = (
-            f"; {tried.unlike} that their shape suggests would exchange inputs of different laws"
-            if tried.unlike
-            else ""
-        )
-        return (
-            [],
-            f"none of {len(tried.moves)} signed permutations makes the data no less likely{unlike}",
-        )
+        return [], (NoneLikely(len(tried.moves), tried.unlike),)
     alone = []
-    refuted = ""
+    refuted: AnyDiscoveryReason | None = None
     for g in kept:
         group = generated([g])
         if group is None:
             continue
         found = _beta(search, group, ROWS_ALONE)[1]
         if found.refutes:
-            refuted = refuted or f"{group.name} is refuted on held-out data: {_interval(found)}"
+            refuted = refuted or _refuted(group, found)
         else:
             alone.append(g)
     if not alone:
-        return [], refuted
+        return [], (refuted or GroupTooLarge(1, MOST_ELEMENTS),)
     return _claims(search, _independent(alone), note)
 
 
@@ -142,13 +111,13 @@ def generated(moves: Sequence[SignedPermutation]) -> SignedGroup | None:
     return found if found.has_at_most(MOST_ELEMENTS) else None
 
 
-def _together(search: _Search, groups: list[list[SignedPermutation]], note: Note) -> list[FiniteClaim]:
+def _together(search: _Search, groups: list[list[SignedPermutation]], note: Note) -> list[Claim]:
     """The largest of the groups that keep a polynomial's terms, where the data keep it as a whole."""
     _, x, y, _, _ = search.sites.placed(None)
     fit = posterior(search.plain, x, y)
     sized: list[tuple[int, list[SignedPermutation]]] = []
     for moves in groups:
-        carried = [g for g in moves if _share(search, g, fit, x) > CARRIED]
+        carried = [g for g in moves if _share(search, g, fit, x) > FINITE.carried]
         parts = [generated(some) for some in _parts(carried)]
         if parts and all(part is not None for part in parts):
             sized.append((math.prod(len(part.elements) for part in parts if part is not None), carried))
@@ -159,9 +128,9 @@ def _together(search: _Search, groups: list[list[SignedPermutation]], note: Note
     return []
 
 
-def _leaves(claims: list[FiniteClaim], moves: list[SignedPermutation], sites: Sites) -> bool:
+def _leaves(claims: list[Claim], moves: list[SignedPermutation], sites: MovableInputs) -> bool:
     """Whether one of the moves is in no claimed group."""
-    known = {g for claim in claims for g in claim.group.elements}
+    known = {g for claim in claims for g in SignedGroup(claim.moves, claim.moves[0].shape).elements}
     everywhere = [sites.on_all(g) for g in moves]
     return any(g is not None and g not in known for g in everywhere)
 
@@ -175,12 +144,12 @@ def _likely(search: _Search, moves: list[SignedPermutation]) -> list[SignedPermu
             continue
         _, x, y, _, _ = search.sites.placed(group)
         gain = Equivariant(group, search.plain).gain(x, y, ROWS)
-        if gain > LIKELY:
+        if gain > FINITE.likely:
             ranked.append((-gain, i))
     likely = [moves[i] for _, i in sorted(ranked)]
     _, x, y, _, _ = search.sites.placed(None)
     whole = posterior(search.plain, x, y)
-    return [g for g in likely if _share(search, g, whole, x) > CARRIED][:MOST_ALONE]
+    return [g for g in likely if _share(search, g, whole, x) > FINITE.carried][:MOST_ALONE]
 
 
 def _share(search: _Search, g: SignedPermutation, fit: Posterior, x: Array) -> float:
@@ -223,29 +192,23 @@ def _parts(moves: list[SignedPermutation]) -> list[list[SignedPermutation]]:
 
 def _claims(
     search: _Search, moves: list[SignedPermutation], note: Note, tries: int = TRIES
-) -> tuple[list[FiniteClaim], str]:
+) -> tuple[list[Claim], tuple[AnyDiscoveryReason, ...]]:
     """What holds of the moves, or of the likeliest of them."""
-    found: list[FiniteClaim] = []
-    reasons: list[str] = []
+    found: list[Claim] = []
+    reasons: list[AnyDiscoveryReason] = []
     for some in _parts(moves):
-        reason = ""
+        reason: AnyDiscoveryReason | None = None
         for count in _counts(len(some), tries):
-            claim, why = _judged(search, some[:count], note)
-            if claim is not None:
-                found.append(claim)
+            judged = _judged(search, some[:count], note)
+            if isinstance(judged, Claim):
+                found.append(judged)
                 break
-            note(why)
-            reason = reason or why
+            note(refusal_words(judged))
+            reason = reason or judged
         reasons += [reason] if reason else []
     if found:
-        return found, _kept(found)
-    if not reasons:
-        return [], f"{len(moves)} moves generate a group of more than {MOST_ELEMENTS} elements"
-    return [], "; ".join(reasons)
-
-
-def _kept(claims: list[FiniteClaim]) -> str:
-    return "; ".join(f"{claim.group.name} is kept" for claim in claims)
+        return found, ()
+    return [], tuple(reasons) or (GroupTooLarge(len(moves), MOST_ELEMENTS),)
 
 
 def _counts(most: int, tries: int) -> list[int]:
@@ -266,44 +229,46 @@ def _beta(search: _Search, group: SignedGroup, rows: int = MOST_ROWS) -> tuple[E
     return model, beta(y_new - model.averaged(symmetric, x_new), breaking, variance)
 
 
-def _judged(search: _Search, moves: list[SignedPermutation], note: Note) -> tuple[FiniteClaim | None, str]:
-    """The group that the moves generate, on held-out data."""
+def _judged(search: _Search, moves: list[SignedPermutation], note: Note) -> Claim | AnyDiscoveryReason:
+    """The claim of the group that the moves generate, on held-out data; or why there is none."""
     group = generated(moves)
     if group is None:
-        return None, f"{len(moves)} moves generate a group of more than {MOST_ELEMENTS} elements"
+        return GroupTooLarge(len(moves), MOST_ELEMENTS)
     everywhere = [search.sites.on_all(g) for g in moves]
     if any(g is None for g in everywhere):
-        return None, f"{group.name} moves an output that is repeated to one that is not"
+        return RepeatedOutputs(group.name)
     note(f"certifying {group.name}, of order {len(group.elements)}")
-    if search.direct is not None and search.direct.refutes(group):
-        return None, (
-            f"{group.name} is refuted by a polynomial that leaves at most {search.direct.left:.2g} of the variance "
-            f"of held-out data: {search.direct.broken(group):.2g} of it the group does not keep"
-        )
+    if search.polynomial is not None and search.polynomial.refutes(group):
+        return RefutedByPolynomial(group.name, search.polynomial.left, search.polynomial.broken(group))
     model, found = _beta(search, group)
     if found.refutes:
-        return None, f"{group.name} is refuted on held-out data: {_interval(found)}"
+        return _refuted(group, found)
     _, x, y, x_new, y_new = search.sites.placed(group)
     fit = posterior(search.plain, x, y)
     least = min(_share(search, g, fit, x) for g in moves)
-    violation = np.inf if search.direct is None else search.direct.upper(group)
+    violation = np.inf if search.polynomial is None else search.polynomial.upper(group)
     if violation > search.tolerance * least:
         every = np.concatenate([x_new, x]), np.concatenate([y_new, y])
-        hidden = model.hidden(*every)
+        hidden = model.hidden_part(*every)
         if hidden.refutes:
-            return None, f"{group.name} is refuted by the likelihood of a part that it does not keep"
+            return RefutedByLikelihood(group.name, turning=False)
         violation = max(found.violation_upper, hidden.upper)
         if search.labels:  # a function of numbers is smooth, labels may differ in a few places alone
-            violation = max(violation, UNSEEN / len(model.rows(*every, MOST_LIKELY)[0]))
+            violation = max(violation, FINITE.unseen / len(model.rows(*every, MOST_LIKELY)[0]))
     if violation > search.tolerance * least:
-        return None, (
-            f"{group.name} cannot be told from a near symmetry: the data allow a violation of {violation:.2g} of the "
-            f"variance, more than {search.tolerance:.2g} of what its inputs carry"
-        )
+        return NearSymmetry(group.name, violation, search.tolerance)
     whole = generated([g for g in everywhere if g is not None])
     assert whole is not None
-    return FiniteClaim(whole, found, violation, model), group.name
+    return Claim.of_group(
+        whole.name,
+        whole.order,
+        whole.generators,
+        violation_upper=violation,
+        beta=found.value,
+        beta_ci=(found.low, found.high),
+        tested_on=found.examples,
+    )
 
 
-def _interval(found: Beta) -> str:
-    return f"beta {found.value:.2g} ({found.low:.2g} to {found.high:.2g})"
+def _refuted(group: SignedGroup, found: Beta) -> RefutedByBeta:
+    return RefutedByBeta(group.name, found.value, found.low, found.high)

@@ -7,22 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from metasym.discovery.algebra.vector_fields import Array
+from metasym.discovery.claim_thresholds import FINITE
 from metasym.discovery.models.gaussian_processes import Hyper, squares
 from metasym.discovery.models.preprocessing import Prepared, Scaled
 from metasym.discovery.models.shared_units import Coordinates
 from metasym.groups.signed_groups import SignedGroup
 from metasym.groups.signed_permutations import Points, SignedPermutation
 
-_FAR = 4.5
-"""Standard errors between the means of inputs that are of one kind."""
-_WIDER = 0.4
-"""Variances that differ by less than this part are those of one kind."""
-_QUIET = 0.05
-"""Inputs that vary less than this part of what others do are of one kind, with those that are constant."""
-
 
 @dataclass(frozen=True, eq=False)
-class Sites:
+class MovableInputs:
     """Examples with the inputs that a move may take to each other; those that repeat others are left out.
 
     Constant ones stay: the corners of images are often empty, and flips move them.
@@ -31,6 +25,8 @@ class Sites:
     prepared: Prepared
     inputs: tuple[int, ...]
     """Which of the data's inputs."""
+    constant: dict[int, float]
+    """Those of them that do not vary, with their values."""
     kinds: Points
     """Equal for inputs with the same mean and spread, up to chance: only those change places."""
     train: Array
@@ -48,31 +44,43 @@ class Sites:
         doubt = np.sqrt(np.maximum(((x - means) ** 4).mean(0) - powers**2, 0) / len(x))
         there = np.array(g.inputs)
         apart = np.abs(means[there] - np.array(g.input_signs) * means)
-        near = apart <= _FAR * np.sqrt((powers[there] + powers) / len(x)) + 1e-9 * np.abs(means).max()
+        near = (
+            apart
+            <= FINITE.same_mean * np.sqrt((powers[there] + powers) / len(x)) + 1e-9 * np.abs(means).max()
+        )
         wider = np.abs(powers[there] - powers)
-        enough = _FAR * np.sqrt(doubt[there] ** 2 + doubt**2)
-        like = (wider <= enough) | (wider <= _WIDER * np.maximum(powers[there], powers))
+        enough = FINITE.same_mean * np.sqrt(doubt[there] ** 2 + doubt**2)
+        like = (wider <= enough) | (wider <= FINITE.same_variance * np.maximum(powers[there], powers))
         return bool(near.all() and like.all())
 
-    def placed(self, group: SignedGroup | None) -> tuple[Scaled, Array, Array, Array, Array]:
-        """Units that the group keeps, and training and held-out examples in them: x, y, x, y."""
-        prepared = self.prepared
+    def units(self, group: SignedGroup | None) -> Scaled:
+        """Units of inputs and outputs that the group keeps."""
         centre, scale = self._middle()
-        kept = list(self.outputs)
-        before = prepared.offset[kept]
-        offset = before
+        offset = self.prepared.offset[list(self.outputs)]
         if group is not None:
             centre, offset = group.average_inputs(centre), group.average_outputs(offset)
             alike = group.point_orbits[1]
             scale = np.sqrt((np.bincount(alike, scale**2) / np.bincount(alike))[alike])
-        scaled = Scaled(Coordinates(centre, scale), self.inputs, offset, prepared.unit)
-        shift = (before - offset) / prepared.unit
+        return Scaled(Coordinates(centre, scale), self.inputs, offset, self.prepared.unit)
+
+    def raw(self, x: Array) -> Array:
+        """Prepared inputs ``x [examples, n]`` as ``[examples, sites]``, as the data have them."""
+        return _raw(x, self.prepared, self.inputs, self.constant)
+
+    def targets(self, y: Array, scaled: Scaled) -> Array:
+        """Prepared outputs ``y [examples, m]``, those that are used, in such units."""
+        kept = list(self.outputs)
+        return np.asarray(y[:, kept] + (self.prepared.offset[kept] - scaled.offset) / self.prepared.unit)
+
+    def placed(self, group: SignedGroup | None) -> tuple[Scaled, Array, Array, Array, Array]:
+        """Units that the group keeps, and training and held-out examples in them: x, y, x, y."""
+        scaled = self.units(group)
         return (
             scaled,
             scaled.place(self.train),
-            prepared.train[1][:, kept] + shift,
+            self.targets(self.prepared.train[1], scaled),
             scaled.place(self.held_out),
-            prepared.held_out[1][:, kept] + shift,
+            self.targets(self.prepared.held_out[1], scaled),
         )
 
     def _middle(self) -> tuple[Array, Array]:
@@ -118,19 +126,21 @@ class Sites:
         return SignedPermutation.of(rows, images, signs, [g.input_signs[i] for i in self.inputs])
 
 
-def sites_of(prepared: Prepared, constant: dict[int, float]) -> Sites:
+def movable_inputs(prepared: Prepared, constant: dict[int, float]) -> MovableInputs:
     """From prepared examples; ``constant`` are the data's inputs that do not vary, with their values."""
     inputs = tuple(sorted((*prepared.inputs, *constant)))
+    train, held_out = (_raw(x, prepared, inputs, constant) for x, _ in (prepared.train, prepared.held_out))
     place = {i: k for k, i in enumerate(inputs)}
-    used = [place[i] for i in prepared.inputs]
-    found = []
-    for x, _ in (prepared.train, prepared.held_out):
-        raw = np.tile([constant.get(i, 0.0) for i in inputs], (len(x), 1))
-        raw[:, used] = x * prepared.place.scale + prepared.place.centre
-        found.append(raw)
-    kinds = _kinds(found[0], used, prepared.place.scale)
+    kinds = _kinds(train, [place[i] for i in prepared.inputs], prepared.place.scale)
     outputs, lift = _outputs(prepared.train[1])
-    return Sites(prepared, inputs, kinds, found[0], found[1], outputs, lift)
+    return MovableInputs(prepared, inputs, constant, kinds, train, held_out, outputs, lift)
+
+
+def _raw(x: Array, prepared: Prepared, inputs: tuple[int, ...], constant: dict[int, float]) -> Array:
+    found = np.tile([constant.get(i, 0.0) for i in inputs], (len(x), 1))
+    place = {i: k for k, i in enumerate(inputs)}
+    found[:, [place[i] for i in prepared.inputs]] = x * prepared.place.scale + prepared.place.centre
+    return np.asarray(found)
 
 
 def _outputs(y: Array) -> tuple[tuple[int, ...], Array]:
@@ -149,14 +159,14 @@ def _kinds(x: Array, used: list[int], scale: Array) -> Points:
     count = x.shape[1]
     scales = np.zeros(count)
     scales[used] = scale
-    quiet = spreads < _QUIET * np.median(spreads[used])
+    quiet = spreads < FINITE.hardly_varies * np.median(spreads[used])
     scales[quiet] = 0.0
     kinds = np.zeros(count, dtype=np.int64)
     number = 0
     for one in np.unique(scales):
         members = np.flatnonzero(scales == one)
         members = members[np.argsort(means[members])]
-        apart = np.diff(means[members]) > _FAR * np.sqrt(
+        apart = np.diff(means[members]) > FINITE.same_mean * np.sqrt(
             (spreads[members][1:] ** 2 + spreads[members][:-1] ** 2) / len(x)
         ) + 1e-9 * np.abs(means[members]).max(initial=0.0)
         kinds[members] = number + np.concatenate([[0], np.cumsum(apart)])
@@ -164,7 +174,7 @@ def _kinds(x: Array, used: list[int], scale: Array) -> Points:
     return kinds
 
 
-def on_sites(plain: Hyper, count: int) -> Hyper:
+def kernel_on_movable_inputs(plain: Hyper, count: int) -> Hyper:
     """The kernel of the used inputs, on all sites: constant ones change no distance."""
     smooth, quadratic = plain.kernel.k1.kernel, plain.kernel.k2.kernel
     kernel = squares(

@@ -14,21 +14,20 @@ from scipy.special import stdtrit
 
 from metasym.certification.beta import NEGLIGIBLE
 from metasym.discovery.algebra.vector_fields import Array
-from metasym.discovery.finite.movable_inputs import Sites
+from metasym.discovery.claim_thresholds import FINITE
+from metasym.discovery.finite.movable_inputs import MovableInputs
 from metasym.discovery.models.matching_pursuit import Term
 from metasym.groups.signed_groups import SignedGroup
 from metasym.groups.signed_permutations import Points
 
-_LEVEL = 0.995
-"""How sure it is that the polynomial's mean squared error is not larger."""
 _ROUNDING = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
-class Direct:
+class NearExactPolynomial:
     """A polynomial of the data's own inputs and outputs, and how far it is off."""
 
-    sites: Sites
+    sites: MovableInputs
     factors: Points
     """``[terms, degree]``: inputs, ``n`` where a term has fewer factors."""
     values: Array
@@ -55,14 +54,14 @@ class Direct:
 
     def refutes(self, group: SignedGroup) -> bool:
         """Whether some violation is certain: what the polynomial leaves cannot make up for it."""
-        return self.broken(group) > 9 * self.left + _ROUNDING
+        return self.broken(group) > FINITE.certain * self.left + _ROUNDING
 
     def upper(self, group: SignedGroup) -> float:
         """The largest violation that is possible, as a part of the variance."""
         return max(NEGLIGIBLE, float((self.broken(group) ** 0.5 + 2 * self.left**0.5) ** 2))
 
 
-def direct(sites: Sites, terms: list[Term], most: float) -> Direct | None:
+def near_exact_polynomial(sites: MovableInputs, terms: list[Term], most: float) -> NearExactPolynomial | None:
     """The polynomial with these terms, where it leaves at most ``most`` of the variance of held-out examples."""
     _, x, y, x_new, y_new = sites.placed(None)
     n, m = x.shape[1], y.shape[1]
@@ -80,6 +79,10 @@ def direct(sites: Sites, terms: list[Term], most: float) -> Direct | None:
     constant = (y - train).mean(0)
     squares = ((y_new - fresh - constant) ** 2).sum(1)
     variance = float(((y_new - y_new.mean(0)) ** 2).sum(1).mean())
-    reach = float(stdtrit(len(squares) - 1, _LEVEL)) * float(squares.std(ddof=1)) / len(squares) ** 0.5
+    reach = (
+        float(stdtrit(len(squares) - 1, FINITE.polynomial_level))
+        * float(squares.std(ddof=1))
+        / len(squares) ** 0.5
+    )
     left = (float(squares.mean()) + reach) / variance
-    return Direct(sites, factors, values, constant, left) if left <= most else None
+    return NearExactPolynomial(sites, factors, values, constant, left) if left <= most else None

@@ -7,7 +7,6 @@ with ``f(g x) = g' f(x)``. Its posterior mean is one of k itself, on the turned 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,30 +16,19 @@ from sklearn.gaussian_process.kernels import RBF, DotProduct
 from metasym.certification.beta import NEGLIGIBLE
 from metasym.discovery.algebra.compact_algebras import Circle
 from metasym.discovery.algebra.vector_fields import Array
+from metasym.discovery.claim_thresholds import LIKELIHOOD
 from metasym.discovery.models.gaussian_processes import Hyper, Posterior, squares
+from metasym.discovery.models.group_averaged_kernels import HiddenPart
 
 MOST_JOINT = 4000
 """Examples times outputs that functions which turn are fitted to."""
 MOST_ROWS = 640
 """Examples times outputs that likelihoods are computed of: their cost grows with the cube."""
-_LEVEL = 3.3
-"""Logarithms of likelihood below the best that still count: about 99 %, to one side."""
 _DELTAS = np.concatenate([[0.0], np.logspace(-7, 0, 15)])
-_ROUGH = 0.2
-"""A length that is short beside the spread of the inputs, and long beside the distances of examples along one."""
 _NOISES = np.logspace(-8, 0, 17)
 
 
-@dataclass(frozen=True)
-class Hidden:
-    """What beside the symmetry the data allow, as a part of the variance of y."""
-
-    upper: float
-    refutes: bool
-    """Whether the likelihood asks for something that no symmetry binds."""
-
-
-def turned_kernel(kernel: Any, circle: Circle, x: Array, other: Array) -> Array:
+def circle_kernel(kernel: Any, circle: Circle, x: Array, other: Array) -> Array:
     """``[points, m, others, m]``: the kernel of functions that turn."""
     steps, m = circle.outer.shape[:2]
     near = np.stack([kernel(x, other @ inner.T).reshape(-1) for inner in circle.inner])
@@ -54,9 +42,9 @@ def _square(matrix: Array) -> Array:
     return np.asarray((flat + flat.T) / 2)
 
 
-def turned_posterior(hyper: Hyper, circle: Circle, x: Array, y: Array) -> Posterior:
+def circle_posterior(hyper: Hyper, circle: Circle, x: Array, y: Array) -> Posterior:
     """The posterior mean of functions that turn, as one of the plain kernel on turned examples."""
-    matrix = _square(turned_kernel(hyper.kernel, circle, x, x))
+    matrix = _square(circle_kernel(hyper.kernel, circle, x, x))
     weights = _solved(matrix, max(hyper.noise, 1e-7), y)
     steps = len(circle.inner)
     inputs = np.concatenate([x @ inner.T for inner in circle.inner])
@@ -70,13 +58,13 @@ def averaged(fit: Posterior, circle: Circle, x: Array) -> Array:
     return np.asarray(np.mean([fit(x @ inner.T) @ outer for inner, outer in turns], axis=0))
 
 
-def free_part(hyper: Hyper, circle: Circle, x: Array, y: Array) -> Posterior:
+def breaking_part(hyper: Hyper, circle: Circle, x: Array, y: Array) -> Posterior:
     """What a flexible model adds to the functions that turn, at least as strong as the noise: it is to be judged."""
     n, m = x.shape[1], y.shape[1]
     noise = max(hyper.noise, 1e-6)
     size = float(np.mean((x**2).sum(1)))
     kernel = squares(n, noise, n**0.5, noise / size**2)
-    matrix = _square(turned_kernel(hyper.kernel, circle, x, x)) + np.kron(kernel(x, x), np.eye(m))
+    matrix = _square(circle_kernel(hyper.kernel, circle, x, x)) + np.kron(kernel(x, x), np.eye(m))
     return Posterior(kernel, x, _solved(matrix, noise, y), np.zeros(m))
 
 
@@ -106,19 +94,19 @@ def averaged_posterior(fit: Posterior, circles: Sequence[Circle], elements: int 
     return Posterior(fit.kernel, np.concatenate(inputs), np.concatenate(weights), mean)
 
 
-def some(x: Array, y: Array, most: int = MOST_ROWS) -> tuple[Array, Array]:
+def first_rows(x: Array, y: Array, most: int = MOST_ROWS) -> tuple[Array, Array]:
     """The first examples, as many as make ``most`` rows."""
     count = max(20, most // y.shape[1])
     return x[:count], y[:count]
 
 
-def turned_evidence(hyper: Hyper, circle: Circle, x: Array, y: Array) -> float:
+def circle_evidence(hyper: Hyper, circle: Circle, x: Array, y: Array) -> float:
     """The likelihood of functions that turn, at the noise that suits them."""
-    x, y = some(x, y)
-    return _best(_square(turned_kernel(hyper.kernel, circle, x, x)), y)
+    x, y = first_rows(x, y)
+    return _best(_square(circle_kernel(hyper.kernel, circle, x, x)), y)
 
 
-def hidden_beside_turns(hyper: Hyper, circle: Circle, x: Array, y: Array) -> Hidden:
+def hidden_beside_circle(hyper: Hyper, circle: Circle, x: Array, y: Array) -> HiddenPart:
     """The largest variance that functions which do not turn may have beside those that do.
 
     A kernel that does not turn may only be preferred because it has another length scale: it counts as a refutation
@@ -126,25 +114,28 @@ def hidden_beside_turns(hyper: Hyper, circle: Circle, x: Array, y: Array) -> Hid
     that is how far a kernel's form reaches, with data that have no noise. What is rough in all inputs together looks
     like noise; what is rough in one of them does not, and is looked for.
     """
-    x, y = some(x, y)
+    x, y = first_rows(x, y)
     n, m = x.shape[1], y.shape[1]
-    base = _square(turned_kernel(hyper.kernel, circle, x, x))
+    base = _square(circle_kernel(hyper.kernel, circle, x, x))
     variance = float(np.mean(y**2))
     worst, refuted = 0.0, False
     alone = [(kernel, kernel(x, x)) for kernel in (RBF(n**0.5), RBF(2 * n**0.5), DotProduct(1.0) ** 2)]
-    for kernel, matrix in [*alone, (RBF(_ROUGH), _of_each_input(RBF(_ROUGH), x))]:
+    for kernel, matrix in [*alone, (RBF(LIKELIHOOD.rough), _of_each_input(RBF(LIKELIHOOD.rough), x))]:
         free = np.kron(matrix, np.eye(m))
         scale = variance / float(np.mean(np.diag(free)))
-        turning = _square(turned_kernel(kernel, circle, x, x))
+        turning = _square(circle_kernel(kernel, circle, x, x))
         likely = np.array([_best(base + delta * scale * turning, y) for delta in _DELTAS])
         best = int(np.argmax(likely))
         beside = base + _DELTAS[best] * scale * turning
         profile = np.array([_best(beside + delta * scale * free, y) for delta in _DELTAS])
-        asked = profile.max() > profile[0] + _LEVEL and _DELTAS[int(np.argmax(profile))] > 2 * NEGLIGIBLE
+        asked = (
+            profile.max() > profile[0] + LIKELIHOOD.level
+            and _DELTAS[int(np.argmax(profile))] > 2 * NEGLIGIBLE
+        )
         refuted = refuted or bool(asked)
-        last = int(np.flatnonzero(profile > profile.max() - _LEVEL)[-1])
+        last = int(np.flatnonzero(profile > profile.max() - LIKELIHOOD.level)[-1])
         worst = max(worst, float(_DELTAS[min(last + 1, len(_DELTAS) - 1)]))
-    return Hidden(worst, refuted)
+    return HiddenPart(worst, refuted)
 
 
 def _of_each_input(kernel: Any, x: Array) -> Array:

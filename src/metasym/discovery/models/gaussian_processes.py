@@ -61,8 +61,9 @@ class Posterior:
         """``[points, outputs]`` at ``inputs [points, columns]``."""
         return np.asarray(self.kernel(inputs, self.inputs) @ self.weights + self.mean)
 
-    def jacobian(self, inputs: Array, n: int) -> Array:
-        """``[points, outputs, n]``: derivatives by the first n columns, of what looks at them alone."""
+    def jacobian(self, inputs: Array, n: int | None = None) -> Array:
+        """``[points, outputs, n]``: derivatives by the first n columns (or all), of what looks at them alone."""
+        n = inputs.shape[1] if n is None else n
         return _jacobian(self.kernel, inputs[:, :n], self.inputs[:, :n], self.weights)
 
 
@@ -79,7 +80,7 @@ def on_features(n: int, scales: Array, amplitude: float) -> Any:
     return OnColumns(kernel, n, n + len(scales))
 
 
-def choose(
+def choose_kernel(
     inputs: Array, y: Array, kernels: Sequence[Any], noise: float, generator: np.random.Generator
 ) -> Hyper:
     """The kernel, and its hyperparameters, with the largest marginal likelihood; ``y [examples, outputs]`` is scaled.
@@ -122,7 +123,7 @@ def posterior(hyper: Hyper, inputs: Array, y: Array) -> Posterior:
     return Posterior(hyper.kernel, inputs, np.asarray(cho_solve(factor, y - mean)), mean)
 
 
-def parts(count: int, groups: int, generator: np.random.Generator) -> list[npt.NDArray[np.int64]]:
+def random_folds(count: int, groups: int, generator: np.random.Generator) -> list[npt.NDArray[np.int64]]:
     """``0 .. count-1`` in random order, in ``groups`` parts."""
     return [np.asarray(part) for part in np.array_split(generator.permutation(count), groups)]
 

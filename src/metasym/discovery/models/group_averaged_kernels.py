@@ -15,9 +15,10 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Sum
 
 from metasym.discovery.algebra.vector_fields import Array
+from metasym.discovery.claim_thresholds import LIKELIHOOD
 from metasym.discovery.models.column_kernels import OnColumns
 from metasym.discovery.models.gaussian_processes import LEAST_NOISE, Hyper, Posterior, squares
-from metasym.discovery.models.kernel_evaluation import OfEachInput, at
+from metasym.discovery.models.kernel_evaluation import OfEachInput, kernel_values
 from metasym.discovery.models.noise_likelihood import best_noise
 from metasym.groups.signed_groups import SignedGroup
 
@@ -25,8 +26,6 @@ MOST_ROWS = 2400
 """Rows of the system that a fit solves: examples, times outputs where these move."""
 MOST_LIKELY = 900
 """Rows that likelihoods are computed of: their cost grows with the cube, and they are asked for often."""
-_LEVEL = 3.3
-"""Logarithms of likelihood below the best that still count: about 99 %, to one side."""
 _DELTAS = np.concatenate([[0.0], np.logspace(-7, 0, 15)])
 _HALVINGS = 3
 _MOST_PRODUCTS = 4e8
@@ -38,14 +37,12 @@ _WORTH = 2.0
 """By how much another kernel has to make the logarithm of the likelihood larger."""
 
 
-ROUGH = 0.2
-"""A length that is short beside the spread of the inputs, and long beside the distances of examples along one."""
 MOST_ROUGH = 500
 """Inputs times elements up to which functions that are rough along one input are looked for."""
 
 
 @dataclass(frozen=True)
-class Hidden:
+class HiddenPart:
     """What beside the symmetry the data allow, as a part of the variance of y."""
 
     upper: float
@@ -92,10 +89,12 @@ class Equivariant:
         """``mean_g g'^-1 f(g x)``, ``[points, m]``."""
         total = np.zeros((len(x), fit.weights.shape[1]))
         for g in self.group.elements:
-            total += g.inverse.on_outputs(at(fit.kernel, g.on_inputs(x), fit.inputs) @ fit.weights + fit.mean)
+            total += g.inverse.on_outputs(
+                kernel_values(fit.kernel, g.on_inputs(x), fit.inputs) @ fit.weights + fit.mean
+            )
         return np.asarray(total / len(self.group.elements))
 
-    def hidden(self, x: Array, y: Array) -> Hidden:
+    def hidden_part(self, x: Array, y: Array) -> HiddenPart:
         """The largest variance that functions which the group does not keep may have beside those that it keeps.
 
         A free kernel may be preferred only because it has another length scale: it counts as a refutation where it
@@ -109,22 +108,25 @@ class Equivariant:
         worst, refuted = 0.0, False
         looked_for: list[Any] = [RBF(n**0.5), RBF(2 * n**0.5), DotProduct(1.0) ** 2, DotProduct(1.0) ** 3]
         if n * len(self.group.elements) <= MOST_ROUGH:
-            looked_for.append(OfEachInput(ROUGH))  # rough in all inputs looks like noise, in one of them not
+            # Rough in all inputs looks like noise, in one of them not.
+            looked_for.append(OfEachInput(LIKELIHOOD.rough))
         for kernel in looked_for:
             free, kept = self._free(kernel, x, m), self.matrix(kernel, x)
             scale = variance / float(np.mean(np.diag(free)))
             likely = [best_noise(base + delta * scale * kept, flat)[0] for delta in _DELTAS]
             beside = base + _DELTAS[int(np.argmax(likely))] * scale * kept
             profile = np.array([best_noise(beside + delta * scale * free, flat)[0] for delta in _DELTAS])
-            refuted = refuted or profile.max() > profile[0] + _LEVEL
-            last = int(np.flatnonzero(profile > profile.max() - _LEVEL)[-1])
+            refuted = refuted or profile.max() > profile[0] + LIKELIHOOD.level
+            last = int(np.flatnonzero(profile > profile.max() - LIKELIHOOD.level)[-1])
             low, high = float(_DELTAS[last]), float(_DELTAS[min(last + 1, len(_DELTAS) - 1)])
             for _ in range(_HALVINGS if 0 < low < high and high > worst else 0):
                 middle = (low * high) ** 0.5
-                allowed = best_noise(beside + middle * scale * free, flat)[0] > profile.max() - _LEVEL
+                allowed = (
+                    best_noise(beside + middle * scale * free, flat)[0] > profile.max() - LIKELIHOOD.level
+                )
                 low, high = (middle, high) if allowed else (low, middle)
             worst = max(worst, high)
-        return Hidden(worst, bool(refuted))
+        return HiddenPart(worst, bool(refuted))
 
     def gain(self, x: Array, y: Array, rows: int) -> float:
         """By how much some examples are likelier with the group than without, at amplitudes and noises that suit."""
@@ -141,7 +143,7 @@ class Equivariant:
         return tuple(sorted({1.0, order**0.5, order, order**2}))
 
     def _free(self, kernel: Any, x: Array, m: int) -> Array:
-        free = at(kernel, x, x)
+        free = kernel_values(kernel, x, x)
         return free if self.group.keeps_outputs else np.asarray(np.kron(free, np.eye(m)), dtype=np.float64)
 
     def _flat(self, y: Array) -> Array:
@@ -154,11 +156,11 @@ def averaged_matrix(group: SignedGroup, kernel: Any, x: Array) -> Array:
     if group.keeps_outputs:
         total = np.zeros((count, count))
         for g in group.elements:
-            total += at(kernel, x, g.on_inputs(x))
+            total += kernel_values(kernel, x, g.on_inputs(x))
     else:
         blocks = np.zeros((m, m, count, count))
         for g in group.elements:
-            values = at(kernel, x, g.on_inputs(x))
+            values = kernel_values(kernel, x, g.on_inputs(x))
             for k in range(m):  # (g' y)[outputs[k]] = sign y[k]
                 blocks[g.outputs[k], k] += g.output_signs[k] * values
         total = blocks.transpose(2, 0, 3, 1).reshape(count * m, count * m)

@@ -13,7 +13,7 @@ from metasym.discovery.algebra.vector_fields import Array
 from metasym.discovery.models.gaussian_processes import (
     Hyper,
     Posterior,
-    choose,
+    choose_kernel,
     on_features,
     posterior,
     squares,
@@ -124,7 +124,7 @@ def symmetric_fit(
         features = features_of(polynomials, kind, x)
         inputs = np.concatenate([x, features(x)], axis=1)
         start = on_features(x.shape[1], np.full(len(polynomials), 3.0), 10.0)
-        hyper = choose(inputs, y, [start], 1e-2, np.random.default_rng(seed))
+        hyper = choose_kernel(inputs, y, [start], 1e-2, np.random.default_rng(seed))
         if best is None or hyper.evidence > best.hyper.evidence:
             best = SymmetricFit(features, hyper)
     assert best is not None
@@ -143,7 +143,7 @@ def with_rest(
         (noise / 50, 3 * n**0.5, noise / size**2),
     ]
     kernels = [_copy(fit.hyper.kernel) + squares(n, *option) for option in options[:starts]]
-    return choose(fit.inputs(x), y, kernels, noise / 3, generator)
+    return choose_kernel(fit.inputs(x), y, kernels, noise / 3, generator)
 
 
 def _copy(kernel: Any) -> Any:

@@ -29,7 +29,7 @@ class OfEachInput:
         return total / x.shape[1]
 
 
-def at(kernel: Any, x: Array, other: Array) -> Array:
+def kernel_values(kernel: Any, x: Array, other: Array) -> Array:
     """``kernel(x, other)`` for ``x [points, n]`` and ``other [others, n]``; parts look at all n columns."""
     if isinstance(kernel, OfEachInput):
         return kernel(x, other)

@@ -124,3 +124,19 @@ class Support:
                 found[:, :, start:stop] -= outer[None, :, k, None] * columns(x, terms)[:, None]
             start = stop
         return found, outer[:, -1]
+
+
+@dataclass(frozen=True, eq=False)
+class FittedPolynomial:
+    """A polynomial with its coefficients, as a function."""
+
+    support: Support
+    coefficients: Array
+
+    def __call__(self, x: Array) -> Array:
+        """``[points, m]``."""
+        return self.support.values(self.coefficients, x)
+
+    def jacobian(self, x: Array) -> Array:
+        """``[points, m, n]``."""
+        return self.support.jacobian(self.coefficients, x)

@@ -10,11 +10,10 @@ import numpy as np
 import torch
 from markupsafe import Markup
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from metasym.groups.signed_permutations import cycle_notation
-from metasym.inspection import inspect
-from metasym.inspection.layers import inspect_layer
+from metasym.inspection.layers import inspect_layers
 from metasym.report.gauge import effective_filter_size, readable
 from metasym.report.page.compiled_facts import compiled_facts
 from metasym.report.page.found_symmetry import errors_figure, group_figures, pattern_figure
@@ -107,9 +106,7 @@ def layer_part(layer: Layer, report: LayerReport | None = None, names: Names = N
     return part
 
 
-def inspected(
-    layers: Sequence[Layer], model: nn.Module | None, stored: SymmetryReport | None
-) -> dict[str, LayerReport]:
+def inspected(layers: Sequence[Layer], stored: SymmetryReport | None) -> dict[str, LayerReport]:
     """What an inspection says of each layer, by name: the one that the run stored, or one made now.
 
     Frozen symmetries, which nobody learned, are not inspected.
@@ -126,10 +123,8 @@ def inspected(
     wanted = [layer for layer in layers if layer.symmetry is not None and layer.symmetry.learnable]
     if not wanted or not all(_finite(layer.symmetry) for layer in wanted):
         return {}
-    if model is not None:
-        return {report.name: report for report in inspect(model)}
-    reports = [inspect_layer(layer.name, layer.symmetry) for layer in wanted if layer.symmetry is not None]
-    return {report.name: report for report in reports}
+    found = {layer.name: (layer.symmetry, layer.joint, layer.bias) for layer in wanted if layer.symmetry}
+    return {report.name: report for report in inspect_layers(found)}
 
 
 def _finite(symmetry: Symmetry | None) -> bool:

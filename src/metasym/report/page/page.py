@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import base64
-import functools
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import metasym
 from metasym.report.page.headline import GLOSSARY, headline
-from metasym.report.page.html_words import breakable, number, plural
+from metasym.report.page.html_words import number, plural
 from metasym.report.page.layer_section import LayerPart, Names, inspected, layer_part
 from metasym.report.page.learned_layers import learned
 from metasym.report.page.run_folders import Run, Runs, broken_seals, find_runs
@@ -29,6 +28,7 @@ from metasym.report.page.score_section import (
     score_text,
     tasks_figure,
 )
+from metasym.report.page.templates import template
 from metasym.report.page.training_section import (
     Figure,
     by_evidence,
@@ -42,9 +42,6 @@ from metasym.symmetry.parametrized import short_name
 from metasym.types import MetasymError
 from metasym.verdicts.layer_words import summary_words
 from metasym.verdicts.reports import LayerReport
-
-if TYPE_CHECKING:
-    from jinja2 import Template
 
 NAME = "report.html"
 Note = Callable[[str], None]
@@ -139,7 +136,7 @@ def _render(found: Runs, detail: int, note: Note, place: str | None) -> Page:
     style = files("metasym.report.page").joinpath("page.css").read_text(encoding="utf-8")
     scores = intervals_figure(found.runs)
     overview = [*([] if scores is None else [scores]), *compared_curves(found.runs)]
-    html = _template().render(
+    html = template("page.html").render(
         title=place or (found.runs[0].title if alone else found.folder.resolve().name),
         discovered=found.discovered,
         alone=alone,
@@ -160,21 +157,6 @@ def _render(found: Runs, detail: int, note: Note, place: str | None) -> Page:
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
     return Page(html, len(found.runs) + len(found.discovered), len(parts), faults, found.counted)
-
-
-@functools.cache
-def _template() -> Template:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("metasym.report.page", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["breakable"] = breakable
-    return environment.get_template("page.html")
 
 
 def _found(run: Run, part: RunPart | None) -> str:
@@ -246,11 +228,11 @@ def _learned(run: Run) -> tuple[list[LayerPart], list[LayerReport], str]:
     if not run.has_checkpoint:
         return [], [], "There is no checkpoint here, so that what was learned cannot be shown."
     found = learned(run)
-    if not found.layers:
+    if not found:
         return [], [], "The checkpoint holds no weight of two or more dimensions."
     # Layers with a symmetry first: they are what the page is about.
-    ordered = sorted(found.layers, key=lambda layer: layer.symmetry is None and layer.columns is None)
-    reports = inspected(found.layers, found.model, run.report)
+    ordered = sorted(found, key=lambda layer: layer.symmetry is None and layer.columns is None)
+    reports = inspected(found, run.report)
     names = _names(run)
     shown = [layer_part(layer, reports.get(layer.name), names) for layer in ordered[:_MOST_LAYERS]]
     told = [reports[layer.name] for layer in ordered if layer.name in reports]

@@ -10,23 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from metasym.report.page.html_words import number, plural
-from metasym.runs.files.discover_files import (
-    is_discovered,
-    read_discover_config,
-    read_discovered,
-)
-from metasym.runs.files.result_files import CONFIG, RESULT, read_result
-from metasym.runs.finished_runs import check_config, read_config
-from metasym.runs.learning.learn import BASELINE
-from metasym.runs.reproducing.experiment_run import FIND
+from metasym.runs.files.config_files import check_config, kind_of, read_config
+from metasym.runs.files.result_files import read_result
 from metasym.storage.atomic import read_bytes
+from metasym.storage.file_names import BASELINE, CONFIG, CURRENT, FIND, MODEL, RESULT
 from metasym.storage.serialization import CheckpointError, unpack
 from metasym.training import metrics
-from metasym.training.checkpoint import CURRENT
 from metasym.types import MetasymError
 from metasym.verdicts.symmetry_report import SymmetryReport
 
-FILES = (CONFIG, metrics.NAME, CURRENT, RESULT)
+FILES = (CONFIG, metrics.NAME, CURRENT, MODEL, RESULT)
 """A folder with one of these files is a run's folder."""
 _COLUMNS = ("outer_loss", "inner_loss_before", "inner_loss_after", "gradient_norm", "validation")
 
@@ -204,16 +197,20 @@ def find_runs(folder: Path) -> Runs:
     return read
 
 
+def is_discovered(folder: Path) -> bool:
+    """Whether the folder holds a run of ``metasym discover``."""
+    return (folder / CONFIG).is_file() and kind_of(read_config(folder)) == "discover"
+
+
 def _read_discovered(folder: Path, root: Path) -> DiscoveredRun:
-    read_discover_config(folder)
     if not (folder / RESULT).exists():
         return DiscoveredRun(_name(folder, root), "unfinished", "-", "-")
-    found = read_discovered(folder)
+    found = read_result(folder / RESULT)
     plain, symmetric = (
         "-" if part is None else f"{number(part['mean'])} ± {number(part['ci95'], 2)}"
         for part in (found["plain"], found["symmetric"])
     )
-    return DiscoveredRun(_name(folder, root), found["verdict"], plain, symmetric)
+    return DiscoveredRun(_name(folder, root), found["verdict"]["words"], plain, symmetric)
 
 
 def _name(folder: Path, root: Path) -> str:
@@ -238,11 +235,12 @@ def _places(folder: Path) -> Iterator[Path]:
 def broken_seals(folder: Path) -> list[str]:
     """A line for each damaged file of a run among those that the page does not need.
 
-    The checkpoint itself is read, and refused, when it is drawn.
+    The model itself is read, and refused, when it is drawn.
     """
+    drawn = folder / (MODEL if (folder / MODEL).exists() else CURRENT)
     found = []
     for path in sorted([*folder.glob("*.safetensors"), *(folder / FIND).glob("*.safetensors")]):
-        if path != folder / CURRENT:
+        if path != drawn:
             try:
                 unpack(read_bytes(path), str(path))
             except CheckpointError as error:
@@ -263,8 +261,10 @@ def read_run(folder: Path, root: Path) -> Run:
 def _read_run(folder: Path, root: Path) -> Run:
     config: dict[str, Any] = {}
     if (folder / CONFIG).exists():
-        config = read_config(folder / CONFIG)
+        config = read_config(folder)
     result = read_result(folder / RESULT) if (folder / RESULT).exists() else None
+    if result is not None and "symmetries" in result:
+        raise MetasymError(f"{folder / CONFIG}: expected one of metasym discover, found another")
     if not config and result is not None and isinstance(result.get("config"), dict):
         config = result["config"]
         check_config(config, f"{folder / RESULT}: config")
@@ -275,7 +275,7 @@ def _read_run(folder: Path, root: Path) -> Run:
         records=read_records(folder / metrics.NAME),
         first_stage=read_records(folder / FIND / metrics.NAME),
         result=result,
-        has_checkpoint=(folder / CURRENT).exists(),
+        has_checkpoint=(folder / CURRENT).exists() or (folder / MODEL).exists(),
     )
 
 

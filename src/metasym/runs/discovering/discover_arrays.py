@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from metasym.discovery.continuous.invariance_claims import TOLERANCE
-from metasym.discovery.discover_options import DiscoverOptions
+from metasym.discovery.claim_thresholds import TOLERANCE
 from metasym.discovery.families.family_symmetries import discover_family_in
 from metasym.discovery.models.preprocessing import TEST
-from metasym.discovery.one_function import Discovered, discover_in
+from metasym.discovery.one_function import discover_in
 from metasym.discovery.search_settings import Note, forget
+from metasym.runs.discovering.discover_options import DiscoverOptions
+from metasym.runs.discovering.discover_run import config_of
+from metasym.runs.discovering.discovered_run import DiscoveredRun
 from metasym.tasks.dataset import dataset, family, is_family
 
 
@@ -27,7 +29,7 @@ def discover(
     finite: bool = True,
     labels: bool | None = None,
     note: Note = lambda _: None,
-) -> Discovered:
+) -> DiscoveredRun:
     """Symmetries of the function behind ``x [examples, ...]`` and ``y [examples, ...]``, or of a family of functions.
 
     Whole numbers ``y [examples]`` are labels. A part ``test`` of the examples takes no part in the search: symmetries
@@ -41,5 +43,9 @@ def discover(
     options = DiscoverOptions(seed, test, tolerance, continuous, finite)
     together = is_family(np.asarray(x), np.asarray(y)) if tasks is None else tasks
     if together:
-        return discover_family_in(family(x, y, seed=seed), options, note=note, memory=forget)
-    return discover_in(dataset(x, y, labels=labels, seed=seed), options, note=note)
+        tasks_of = family(x, y, seed=seed)
+        found = discover_family_in(tasks_of, options, note=note, memory=forget)
+        return DiscoveredRun(None, config_of(tasks_of, "arrays", options), found)
+    data = dataset(x, y, labels=labels, seed=seed)
+    found = discover_in(data, options, note=note)
+    return DiscoveredRun(None, config_of(data, "arrays", options), found)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,30 +15,31 @@ import torch
 from threadpoolctl import threadpool_limits
 from torch import nn
 
-from metasym.discovery.discover_options import DiscoverOptions
+from metasym.discovery.discovered import Discovered
 from metasym.discovery.families.family_symmetries import FamilyModel, discover_family_in
 from metasym.discovery.models.fitted_module import module_of
-from metasym.discovery.one_function import Discovered, discover_in
+from metasym.discovery.one_function import discover_in
 from metasym.discovery.search_settings import Note
+from metasym.runs.discovering.discover_options import DiscoverOptions
+from metasym.runs.files.command_line import command_line, flags
+from metasym.runs.files.config_files import read_config
 from metasym.runs.files.discover_files import (
     COMMAND,
-    MODEL,
+    DiscoverReading,
     StageFile,
-    read_discover_config,
-    read_discovered,
-    read_model,
 )
-from metasym.runs.files.result_files import CONFIG, RESULT
+from metasym.runs.files.result_files import read_result, write_result
 from metasym.runs.machine import commit, threads, versions
 from metasym.storage.atomic import make_folder, make_inside, write_atomically
+from metasym.storage.file_names import CONFIG, MODEL, RESULT, STAGES
 from metasym.storage.json_files import read_json, write_json
 from metasym.storage.locks import FolderLock
+from metasym.storage.options import changed
+from metasym.storage.same_run import check_same_run
 from metasym.storage.serialization import CheckpointError, pack
 from metasym.storage.system import peak_memory
 from metasym.tasks.dataset import DataSet, Family
 from metasym.types import MetasymError
-
-STAGES = "stages"
 
 
 def discover_file(
@@ -49,14 +48,14 @@ def discover_file(
     out: str | os.PathLike[str],
     options: DiscoverOptions,
     *,
-    read_with: Mapping[str, str | bool | None] | None = None,
+    reading: DiscoverReading | None = None,
     resume: bool = False,
     note: Note = lambda _: None,
     threads_used: int | None = None,
 ) -> dict[str, Any]:
     """Look for symmetries in ``data``, which came from ``path``; everything goes into the folder ``out``.
 
-    ``read_with`` holds the options that ``path`` was read with, for the command line in the result. Gives what
+    ``reading`` holds the options that ``path`` was read with, for the command line in the result. Gives what
     ``result.json`` holds. A finished run of the same data and options is not run again; with ``resume`` one that was
     killed goes on behind the last search that ended.
     """
@@ -64,15 +63,11 @@ def discover_file(
     make_folder(folder)
     lock = FolderLock(folder)
     try:
-        wanted = {
-            "command": COMMAND,
-            "data": {"path": str(path.resolve()), **data.describe()},
-            "options": asdict(options),
-        }
+        wanted = config_of(data, str(path.resolve()), options)
         if (folder / CONFIG).exists():
-            _same(read_discover_config(folder), wanted, folder)
+            check_same_run(_settings(wanted), _settings(read_config(folder, "discover")), str(folder))
             if (folder / RESULT).exists():
-                return read_discovered(folder)
+                return read_result(folder / RESULT)
         else:
             write_json(folder / CONFIG, wanted)
         stages = make_inside(folder, STAGES)
@@ -89,21 +84,26 @@ def discover_file(
                 else:
                     found = discover_in(data, options, note=note, memory=memory)
         write_atomically(folder / MODEL, pack(found.state), what="a model")
-        write_json(
-            folder / RESULT, _result(found, command_line(path, options, read_with or {}), wanted, began)
+        given = flags({**changed(reading or DiscoverReading()), **changed(options)})
+        typed = command_line(COMMAND, str(path), given)
+        return write_result(
+            folder, result_of(found, f"{COMMAND}/{path.stem}", typed, wanted, time.perf_counter() - began)
         )
-        return read_discovered(folder)
     finally:
         lock.release()
 
 
-def load_discovered(folder: str | os.PathLike[str]) -> nn.Module | FamilyModel:
-    """The model that ``metasym discover`` left in ``folder``: an ordinary module, ``x [points, ...]`` to y.
+def config_of(data: DataSet | Family, path: str, options: DiscoverOptions) -> dict[str, Any]:
+    """What ``config.json`` holds."""
+    return {"command": COMMAND, "data": {"path": path, **data.describe()}, "options": asdict(options)}
 
-    Of a family of tasks, a model whose ``adapt(x, y)`` gives such a module for a new task.
+
+def module_in(state: dict[str, Any], name: str) -> nn.Module | FamilyModel:
+    """The model that ``state`` defines: an ordinary module, ``x [points, ...]`` to y.
+
+    Of a family of tasks, a model whose ``adapt(x, y)`` gives such a module for a new task. ``name`` is what errors
+    call the file.
     """
-    path = Path(folder) / MODEL
-    state = read_model(path)
     try:
         if "family" in state:
             return FamilyModel(state)
@@ -113,7 +113,7 @@ def load_discovered(folder: str | os.PathLike[str]) -> nn.Module | FamilyModel:
         return module
     except (KeyError, TypeError, ValueError, RuntimeError, IndexError) as error:
         said = " ".join(str(error).split())[:200]
-        raise CheckpointError(f"{path}: expected a model of metasym discover, found {said}") from None
+        raise CheckpointError(f"{name}: expected a model of metasym discover, found {said}") from None
 
 
 @contextlib.contextmanager
@@ -149,52 +149,31 @@ def _memory(folder: Path, note: Note) -> Callable[[str, Callable[[], dict[str, A
     return remember
 
 
-def _same(stored: dict[str, Any], wanted: dict[str, Any], folder: Path) -> None:
-    """Refuse the folder of another run, naming the first difference."""
-    plain = json.loads(json.dumps(wanted))
-    pairs = [("command", plain["command"], stored.get("command"))]
-    for part in ("data", "options"):
-        theirs = stored.get(part)
-        theirs = theirs if isinstance(theirs, dict) else {}
-        pairs += [(key, value, theirs.get(key)) for key, value in plain[part].items() if key != "path"]
-    for key, expected, found in pairs:
-        if expected != found:
-            raise MetasymError(
-                f"{folder}: expected an empty folder or a run with {key} {expected!r}, found one with {found!r}"
-            )
+def _settings(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What makes a run the run it is: a file may have been moved."""
+    data = {key: value for key, value in config["data"].items() if key != "path"}
+    return {"data": data, "options": config["options"]}
 
 
-def _result(found: Discovered, typed: str, config: dict[str, Any], began: float) -> dict[str, Any]:
+def result_of(
+    found: Discovered, name: str, typed: str, config: dict[str, Any], seconds: float
+) -> dict[str, Any]:
+    """What ``result.json`` holds."""
     symmetric = None if found.symmetric is None else found.symmetric.as_dict(found.metric)
     return {
-        "command": COMMAND,
-        "verdict": found.verdict,
-        "symmetries": found.symmetries,
-        "refused": found.refused,
+        "experiment": name,
+        "recipe": COMMAND,
+        **found.verdict.to_json(),
         "plain": found.plain.as_dict(found.metric),
         "symmetric": symmetric,
         "examples": found.examples,
         "held_out": found.held_out,
         "family": found.family,
         "notes": found.notes,
-        "seconds": time.perf_counter() - began,
+        "seconds": seconds,
         "peak_memory_mb": peak_memory(),
-        "command_line": typed,
+        "command": typed,
         "commit": commit(),
         "versions": {**versions(), "scikit-learn": sklearn.__version__},
         "config": config,
     }
-
-
-def command_line(path: Path, options: DiscoverOptions, read_with: Mapping[str, str | bool | None]) -> str:
-    """The command line of a run on a file that was read so: it can be typed again."""
-    parts = ["metasym", COMMAND, str(path), "--out", "DIR"]
-    usual = DiscoverOptions()
-    chosen = {one.name: getattr(options, one.name) for one in fields(DiscoverOptions)}
-    changed = {name: value for name, value in chosen.items() if value != getattr(usual, name)}
-    for name, value in {**read_with, **changed}.items():
-        if isinstance(value, bool):
-            parts.append(f"--{name}" if value else f"--no-{name}")
-        elif value is not None:
-            parts += [f"--{name}", str(value)]
-    return shlex.join(parts)

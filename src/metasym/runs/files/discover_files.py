@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 import msgspec
 from torch import Tensor
 
-from metasym.runs.files.result_files import CONFIG, RESULT
 from metasym.storage.atomic import read_bytes
-from metasym.storage.described import Count, Number, Scalar, Score, Seed, described
-from metasym.storage.json_files import read_json
+from metasym.storage.described import Count, Number, Score, Seed, described
+from metasym.storage.options import option
 from metasym.storage.serialization import CheckpointError, unpack
+from metasym.verdicts.discovery_reasons import AnyDiscoveryReason, Outcome
+from metasym.verdicts.verdict import Status
 
 COMMAND = "discover"
-MODEL = "model.safetensors"
 Sign = Annotated[int, msgspec.Meta(ge=-1, le=1)]
 Pair = Annotated[list[Score], msgspec.Meta(min_length=2, max_length=2)]
+
+
+@dataclass(frozen=True)
+class DiscoverReading:
+    """What a user says about a file; what is left open is taken from the file itself."""
+
+    inputs: str | None = option(None, "table: columns of x, as a,b,c; patterns stand for several")
+    outputs: str | None = option(None, "table: columns of y, in the same way")
+    labels: bool | None = option(None, "y holds labels, whatever its type")
+    tasks: bool | None = option(
+        None,
+        "the arrays are [tasks, examples, ...] (default: where both have the same two sizes in front)",
+    )
 
 
 class OptionsFile(TypedDict, total=False):
@@ -62,6 +76,7 @@ class ClaimFile(TypedDict):
     violation_upper: Score
     beta: Score
     beta_ci: Pair
+    tested_on: Count
     inputs: list[Count]
     order: NotRequired[Count]
     dimension: NotRequired[Count]
@@ -69,53 +84,32 @@ class ClaimFile(TypedDict):
     output_generators: NotRequired[list[list[list[Number]]]]
 
 
+class RefusedFile(TypedDict):
+    """What is not claimed: the space that was searched, and the reasons, each with its numbers and ``words``."""
+
+    kind: Literal["finite", "continuous"]
+    what: str
+    outcome: Outcome
+    reasons: list[AnyDiscoveryReason]
+    words: str
+
+
+class VerdictFile(TypedDict):
+    """The verdict with its reasons, and in one line."""
+
+    status: Status
+    reasons: list[AnyDiscoveryReason]
+    words: str
+
+
 class StageFile(TypedDict):
     """What one search found, kept for a run that is killed."""
 
-    claim: ClaimFile | None
-    more: NotRequired[list[ClaimFile]]
-    reason: str
+    claims: list[ClaimFile]
+    refused: list[RefusedFile]
     polynomials: NotRequired[list[list[list[Number]]]]
     pairs: NotRequired[list[list[list[Number]]]]
     supports: NotRequired[list[list[list[Count]]]]
-
-
-class RefusedFile(TypedDict):
-    """What was looked at and is not claimed."""
-
-    kind: str
-    what: str
-    reason: str
-
-
-class ScoresFile(TypedDict):
-    """A model's error on examples that took no part."""
-
-    metric: Literal["mse", "accuracy"]
-    mean: Score
-    ci95: Score
-    relative: Score
-
-
-class DiscoverResult(TypedDict):
-    """``result.json``."""
-
-    command: Literal["discover"]
-    verdict: str
-    symmetries: list[ClaimFile]
-    refused: list[RefusedFile]
-    plain: ScoresFile
-    symmetric: ScoresFile | None
-    examples: Count
-    held_out: Count
-    family: bool
-    notes: list[str]
-    seconds: Score
-    peak_memory_mb: Score
-    command_line: str
-    commit: str | None
-    versions: dict[str, Scalar]
-    config: DiscoverConfig
 
 
 class FeaturesFile(TypedDict):
@@ -180,23 +174,6 @@ class FamilyFile(TypedDict):
     scale: Number
     unit: Number
     elements: list[Annotated[list[Tensor], msgspec.Meta(min_length=4, max_length=4)]]
-
-
-def is_discovered(folder: Path) -> bool:
-    """Whether the folder holds a run of ``metasym discover``."""
-    if not (folder / CONFIG).is_file():
-        return False
-    return read_json(folder / CONFIG, "the config of a run").get("command") == COMMAND
-
-
-def read_discover_config(folder: Path) -> dict[str, Any]:
-    """``config.json`` of a run."""
-    return read_json(folder / CONFIG, "the config of a run", DiscoverConfig)
-
-
-def read_discovered(folder: Path) -> dict[str, Any]:
-    """``result.json`` of a finished run."""
-    return read_json(folder / RESULT, "a result of metasym discover", DiscoverResult)
 
 
 def read_model(path: Path) -> dict[str, Any]:

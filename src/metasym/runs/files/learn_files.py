@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import shlex
-from dataclasses import fields
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any, Literal, NotRequired, TypedDict
 
 from metasym.diagnosis.findings import Diagnosis
+from metasym.runs.files.command_line import command_line, flags
 from metasym.runs.files.learn_options import Choices, Options
 from metasym.storage.described import Count
-from metasym.storage.json_files import read_json
+from metasym.storage.options import changed
 from metasym.tasks.task_file import Columns, Reading, TaskFile
-from metasym.types import MetasymError
 
 COMMAND = "learn"
 
@@ -77,33 +74,12 @@ class LearnConfig(TypedDict):
     choices: Choices
 
 
-def read_config(path: Path) -> dict[str, Any]:
-    """The config of a run of ``metasym learn``, every field as it may be."""
-    return read_json(path, "the config of a run of metasym learn", LearnConfig)
-
-
-def columns_of(data: dict[str, Any], where: str) -> Columns | None:
+def columns_of(data: Mapping[str, Any]) -> Columns | None:
     """The columns of the table that a run with this ``data`` in its config learned from; None of arrays."""
-    stored, reading = data.get("columns"), data.get("reading", {})
-    if stored is not None:
-        return Columns(stored["task"], tuple(stored["inputs"]), tuple(stored["outputs"]))
-    if "inputs" not in reading or "outputs" not in reading:
+    stored = data.get("columns")
+    if stored is None:
         return None
-    # Runs of earlier versions: their names are the columns', unless the user gave others or they are classes.
-    sides = []
-    for flag, own in (("inputs", False), ("outputs", bool(data["classes"]))):
-        names = f"{flag[:-1]}_names"
-        words = tuple(word.strip() for word in reading[flag].split(","))
-        if names in reading or own:
-            if any(sign in word for word in words for sign in "*?["):
-                raise MetasymError(
-                    f"{where}: expected a run that stores which columns it learned from, found one of an earlier "
-                    f"version, with the pattern --{flag} {reading[flag]}: learn again"
-                )
-            sides.append(words)
-        else:
-            sides.append(tuple(data[names]))
-    return Columns(str(reading["task"]), *sides)
+    return Columns(stored["task"], tuple(stored["inputs"]), tuple(stored["outputs"]))
 
 
 def config_of(file: TaskFile, diagnosis: Diagnosis, choices: Choices, method: str) -> dict[str, Any]:
@@ -119,34 +95,12 @@ def config_of(file: TaskFile, diagnosis: Diagnosis, choices: Choices, method: st
     }
 
 
-def check_same(stored: dict[str, Any], wanted: dict[str, Any], folder: Path) -> None:
-    """Refuse the folder of another run, naming the first difference."""
-    plain = json.loads(json.dumps(wanted))
-    pairs = [(key, plain[key], stored.get(key)) for key in ("command", "method")]
-    ours, theirs = plain["data"], stored.get("data")
-    theirs = theirs if isinstance(theirs, dict) else {}
-    # A file may have been moved, and runs of earlier versions do not name their columns.
-    left_out = {"path"} if "columns" in theirs else {"path", "columns"}
-    pairs += [(key, ours[key], theirs.get(key)) for key in ours if key not in left_out]
-    chosen = stored.get("choices")
-    chosen = chosen if isinstance(chosen, dict) else {}
-    pairs += [(key, value, chosen.get(key)) for key, value in plain["choices"].items()]
-    for key, expected, found in pairs:
-        if expected != found:
-            raise MetasymError(
-                f"{folder}: expected an empty folder or a run with {key} {expected!r}, found one with {found!r}"
-            )
+def settings_of(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What makes a run the run it is: a file may have been moved, and findings follow from the data."""
+    data = {key: value for key, value in config["data"].items() if key != "path"}
+    return {"method": config["method"], "data": data, "choices": config["choices"]}
 
 
 def command(file: TaskFile, options: Options) -> str:
     """The command line of a run."""
-    parts = ["metasym", COMMAND, str(file.path), "--out", "DIR"]
-    usual = Options()
-    wishes = {f.name: v for f in fields(Options) if (v := getattr(options, f.name)) != getattr(usual, f.name)}
-    for name, value in {**file.reading.changed(), **wishes}.items():
-        flag = name.replace("_", "-")
-        if isinstance(value, bool):
-            parts.append(f"--{flag}" if value else f"--no-{flag}")
-        else:
-            parts += [f"--{flag}", str(value)]
-    return shlex.join(parts)
+    return command_line(COMMAND, str(file.path), flags({**changed(file.reading), **changed(options)}))

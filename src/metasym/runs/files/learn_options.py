@@ -4,112 +4,78 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import typing
 from dataclasses import dataclass
 from typing import Any
 
 from metasym.storage.described import described
+from metasym.storage.options import LARGEST_SEED, MOST, check_options, option
 from metasym.tasks.stored import Layout
 from metasym.types import MetasymError
 
 MODELS = ("fc", "mlp", "conv1d", "conv2d")
-_MOST = 10**8
 _LARGEST_VALUES = {
-    "seed": 2**63 - 1,
     "inner_steps": 10_000,
     "kernel_size": 1024,
     "hidden": 10**5,
     "outer_lr": 1e6,
+    "seed": LARGEST_SEED,
 }
-"""The largest values of choices; ``_MOST`` of others. What is beyond is a slip, or was not written by a run."""
-
-
-_KINDS = {bool: "true or false", int: "a whole number", int | float: "a number", str: "text"}
-
-
-def _kinds(described: type) -> dict[str, Any]:
-    """The type of every field, None aside; where a fraction may stand a whole number may too."""
-    hints = typing.get_type_hints(described)
-    found = {
-        name: next((k for k in typing.get_args(h) if k is not type(None)), h) for name, h in hints.items()
-    }
-    return {name: int | float if kind is float else kind for name, kind in found.items()}
-
-
-def _option(
-    default: Any, about: str, *, least: float | None = None, choices: tuple[str, ...] | None = None
-) -> Any:
-    return dataclasses.field(default=default, metadata={"help": about, "least": least, "choices": choices})
+"""The largest values of choices, ``MOST`` of others. What is beyond is a slip, or was not written by a run."""
 
 
 @dataclass(frozen=True)
 class Options:
     """The user's wishes; None is automatic."""
 
-    model: str | None = _option(
+    model: str | None = option(
         None, f"{', '.join(MODELS)}, or package.module:function that returns an nn.Module"
     )
-    hidden: int | None = _option(
-        None, "width of the hidden layer of mlp, channels of a conv network", least=1
+    hidden: int | None = option(
+        None,
+        "width of the hidden layer of mlp, channels of a conv network",
+        least=1,
+        most=_LARGEST_VALUES["hidden"],
     )
-    kernel_size: int | None = _option(None, "width of the kernels of conv1d and conv2d", least=1)
-    bias: bool | None = _option(None, "biases, adapted to each task, in the network")
-    symmetry: str | None = _option(None, "how U is stored", choices=("dense", "kronecker"))
-    filter_size: int | None = _option(None, "filter entries k of a dense U", least=1)
-    support: int | None = _option(None, "support examples of a new task, as scored", least=1)
-    train_support: int | None = _option(None, "support examples of an episode in training", least=1)
-    validation: float | None = _option(None, "part of the tasks that decides when to stop", least=0)
-    test: float | None = _option(None, "part of the tasks that the scores are of", least=0)
-    solver: str | None = _option(None, "how a network adapts to a task", choices=("evidence", "ridge", "sgd"))
-    penalty: float | None = _option(None, "penalty of ridge", least=0)
-    inner_steps: int | None = _option(None, "steps of sgd", least=1)
-    inner_lr: float | None = _option(None, "where the step sizes of sgd start", least=0)
-    find_steps: int | None = _option(None, "outer steps that find how few filter entries are needed", least=0)
-    outer_steps: int | None = _option(None, "at most so many outer steps (of the last stage)", least=1)
-    outer_lr: float | None = _option(None, "learning rate of the outer steps", least=0)
-    tasks_per_step: int | None = _option(None, "tasks in one outer step", least=1)
-    patience: int | None = _option(None, "validations without a better score before it stops", least=1)
-    scale: str | None = _option(None, "none leaves x and y as they are", choices=("none",))
-    outliers: str | None = _option(
+    kernel_size: int | None = option(
+        None, "width of the kernels of conv1d and conv2d", least=1, most=_LARGEST_VALUES["kernel_size"]
+    )
+    bias: bool | None = option(None, "biases, adapted to each task, in the network")
+    symmetry: str | None = option(None, "how U is stored", choices=("dense", "kronecker"))
+    filter_size: int | None = option(None, "filter entries k of a dense U", least=1)
+    support: int | None = option(None, "support examples of a new task, as scored", least=1)
+    train_support: int | None = option(None, "support examples of an episode in training", least=1)
+    validation: float | None = option(None, "part of the tasks that decides when to stop", least=0)
+    test: float | None = option(None, "part of the tasks that the scores are of", least=0)
+    solver: str | None = option(None, "how a network adapts to a task", choices=("evidence", "ridge", "sgd"))
+    penalty: float | None = option(None, "penalty of ridge", least=0)
+    inner_steps: int | None = option(None, "steps of sgd", least=1, most=_LARGEST_VALUES["inner_steps"])
+    inner_lr: float | None = option(None, "where the step sizes of sgd start", least=0)
+    find_steps: int | None = option(None, "outer steps that find how few filter entries are needed", least=0)
+    outer_steps: int | None = option(None, "at most so many outer steps (of the last stage)", least=1)
+    outer_lr: float | None = option(None, "learning rate of the outer steps", least=0)
+    tasks_per_step: int | None = option(None, "tasks in one outer step", least=1)
+    patience: int | None = option(None, "validations without a better score before it stops", least=1)
+    scale: str | None = option(None, "none leaves x and y as they are", choices=("none",))
+    outliers: str | None = option(
         None, "keep trains also on tasks that are far larger than all others", choices=("keep",)
     )
-    tolerance: float | None = _option(
+    tolerance: float | None = option(
         None, "defect |W - gW| / |W| up to which a symmetry is named (default 0.2)", least=0
     )
-    baseline: bool = _option(True, "also train MAML on the plain network, to compare with")
-    max_minutes: float | None = _option(
+    baseline: bool = option(True, "also train MAML on the plain network, to compare with")
+    max_minutes: float | None = option(
         None,
         "training ends after so many minutes in all, with the best that it has found by then",
         least=0.01,
     )
-    seed: int = _option(0, "seed of the split, the start and the episodes", least=0)
-    device: str = _option("cpu", "cpu or cuda")
-    threads: int | None = _option(
+    seed: int = option(0, "seed of the split, the start and the episodes", least=0, most=LARGEST_SEED)
+    device: str = option("cpu", "cpu or cuda")
+    threads: int | None = option(
         None, "threads of torch (default: one for small networks, else torch's choice)", least=1
     )
 
     def __post_init__(self) -> None:
-        kinds = _kinds(type(self))
-        for field in dataclasses.fields(self):
-            value, least, choices = (
-                getattr(self, field.name),
-                field.metadata["least"],
-                field.metadata["choices"],
-            )
-            flag = "--" + field.name.replace("_", "-")
-            if value is None:
-                continue
-            kind = kinds[field.name]
-            if not isinstance(value, kind) or isinstance(value, bool) is not (kind is bool):
-                raise MetasymError(f"expected {flag} to be {_KINDS[kind]}, found {value!r:.60}")
-            if choices is not None and value not in choices:
-                raise MetasymError(f"expected {flag} to be one of {', '.join(choices)}, found {value!r}")
-            if least is not None and not value >= least:
-                raise MetasymError(f"expected {flag} >= {least:g}, found {value}")
-            if isinstance(value, int) and value > _LARGEST_VALUES.get(field.name, _MOST):
-                raise MetasymError(
-                    f"expected {flag} of at most {_LARGEST_VALUES.get(field.name, _MOST):,}, found {value}"
-                )
+        check_options(self)
 
 
 @dataclass(frozen=True)
@@ -162,12 +128,12 @@ class Choices:
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            if isinstance(value, int | float) and not 0 <= value <= _LARGEST_VALUES.get(field.name, _MOST):
+            if isinstance(value, int | float) and not 0 <= value <= _LARGEST_VALUES.get(field.name, MOST):
                 raise MetasymError(
-                    f"expected {field.name} from 0 to {_LARGEST_VALUES.get(field.name, _MOST):,}, found {value}"
+                    f"expected {field.name} from 0 to {_LARGEST_VALUES.get(field.name, MOST):,}, found {value}"
                 )
         shapes = (*self.layout.input_shape, *self.layout.output_shape)
-        if not all(1 <= size <= _MOST for size in shapes) or not self.layout.input_shape:
+        if not all(1 <= size <= MOST for size in shapes) or not self.layout.input_shape:
             raise MetasymError(f"expected shapes of an input and an output in layout, found {shapes}")
         layout = self.layout
         for scale in (layout.x_scale, layout.y_scale, *layout.x_columns, *layout.y_columns):

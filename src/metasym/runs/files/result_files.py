@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any, NotRequired, Required, TypedDict
+from typing import Any, Literal, NotRequired, Required, TypedDict
 
+from metasym.runs.files.discover_files import ClaimFile, DiscoverConfig, RefusedFile, VerdictFile
+from metasym.runs.files.schemas import VERSION
 from metasym.storage.described import Count, Number, Scalar, Score, Seed, described
-from metasym.storage.json_files import read_json
-from metasym.training.checkpoint import CONFIG as CONFIG  # the same file as a plain training run's
+from metasym.storage.file_names import ANGLES, RESULT
+from metasym.storage.json_files import read_json, write_json
 from metasym.types import MetasymError
+from metasym.types import Score as TaskScore
 from metasym.verdicts.symmetry_report import SymmetryReport
 
-RESULT = "result.json"
-ANGLES = "angles"
-"""The folder, beside a table's small result files, of what ``metasym angles`` has measured."""
+DIVERGED = 10.0
+"""A task whose error is this many times the mean square of the targets has diverged, finite or not."""
 
 
 class _SupportScore(TypedDict, total=False):
@@ -40,11 +42,23 @@ class _Curve(TypedDict):
     outer_loss: list[Score]
 
 
-class ResultFile(TypedDict, total=False):
-    """``result.json`` of ``metasym run`` and ``metasym learn``; what only one of them writes is optional."""
+class RunResult(TypedDict, total=False):
+    """What ``result.json`` of every kind of run has."""
 
+    schema: Count
     experiment: Required[str]
     recipe: Required[str]
+    seconds: Required[Score]
+    peak_memory_mb: Score
+    command: Required[str]
+    """The command line that makes the run again."""
+    commit: Required[str | None]
+    versions: Required[dict[str, Scalar]]
+
+
+class ScoredResult(RunResult, total=False):
+    """``result.json`` of ``metasym run`` and ``metasym learn``; what only one of them writes is optional."""
+
     method: Required[str]
     metric: Required[str]
     per_task: Required[list[Score]]
@@ -71,38 +85,77 @@ class ResultFile(TypedDict, total=False):
     filter_sizes: list[Count] | dict[str, list[Count]]
     completed: _Completed | None
     parameters: Count
-    seconds: Score
     test_seconds: Score
     cpu_seconds: Score
-    peak_memory_mb: Score
     starts: Count
     problem: str
-    command: str
-    commit: str | None
-    versions: dict[str, Scalar]
     threads: Count | None
-    config: dict[str, Any]
+    config: Required[dict[str, Any]]
     symmetry: dict[str, Any]
     curve: _Curve
 
 
+class _Scores(TypedDict):
+    """A model's error on examples that took no part."""
+
+    metric: Literal["mse", "accuracy"]
+    mean: Score
+    ci95: Score
+    relative: Score
+
+
+class DiscoverResult(RunResult):
+    """``result.json`` of ``metasym discover``."""
+
+    verdict: VerdictFile
+    symmetries: list[ClaimFile]
+    refused: list[RefusedFile]
+    plain: _Scores
+    symmetric: _Scores | None
+    examples: Count
+    held_out: Count
+    family: bool
+    notes: list[str]
+    config: DiscoverConfig
+
+
 def read_result(path: Path) -> dict[str, Any]:
-    """A run's result; numbers that were not finite come back as NaN."""
+    """A run's result, of whichever command; scores that were not finite come back as NaN."""
     found = read_json(path, "a result of metasym run")
+    discovered = "symmetries" in found
     try:
-        described(found, ResultFile, str(path))
+        described(found, DiscoverResult if discovered else ScoredResult, str(path))
         if "symmetry" in found:
             SymmetryReport.from_json(found["symmetry"], f"{path}: symmetry")
     except MetasymError as error:
         raise MetasymError(f"{error}; move it away to run again") from None
-    found["per_task"] = [_number(value) for value in found["per_task"]]
-    for key in ("mean", "ci95", "median"):
-        found[key] = _number(found.get(key))
+    if not discovered:
+        found["per_task"] = [_number(value) for value in found["per_task"]]
+        for key in ("mean", "ci95", "median"):
+            found[key] = _number(found.get(key))
     return found
+
+
+def write_result(folder: Path, result: dict[str, Any]) -> dict[str, Any]:
+    """Write ``result.json``, and give what a reader of it gets."""
+    write_json(folder / RESULT, {"schema": VERSION, **result})
+    return read_result(folder / RESULT)
 
 
 def _number(value: float | None) -> float:
     return math.nan if value is None else float(value)
+
+
+def score_of(result: dict[str, Any]) -> TaskScore:
+    """The test score in a result of ``metasym run`` or ``metasym learn``."""
+    return TaskScore(
+        per_task=tuple(result["per_task"]),
+        mean=result["mean"],
+        ci95=result["ci95"],
+        median=result["median"],
+        metric=result["metric"],
+        diverged=result["diverged"],
+    )
 
 
 def result_files(folder: Path) -> list[Path]:

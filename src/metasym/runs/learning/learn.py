@@ -17,14 +17,15 @@ from metasym.diagnosis.checks import diagnose
 from metasym.diagnosis.findings import Diagnosis
 from metasym.inspection import inspect, save_symmetry
 from metasym.learners.gradient import GradientLearner
-from metasym.runs.files.learn_files import COMMAND, check_same, command, config_of, read_config
+from metasym.runs.files.config_files import read_config
+from metasym.runs.files.learn_files import COMMAND, command, config_of, settings_of
 from metasym.runs.files.learn_options import Choices, Options, Reason
-from metasym.runs.files.result_files import CONFIG, RESULT, read_result
+from metasym.runs.files.result_files import read_result, write_result
 from metasym.runs.learned_step_sizes import inner_lrs
 from metasym.runs.learning.automatic_choices import choose, parts, unread_layers
 from metasym.runs.learning.large_layers import is_large, learned_from_weights, with_allowed
 from metasym.runs.learning.learning_by_evidence import learn_by_evidence
-from metasym.runs.learning.loading import SYMMETRY, AnyLearned
+from metasym.runs.learning.loading import AnyLearned, as_stored, store
 from metasym.runs.learning.networks import plain_network, symmetric_network
 from metasym.runs.learning.predicting_the_mean import predicting_the_mean
 from metasym.runs.learning.reports_without_certificate import uncertified
@@ -32,7 +33,6 @@ from metasym.runs.learning.restored_directions import missing
 from metasym.runs.learning.training_effort import say_effort
 from metasym.runs.learning.training_stages import (
     DIVERGED,
-    FIND,
     Fitted,
     Stage,
     choose_penalty,
@@ -52,21 +52,20 @@ from metasym.runs.machine import (
     versions,
 )
 from metasym.storage.atomic import check_inside, make_folder, make_inside
+from metasym.storage.file_names import BASELINE, CONFIG, CURRENT, FIND, RESULT, SYMMETRY
 from metasym.storage.json_files import write_json
+from metasym.storage.same_run import check_same_run
 from metasym.storage.system import peak_memory
 from metasym.symmetry.reparam import symmetries
 from metasym.tasks.reading import read_tasks
 from metasym.tasks.sampling import sample
 from metasym.tasks.stored import StoredTasks
 from metasym.tasks.task_file import Reading, TaskFile
-from metasym.training.checkpoint import CURRENT, save
 from metasym.training.distributed import Ranks, connect, pick_device
 from metasym.training.progress import ProgressChoice
 from metasym.types import MetasymError
 from metasym.verdicts.symmetry_report import SymmetryReport
 
-BASELINE = "maml"
-"""The folder, in a run's, of the baseline."""
 Explain = Callable[[TaskFile, Diagnosis, list[Reason]], None]
 _SHOTS = (1, 2, 5, 10, 20)
 _FIND_PART, _MSR_PART = 0.3, 0.6
@@ -212,7 +211,7 @@ def _open_folders(run: _Run) -> None:
         make_folder(place)
         wanted = config_of(run.file, run.diagnosis, run.choices, method)
         if (place / CONFIG).exists():
-            check_same(read_config(place / CONFIG), wanted, place)
+            check_same_run(settings_of(wanted), settings_of(read_config(place, "learn")), str(place))
         else:
             if (place / CURRENT).exists():
                 raise MetasymError(
@@ -256,15 +255,16 @@ def _msr(run: _Run) -> dict[str, Any]:
     fitted = fit(choices, learner, stage, run.metric)
     sizes = {name: list(s.filter_shape) for name, s in symmetries(learner.model).items()}  # the checkpoint's
     learner, given = missing(choices, learner, run.validation, run.square)
-    result = _score(run, learner, "msr", fitted._replace(steps=finding + fitted.steps))
-    report = uncertified(inspect(learner.model), run.choices, run.file.classes)
-    run.ranks.on_main(lambda: save_symmetry(learner.model, run.folder / SYMMETRY, report))
+    scored = as_stored(choices, run.file.classes, "msr", learner)
+    result = _score(run, scored, "msr", fitted._replace(steps=finding + fitted.steps))
+    report = uncertified(inspect(scored.model), run.choices, run.file.classes)
+    run.ranks.on_main(lambda: save_symmetry(scored.model, run.folder / SYMMETRY, report))
     more = {
         "filter_sizes": sizes,
         "completed": None if given is None else given.as_dict(),
         "symmetry": report.to_json(),
     }
-    return _write(run, run.folder, {**result, **more}, began)
+    return _write(run, run.folder, scored, {**result, **more}, began)
 
 
 def _from_weights(run: _Run, began: float) -> dict[str, Any]:
@@ -284,33 +284,25 @@ def _from_weights(run: _Run, began: float) -> dict[str, Any]:
             learner, report = whole, inspect(whole.model)
             sizes = {name: list(s.filter_shape) for name, s in symmetries(learner.model).items()}
             run.note(f"{sizes[''][0]} directions have the symmetry that was found: all of them are taken")
-    _save(run, learner, report)
-    result = _score(run, learner, "msr", Fitted(0))
+    scored = as_stored(run.choices, run.file.classes, "msr", learner)
+    run.ranks.on_main(lambda: save_symmetry(scored.model, run.folder / SYMMETRY, report))
+    result = _score(run, scored, "msr", Fitted(0))
     more = {"filter_sizes": sizes, "completed": None, "symmetry": report.to_json()}
-    return _write(run, run.folder, {**result, **more}, began)
+    return _write(run, run.folder, scored, {**result, **more}, began)
 
 
 def _by_evidence(run: _Run, began: float) -> dict[str, Any]:
     """The tasks' prior, the group that the test tasks certify, and the scores with it and without."""
     tasks, names = (run.train, run.validation, run.test), (run.file.input_names, run.file.output_names)
     found = learn_by_evidence(run.choices, tasks, run.diagnosis, names, run.note)
-    _save(run, found.learner, found.report)
-    result = _score(run, found.learner, "msr", Fitted(found.rounds))
+    scored = as_stored(run.choices, run.file.classes, "msr", found.learner)
+    run.ranks.on_main(lambda: save_symmetry(scored.model, run.folder / SYMMETRY, found.report))
+    result = _score(run, scored, "msr", Fitted(found.rounds))
     if found.without is not None:
         result["without_symmetry"] = _score(run, found.without, "msr", Fitted(found.rounds))["by_support"]
     sizes = {name: list(s.filter_shape) for name, s in symmetries(found.learner.model).items()}
     more = {"filter_sizes": sizes, "completed": None, "symmetry": found.report.to_json()}
-    return _write(run, run.folder, {**result, **more}, began)
-
-
-def _save(run: _Run, learner: AnyLearned, report: SymmetryReport) -> None:
-    """What was learned without outer steps, which would have left their own checkpoint."""
-
-    def write() -> None:
-        save(learner, run.folder / CURRENT)
-        save_symmetry(learner.model, run.folder / SYMMETRY, report)
-
-    run.ranks.on_main(write)
+    return _write(run, run.folder, scored, {**result, **more}, began)
 
 
 def _maml(run: _Run) -> dict[str, Any]:
@@ -326,8 +318,9 @@ def _maml(run: _Run) -> dict[str, Any]:
     say_effort(choices, learner, stage.train, "MAML", choices.outer_steps, run.note)
     choose_penalty(choices, learner, stage.validation)
     run.note("MAML on the plain network, as the baseline")
-    result = _score(run, learner, "maml", fit(_baseline(choices), learner, stage, run.metric))
-    return _write(run, folder, result, began)
+    fitted = fit(_baseline(choices), learner, stage, run.metric)
+    scored = as_stored(choices, run.file.classes, "maml", learner)
+    return _write(run, folder, scored, _score(run, scored, "maml", fitted), began)
 
 
 def _baseline(choices: Choices) -> Choices:
@@ -378,7 +371,10 @@ def _score(run: _Run, learner: AnyLearned, method: str, fitted: Fitted) -> dict[
     return {**result, "per_task": per_task}
 
 
-def _write(run: _Run, folder: Path, result: dict[str, Any], began: float) -> dict[str, Any]:
+def _write(
+    run: _Run, folder: Path, scored: AnyLearned, result: dict[str, Any], began: float
+) -> dict[str, Any]:
+    """The model as it was scored, then the result: a run with a result is whole."""
     per_task, symmetry = result.pop("per_task"), result.pop("symmetry", None)
     written = {
         **result,
@@ -394,7 +390,7 @@ def _write(run: _Run, folder: Path, result: dict[str, Any], began: float) -> dic
     }
 
     def write() -> dict[str, Any]:
-        write_json(folder / RESULT, written)
-        return read_result(folder / RESULT)
+        store(folder, scored)
+        return write_result(folder, written)
 
     return run.ranks.on_main(write)

@@ -1,12 +1,11 @@
-"""A finished run of ``metasym learn`` in the user's hands: adapt it to a new task, get an ordinary module."""
+"""A run of ``metasym learn`` or ``ms.learn`` in the user's hands."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -14,18 +13,23 @@ from torch import Tensor, nn
 
 from metasym.fast_layers.deployment import StructuredLearner
 from metasym.fast_layers.deployment import structured as compiled_copy
+from metasym.runs.files.config_files import Kind, read_config
 from metasym.runs.files.learn_files import columns_of
 from metasym.runs.files.learn_options import Choices, Options
-from metasym.runs.files.result_files import RESULT, read_result
+from metasym.runs.files.result_files import read_result, score_of
 from metasym.runs.learning.automatic_choices import split
-from metasym.runs.learning.loading import AnyLearned, open_learned
+from metasym.runs.learning.loading import AnyLearned, load_scored
 from metasym.runs.learning.training_stages import score
+from metasym.runs.run import Run
+from metasym.storage.file_names import BASELINE, CONFIG, RESULT
 from metasym.tasks.frames import Frame, is_frame
 from metasym.tasks.reading import read_tasks
 from metasym.tasks.stored import Layout, StoredTasks
 from metasym.tasks.task_file import Columns, Reading, TaskFile
 from metasym.types import Batch, MetasymError, Score
+from metasym.verdicts.layer_words import summary_words
 from metasym.verdicts.symmetry_report import SymmetryReport
+from metasym.verdicts.verdict import Status, Verdict
 
 
 class Deployed(nn.Module):
@@ -80,19 +84,79 @@ class Deployed(nn.Module):
 
 
 @dataclass(frozen=True, eq=False)
-class LearnedRun:
-    """What ``metasym learn`` left in a folder."""
+class LearnedRun(Run):
+    """What ``ms.learn`` or ``metasym learn`` learned: a network that adapts to new tasks."""
 
     learner: AnyLearned
-    """The meta-learned learner; it sees examples shaped and scaled by ``choices.layout``."""
+    """The learner exactly as it was scored; it sees examples shaped and scaled by ``choices.layout``."""
     choices: Choices
-    config: dict[str, Any]
-    symmetry: SymmetryReport | None = None
-    """What was found, with the certificate and the names; None for the baseline."""
+    result: dict[str, Any]
+    """``result.json``."""
     tasks: TaskFile | None = None
     """The tasks that it learned from, where they are at hand; else they are read from their file."""
     _structured: dict[int, StructuredLearner] = field(default_factory=dict, repr=False)
     """By size of the batches that it was compiled for."""
+
+    kind: ClassVar[Kind] = "learn"
+
+    def __repr__(self) -> str:
+        found = (
+            ", ".join(summary_words(layer) for layer in self.symmetry)
+            if "symmetry" in self.result
+            else "maml"
+        )
+        plain = self._baseline_result()
+        beside = "" if plain is None else f", baseline {score_of(plain).mean:.4g}"
+        return f"Run({found}; {self.scores.metric} {self.scores.mean:.4g}{beside}; {self.folder})"
+
+    @property
+    def symmetry(self) -> SymmetryReport:
+        """What was found in each layer: groups with their bounds, ladders, patterns."""
+        if "symmetry" not in self.result:
+            raise self._missing("a symmetry: it is a baseline's")
+        return SymmetryReport.from_json(self.result["symmetry"], f"{self.folder}: symmetry")
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """What is known about each layer's symmetry."""
+        return tuple(layer.verdict for layer in self.symmetry)
+
+    @property
+    def verdict(self) -> Verdict:
+        """What is known about the symmetry that the tasks share: of several layers, the one that says most."""
+        order = list(Status)
+        return min(self.verdicts, key=lambda found: order.index(found.status))
+
+    @property
+    def scores(self) -> Score:
+        """On the test tasks, from ``choices.support`` examples each, in the units of y."""
+        return score_of(self.result)
+
+    @property
+    def baseline(self) -> Score | None:
+        """The same of MAML on the plain network; None where it was not trained."""
+        plain = self._baseline_result()
+        return None if plain is None else score_of(plain)
+
+    def _baseline_result(self) -> dict[str, Any] | None:
+        assert self.folder is not None
+        path = self.folder / BASELINE / RESULT
+        return read_result(path) if path.exists() else None
+
+    @property
+    def labels(self) -> bool:
+        """Whether targets are classes."""
+        return bool(self.config["data"]["classes"])
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Of one example, as the learner sees it."""
+        return self.choices.layout.input_shape
+
+    @property
+    def test_seed(self) -> int:
+        """Of the episodes of the test tasks."""
+        return self.choices.seed
 
     @property
     def model(self) -> nn.Module:
@@ -106,7 +170,7 @@ class LearnedRun:
         The numbers of x are those of ``columns.inputs`` in this order, the numbers of y those of ``columns.outputs``
         (one column of labels). None where the run learned from arrays.
         """
-        return columns_of(self.config["data"], "config.json")
+        return columns_of(self.config["data"])
 
     def adapt(self, x: Any, y: Any, *, structured: bool = False, batch: int = 32) -> nn.Module:
         """An ordinary ``nn.Module`` adapted to a new task from its examples.
@@ -200,22 +264,22 @@ def in_units(value: Score, unit: float) -> Score:
     )
 
 
-def load_learned(
-    folder: str | os.PathLike[str],
-    model: Callable[[], nn.Module] | None = None,
-    *,
-    tasks: TaskFile | None = None,
+def open_learned(
+    folder: Path, model: Callable[[], nn.Module] | None = None, *, tasks: TaskFile | None = None
 ) -> LearnedRun:
     """The run of ``metasym learn`` in ``folder`` (``folder/maml`` is its baseline). Executes no code from it.
 
     ``model`` is the function that makes the network, for a run with a network of the user's own. ``tasks`` are
     those that it learned from, where they are not in a file.
     """
-    config, choices, learner = open_learned(folder, model)
-    path = Path(folder) / RESULT
-    stored = read_result(path).get("symmetry")
-    report = None if stored is None else SymmetryReport.from_json(stored, f"{path}: symmetry")
-    return LearnedRun(learner, choices, config, report, tasks)
+    config = read_config(folder, "learn")
+    if not (folder / RESULT).exists():
+        raise MetasymError(
+            f"{folder}: expected a finished run with {RESULT}, found none: metasym learn --resume goes on with it"
+        )
+    choices = Choices.from_dict(config["choices"], str(folder / CONFIG))
+    learner = load_scored(folder, config, choices, model)
+    return LearnedRun(folder, config, learner, choices, read_result(folder / RESULT), tasks)
 
 
 def _check(name: str, value: Tensor, shape: tuple[int, ...], least: int = 1) -> None:

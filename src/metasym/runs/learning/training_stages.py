@@ -20,11 +20,12 @@ from metasym.learners.base import Learner
 from metasym.learners.gradient import MAML, MSR, GradientLearner
 from metasym.runs.files.learn_options import Choices
 from metasym.runs.learning.predicting_the_mean import predicting_the_mean
+from metasym.storage.file_names import CURRENT
 from metasym.symmetry.pruning import NuclearAdam, compress
 from metasym.symmetry.reparam import symmetries
 from metasym.tasks.sampling import mix
 from metasym.tasks.stored import StoredTasks
-from metasym.training.checkpoint import CURRENT, Checkpoints, load, read_training
+from metasym.training.checkpoint import Checkpoints, load, read_training
 from metasym.training.distributed import Ranks
 from metasym.training.evaluation import MetricChoice, evaluate
 from metasym.training.guard import NonFiniteError
@@ -36,7 +37,6 @@ from metasym.training.settings import Files, Validation
 from metasym.types import Loss, MetasymError, Score
 
 _EPISODES, _VALIDATION, _FIND, _GENERATORS = 35, 36, 37, 38
-FIND = "find"
 """The folder, in a run's, of its first stage."""
 PENALTIES = (1e-6, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 """Penalties of an exact inner solve to choose from on the validation tasks: from no noise to much."""

@@ -18,17 +18,18 @@ from torch import Tensor
 
 from metasym.learners.base import accuracy
 from metasym.paper.image_problem import ImageProblem
-from metasym.runs.files.result_files import ANGLES, CONFIG, RESULT, read_result
+from metasym.runs.files.result_files import read_result
 from metasym.runs.machine import commit
 from metasym.runs.reproducing.experiment_run import load_run
 from metasym.runs.reproducing.same_experiment import read_experiment
 from metasym.runs.reproducing.scoring import test_seed
 from metasym.storage.atomic import make_inside
 from metasym.storage.described import Count, Number, Score, Seed
+from metasym.storage.file_names import ANGLES, RESULT
 from metasym.storage.json_files import read_json, write_json
 from metasym.tasks.augment import rotate
 from metasym.tasks.sampling import mix, sample, seeded
-from metasym.training.evaluation import summarise
+from metasym.training.task_scores import summarise
 from metasym.types import Batch, MetasymError
 
 DEGREES = tuple(range(0, 181, 15))
@@ -120,7 +121,7 @@ def check_names(folders: Sequence[Path]) -> None:
     """Refuse runs whose files would have the same name: the second would replace the first."""
     names: dict[str, Path] = {}
     for folder in folders:
-        experiment = read_experiment(folder / CONFIG)
+        experiment = read_experiment(folder)
         name = _name(experiment.recipe_name, experiment.name, experiment.recipe.seed)
         if name in names:
             raise MetasymError(

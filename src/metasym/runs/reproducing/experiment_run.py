@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shlex
 import time
-from collections.abc import Callable
-from dataclasses import fields
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from metasym.engines.description import Setting
 from metasym.engines.plan import as_dict
@@ -20,11 +18,13 @@ from metasym.learners import Learner
 from metasym.learners.gradient import GradientLearner
 from metasym.paper.build import AnyProblem, build_learner, build_problem
 from metasym.paper.catalogue import find
-from metasym.paper.config import Experiment, Recipe
+from metasym.paper.config import Experiment
 from metasym.paper.image_cells import BUDGETS
 from metasym.paper.image_problem import ImageProblem
 from metasym.paper.optimizers import outer_autocast, outer_optimizer, outer_schedule
-from metasym.runs.files.result_files import CONFIG, RESULT, read_result
+from metasym.runs.files.command_line import command_line, flags
+from metasym.runs.files.model_files import filter_sizes, read_model_file, write_model
+from metasym.runs.files.result_files import read_result, write_result
 from metasym.runs.learned_step_sizes import inner_lrs
 from metasym.runs.machine import commit, enough_threads, one_line, threads, versions
 from metasym.runs.reproducing.same_experiment import read_experiment, same_run
@@ -37,22 +37,22 @@ from metasym.runs.reproducing.scoring import (
 )
 from metasym.runs.spent_resources import Spent
 from metasym.storage.atomic import make_folder, make_inside
+from metasym.storage.file_names import CONFIG, CURRENT, FIND, MODEL, RESULT
 from metasym.storage.json_files import read_json, write_json
 from metasym.storage.locks import FolderLock
+from metasym.storage.options import changed
 from metasym.symmetry.pruning import NuclearAdam, compress
 from metasym.symmetry.reparam import symmetries
 from metasym.tasks.sampling import mix, sample
 from metasym.tasks.subset import hold_out
-from metasym.training.checkpoint import CURRENT, load
+from metasym.training.checkpoint import check_learner
 from metasym.training.distributed import Ranks, connect, pick_device
 from metasym.training.loop import train
 from metasym.training.progress import ProgressChoice
 from metasym.training.settings import Files, Validation
-from metasym.types import Tasks
+from metasym.types import Batch, MetasymError, Tasks
 
 _FIND = 17
-FIND = "find"
-"""The folder of the first stage, inside the run's folder."""
 
 
 def run(
@@ -102,18 +102,17 @@ def load_run(
     run was tested with.
     """
     path = Path(folder)
-    experiment = read_experiment(path / CONFIG)
+    experiment = read_experiment(path)
     if data is not None:
         experiment = experiment.replace(data=data)
     problem = build_problem(experiment)
-    tasks, _ = _training_tasks(experiment, problem)
-    learner = build_learner(experiment, problem, len(tasks), _found_model(experiment, problem, tasks, path))
-    # Checkpoints written before keep_best was respected hold the best parameters of Table 3's runs too.
-    load(path / CURRENT, learner, best=not experiment.has_classes)
-    if experiment.recipe.choose_inner_steps and (path / RESULT).exists():
-        steps = read_result(path / RESULT).get("inner_steps_chosen")
-        if steps is not None:
-            _test_with(learner, steps)
+    stored = read_model_file(path)
+    learner = _blank(experiment, problem, filter_sizes(stored))
+    check_learner(learner, stored, str(path / MODEL), method_only=True)
+    learner.load_state_dict(stored["learner"])
+    steps = stored["settings"].get("test_inner_steps")
+    if isinstance(steps, int) and isinstance(learner, GradientLearner):
+        learner.test_inner_steps = steps
     return experiment, problem, learner
 
 
@@ -126,23 +125,15 @@ def _test_with(learner: Learner, steps: int) -> None:
 def command(experiment: Experiment) -> str:
     """The command line that runs ``experiment``."""
     anywhere = experiment.replace(data=None)  # where the images are differs from machine to machine
-    return shlex.join(["metasym", "run", experiment.name, "--out", "DIR", *flags(anywhere)])
+    return command_line("run", experiment.name, recipe_flags(anywhere))
 
 
-def flags(experiment: Experiment) -> list[str]:
+def recipe_flags(experiment: Experiment) -> list[str]:
     """The flags for whatever in ``experiment`` differs from the catalogue's."""
     budgets = {recipe: ["--budget", budget] for budget, recipe in BUDGETS.items()}
-    parts = {"paper": [], **budgets}.get(experiment.recipe_name, ["--recipe", experiment.recipe_name])
+    named = {"paper": [], **budgets}.get(experiment.recipe_name, ["--recipe", experiment.recipe_name])
     usual = find(experiment.name, experiment.recipe_name).recipe
-    for field in fields(Recipe):
-        value = getattr(experiment.recipe, field.name)
-        if value != getattr(usual, field.name):
-            flag = field.name.replace("_", "-")
-            if isinstance(value, bool):
-                parts.append(f"--{flag}" if value else f"--no-{flag}")
-            else:
-                parts += [f"--{flag}", "none" if value is None else str(value)]
-    return parts
+    return [*named, *flags(changed(experiment.recipe, usual))]
 
 
 def _run(
@@ -216,21 +207,22 @@ def _run(
             held.callback(FolderLock(folder).release)
 
         ranks.on_main(hold)
+        learner = _as_stored(experiment, problem, learner)
         result = {
             **_tested(experiment, problem, learner, spent, progress),
             "outer_steps_per_second": rate,
             "config": config,
         }
 
-        def write_result() -> dict[str, Any]:
+        def write() -> dict[str, Any]:
             result["skipped_tasks"] = skipped_tasks(folder)
             if recipe.validate_every:
                 result["curve"] = learning_curve(folder)
             result["per_task"] = result.pop("per_task")  # last: it is long
-            write_json(folder / RESULT, result)
-            return read_result(folder / RESULT)
+            _store(folder, problem, learner)
+            return write_result(folder, result)
 
-        return ranks.on_main(write_result)
+        return ranks.on_main(write)
 
 
 def _tested(
@@ -321,13 +313,37 @@ def _finder(experiment: Experiment, problem: AnyProblem, tasks: Tasks) -> Learne
     return build_learner(experiment.replace(solver=solver, penalty=recipe.find_penalty), problem, len(tasks))
 
 
-def _found_model(experiment: Experiment, problem: AnyProblem, tasks: Tasks, folder: Path) -> nn.Module | None:
-    """The model that a finished first stage has left; None for a recipe without one."""
-    if not experiment.recipe.find_steps:
-        return None
-    learner = load(folder / FIND / CURRENT, _finder(experiment, problem, tasks))
-    compress(learner.model, equal=experiment.recipe.find_equal)
-    return learner.model
+def _blank(experiment: Experiment, problem: AnyProblem, sizes: Mapping[str, int]) -> Learner:
+    """A learner that takes the state of a scored one, whose first stage may have left other filters."""
+    if experiment.recipe.find_steps:
+        (size,) = sizes.values()
+        experiment = experiment.replace(filter_size=size)
+    return build_learner(experiment, problem, len(_training_tasks(experiment, problem)[0]))
+
+
+def _as_stored(experiment: Experiment, problem: AnyProblem, learner: Learner) -> Learner:
+    """The learner as opening its run will make it: what is tested is what is stored, to the bit."""
+    sizes = {name: one.filter_shape.numel() for name, one in symmetries(learner.model).items()}
+    made = _blank(experiment, problem, sizes)
+    made.load_state_dict(learner.state_dict())
+    return made.to(next(learner.parameters()).device)
+
+
+def _store(folder: Path, problem: AnyProblem, learner: Learner) -> None:
+    """Write the learner as it was tested, and its weights for the first test task, to be looked at."""
+    episodes = sample(problem.test, torch.tensor([0]), 0)
+    adapted: dict[str, Tensor] = {}
+    # Where what was learned is not finite nothing can be adapted.
+    with contextlib.suppress(MetasymError, RuntimeError):
+        network = learner.adapt(Batch(episodes.support.x[0], episodes.support.y[0]))
+        adapted = {
+            name.rpartition(".")[0]: parameter.detach()
+            for name, parameter in network.named_parameters()
+            if parameter.ndim >= 2 and name.rpartition(".")[2] == "weight"
+        }
+    steps = learner.test_inner_steps if isinstance(learner, GradientLearner) else None
+    settings = {"test_inner_steps": steps}
+    write_model(folder, learner.model, learner.state_dict(), learner.describe(), settings, adapted)
 
 
 def _training_tasks(experiment: Experiment, problem: AnyProblem) -> tuple[Tasks, Tasks | None]:

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
 from typing import Any
 
 from metasym.paper.config import Experiment, Recipe, experiment_from
-from metasym.runs.files.result_files import CONFIG, RESULT
-from metasym.storage.json_files import read_json
-from metasym.types import MetasymError
+from metasym.runs.files.config_files import read_config
+from metasym.storage.file_names import CONFIG, RESULT
+from metasym.storage.same_run import check_same_run
 
 _FREE = ("device", "threads", "chunk_size", "checkpoint_every", "data")
 """Fields of a recipe that do not change what is computed: a result that differs only in these still counts."""
-_MOST_SHOWN = 4
-"""Differing fields that an error names; the rest it counts."""
 
 
-def read_experiment(path: Path) -> Experiment:
-    """The experiment in ``config.json`` of ``metasym run``."""
-    return experiment_from(read_json(path, "the config of a run"), str(path))
+def read_experiment(folder: Path) -> Experiment:
+    """The experiment of the run of ``metasym run`` in ``folder``."""
+    return experiment_from(read_config(folder, "run"), str(folder / CONFIG))
 
 
 def same_run(stored: dict[str, Any], experiment: Experiment, path: Path) -> None:
@@ -28,24 +25,17 @@ def same_run(stored: dict[str, Any], experiment: Experiment, path: Path) -> None
 
     The error names what differs, and the run's folder or, for a small result file, the file itself.
     """
-    wanted = json.loads(json.dumps(experiment.as_dict()))
-    ours, theirs = dict(wanted.pop("recipe")), stored.get("recipe")
+    theirs = stored.get("recipe")
     # A field that is missing in the file did not exist when the file was written: it had its default.
-    theirs = {**dataclasses.asdict(Recipe()), **theirs} if isinstance(theirs, dict) else {}
-    pairs = [(key, wanted[key], stored.get(key)) for key in wanted]
-    pairs += [(key, ours[key], theirs.get(key)) for key in ours if key not in _FREE]
-    differing = [(key, expected, found) for key, expected, found in pairs if expected != found]
-    if not differing:
-        return
-    shown = differing[:_MOST_SHOWN]
-    expected = ", ".join(f"{key} {value!r}" for key, value, _ in shown)
-    found = ", ".join(f"{value!r}" for _, _, value in shown)
-    more = f" ({len(differing) - len(shown)} more fields differ)" if len(differing) > len(shown) else ""
+    recipe = {**dataclasses.asdict(Recipe()), **theirs} if isinstance(theirs, dict) else {}
+    wanted = {**experiment.as_dict(), "recipe": _computed(experiment.as_dict()["recipe"])}
+    found = {**{key: stored.get(key) for key in wanted}, "recipe": _computed(recipe)}
     if path.name in (CONFIG, RESULT):
-        raise MetasymError(
-            f"{path.parent}: expected an empty folder or a run with {expected}, found one with {found}{more}"
-        )
-    raise MetasymError(
-        f"{path}: expected a result with {expected}, found one with {found}{more}; "
-        "move it away to run again, or choose another folder for results"
-    )
+        check_same_run(wanted, found, str(path.parent))
+    else:
+        remedy = "; move it away to run again, or choose another folder for results"
+        check_same_run(wanted, found, str(path), "a result", remedy)
+
+
+def _computed(recipe: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in recipe.items() if key not in _FREE}

@@ -14,6 +14,7 @@ from metasym.learners.gradient import GradientLearner
 from metasym.paper.build import AnyProblem
 from metasym.paper.config import Experiment
 from metasym.paper.image_problem import ImageProblem
+from metasym.runs.files.result_files import DIVERGED
 from metasym.tasks.sampling import mix, sample
 from metasym.training.evaluation import evaluate
 from metasym.training.metrics import NAME, read_records
@@ -21,8 +22,6 @@ from metasym.training.progress import ProgressChoice
 from metasym.types import Score, Tasks
 
 _TEST_EPISODES, _CHOOSING_EPISODES = 13, 19
-DIVERGED = 10.0
-"""A task whose error is this many times the mean square of the targets has diverged, finite or not."""
 _CHUNKS = {"translation": 256, "rotation": 32, "aug-omniglot": 16, "aug-miniimagenet": 8}
 """Test tasks held in memory at once."""
 

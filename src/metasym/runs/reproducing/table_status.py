@@ -20,10 +20,10 @@ from metasym.paper.image_problem import (
 )
 from metasym.paper.synthetic_cells import RECIPES
 from metasym.runs import spent_resources as resources
-from metasym.runs.files.result_files import CONFIG, RESULT, read_result
-from metasym.runs.reproducing.experiment_run import FIND
+from metasym.runs.files.result_files import read_result
 from metasym.runs.reproducing.same_experiment import same_run
 from metasym.runs.reproducing.whole_tables import kept, plan, recipe_folder, results_folder, run_folder
+from metasym.storage.file_names import CONFIG, FIND, RESULT
 from metasym.storage.json_files import read_json
 from metasym.storage.locks import is_held
 from metasym.training.metrics import NAME, StoredRecord, read_records

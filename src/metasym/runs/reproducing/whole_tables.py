@@ -14,10 +14,11 @@ from typing import Any
 
 from metasym.paper.catalogue import find, names
 from metasym.paper.config import Experiment, Recipe
-from metasym.runs.files.result_files import RESULT, read_result
-from metasym.runs.reproducing.experiment_run import flags, run
+from metasym.runs.files.result_files import read_result
+from metasym.runs.reproducing.experiment_run import recipe_flags, run
 from metasym.runs.reproducing.same_experiment import same_run
 from metasym.storage.atomic import check_inside, make_folder
+from metasym.storage.file_names import RESULT
 from metasym.storage.json_files import write_json
 from metasym.training.progress import ProgressChoice
 from metasym.types import MetasymError
@@ -210,7 +211,7 @@ def _run_beside(missing: dict[Path, Experiment], jobs: int, note: Note) -> dict[
 
 def _command(folder: Path, experiment: Experiment) -> list[str]:
     head = [sys.executable, "-m", "metasym", "run", experiment.name, "--out", str(folder), "--resume"]
-    return [*head, *flags(experiment), "--threads", "1", "--progress", "silent"]
+    return [*head, *recipe_flags(experiment), "--threads", "1", "--progress", "silent"]
 
 
 def _collect(folder: Path, experiment: Experiment, results: Path, table: str) -> Path:

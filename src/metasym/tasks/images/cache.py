@@ -80,7 +80,8 @@ def user_folder() -> Path:
         return Path.home() / ".cache" / "metasym"
     except RuntimeError:  # neither HOME nor an entry in the list of users
         raise MetasymError(
-            f"expected a home folder for the data, found none; choose a folder with --data DIR or {VARIABLE}"
+            f"expected a home folder for the data, found none; choose a folder with --data DIR or {VARIABLE}",
+            about="home folder",
         ) from None
 
 
@@ -90,7 +91,8 @@ def expanded(path: str | os.PathLike[str]) -> Path:
         return Path(path).expanduser()
     except RuntimeError:
         raise MetasymError(
-            f"{os.fspath(path)}: expected a path in a home folder, found no such home; write the path out"
+            f"{os.fspath(path)}: expected a path in a home folder, found no such home; write the path out",
+            about=os.fspath(path),
         ) from None
 
 
@@ -128,7 +130,9 @@ def open_images(path: Path, split: str | None = None) -> ImageClasses:
         if hashlib.sha256(stretch.data).hexdigest() != entry.sha256:
             raise MetasymError(
                 f"{path}: expected the images of class {entry.name} as they were converted, found others; "
-                "the file is damaged: delete it and convert again"
+                "the file is damaged: delete it and convert again",
+                about=f"{path}: {entry.name}",
+                found="other images",
             )
     return ImageClasses(
         mapped,
@@ -151,7 +155,11 @@ def read_index(path: Path) -> Index:
             file.seek(size - _TAIL - length)
             text = file.read(length)
     except OSError as error:
-        raise MetasymError(f"{path}: expected converted images, found {error.strerror}") from None
+        raise MetasymError(
+            f"{path}: expected converted images, found {error.strerror}",
+            about=str(path),
+            found=error.strerror,
+        ) from None
     if hashlib.sha256(text).digest() != tail[:_DIGEST]:
         raise _damaged(path)
     try:
@@ -169,7 +177,9 @@ def read_index(path: Path) -> Index:
 
 def _damaged(path: Path) -> MetasymError:
     return MetasymError(
-        f"{path}: expected converted images, found a truncated or damaged file; delete it and convert again"
+        f"{path}: expected converted images, found a truncated or damaged file; delete it and convert again",
+        about=str(path),
+        found="a damaged file",
     )
 
 

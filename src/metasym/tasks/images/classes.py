@@ -77,7 +77,9 @@ class ImageClasses:
         chosen = torch.as_tensor(ids, dtype=torch.int64)
         if chosen.ndim != 1 or len(chosen) == 0 or int(chosen.min()) < 0 or int(chosen.max()) >= len(self):
             raise MetasymError(
-                f"expected a list of classes 0 to {len(self) - 1}, found {chosen.tolist()!s:.60}"
+                f"expected a list of classes 0 to {len(self) - 1}, found {chosen.tolist()!s:.60}",
+                about="ids",
+                found=chosen.tolist(),
             )
         names = [self.names[i] for i in chosen.tolist()]
         return ImageClasses(
@@ -93,13 +95,19 @@ class ImageClasses:
         """
         check_seed(seed)
         if not sizes or not all(_is_size(size) for size in sizes):
-            raise MetasymError(f"expected sizes of parts, numbers or fractions of classes, found {sizes}")
+            raise MetasymError(
+                f"expected sizes of parts, numbers or fractions of classes, found {sizes}",
+                about="sizes",
+                found=sizes,
+            )
         exact = [size if isinstance(size, numbers.Integral) else size * len(self) for size in sizes]
         ends = [round(end) for end in itertools.accumulate(exact)]
         wanted = [end - start for start, end in itertools.pairwise([0, *ends])]
         if min(wanted) < 1 or ends[-1] > len(self):
             raise MetasymError(
-                f"expected parts of at least one class and of at most {len(self)} together, found {wanted}"
+                f"expected parts of at least one class and of at most {len(self)} together, found {wanted}",
+                about="sizes",
+                found=wanted,
             )
         order = mix(seed, _SPLIT, torch.arange(len(self))).argsort()
         return [
@@ -113,7 +121,11 @@ class ImageClasses:
         """
         _, height, width = self.shape
         if height != width:
-            raise MetasymError(f"expected square images to turn by 90 degrees, found {height} x {width}")
+            raise MetasymError(
+                f"expected square images to turn by 90 degrees, found {height} x {width}",
+                about="images",
+                found=(height, width),
+            )
         turns = torch.arange(QUARTERS).repeat_interleave(len(self))
         return ImageClasses(
             self.images,
@@ -131,11 +143,15 @@ def from_arrays(images: Images | Tensor, labels: Images | Tensor | Sequence[Any]
     if keys.ndim != 1 or pixels.ndim != 4 or len(keys) != len(pixels) or len(keys) == 0:
         raise MetasymError(
             "expected images [n, C, H, W] or [n, H, W] and labels [n], "
-            f"found {list(np.shape(images))} and {list(np.shape(keys))}"
+            f"found {list(np.shape(images))} and {list(np.shape(keys))}",
+            about="images, labels",
+            found=(np.shape(images), np.shape(keys)),
         )
     if keys.dtype.kind not in "iubU" or pixels.dtype.kind not in "uif":
         raise MetasymError(
-            f"expected images of numbers and labels of whole numbers or texts, found {pixels.dtype} and {keys.dtype}"
+            f"expected images of numbers and labels of whole numbers or texts, found {pixels.dtype} and {keys.dtype}",
+            about="images, labels",
+            found=(str(pixels.dtype), str(keys.dtype)),
         )
     if not pixels.dtype.isnative:
         pixels = pixels.astype(pixels.dtype.newbyteorder("="))
@@ -160,4 +176,6 @@ def _array(values: Any, name: str) -> Images:
     try:
         return np.asarray(values)
     except ValueError:
-        raise MetasymError(f"expected {name} of one shape, found a ragged list") from None
+        raise MetasymError(
+            f"expected {name} of one shape, found a ragged list", about=name, found="a ragged list"
+        ) from None

@@ -31,7 +31,7 @@ _BITS_PER_SAMPLE, _PHOTOMETRIC, _TILE_WIDTH, _TILE_LENGTH = 258, 262, 322, 323
 def check_size(size: int) -> None:
     """Refuse sizes that no image is converted to."""
     if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= 4096:
-        raise MetasymError(f"expected an image size from 1 to 4096, found {size!r}")
+        raise MetasymError(f"expected an image size from 1 to 4096, found {size!r}", about="size", found=size)
 
 
 def decode(data: bytes, name: str, *, channels: int, size: int, invert: bool = False) -> Images:
@@ -55,7 +55,9 @@ def decode(data: bytes, name: str, *, channels: int, size: int, invert: bool = F
         ) from None
     except UnidentifiedImageError:
         raise MetasymError(
-            f"{name}: expected an image ({', '.join(FORMATS)}), found something else"
+            f"{name}: expected an image ({', '.join(FORMATS)}), found something else",
+            about=name,
+            found="no image",
         ) from None
     except MetasymError:
         raise
@@ -73,7 +75,9 @@ def _check_pixels(image: Image.Image, name: str) -> None:
         width, height = max(width, tags.get(_TILE_WIDTH, 0)), max(height, tags.get(_TILE_LENGTH, 0))
     if width * height > MOST_PIXELS:
         raise MetasymError(
-            f"{name}: expected an image of at most {MOST_PIXELS:,} pixels, found {width} x {height}"
+            f"{name}: expected an image of at most {MOST_PIXELS:,} pixels, found {width} x {height}",
+            about=name,
+            found=(width, height),
         )
 
 
@@ -94,7 +98,9 @@ def _upper_bits(image: Image.Image, name: str) -> Images:
     if image.mode == "F" or (image.mode == "I" and image.format not in ("PNG", "PPM")):
         raise MetasymError(
             f"{name}: expected whole numbers of at most 16 bits for pixels, found "
-            f"{'fractions' if image.mode == 'F' else '32 bits, or numbers with a sign'}"
+            f"{'fractions' if image.mode == 'F' else '32 bits, or numbers with a sign'}",
+            about=name,
+            found=image.mode,
         )
     values, bits = np.asarray(image).astype(np.int32), 16
     if image.format == "TIFF":

@@ -32,7 +32,11 @@ def download(url: str, path: Path, *, md5: str, most: int, progress: Progress | 
     fetched again. A second process waits for the first.
     """
     if not url.startswith(("http://", "https://")):
-        raise MetasymError(f"expected an address that begins with https:// or http://, found {url!r:.80}")
+        raise MetasymError(
+            f"expected an address that begins with https:// or http://, found {url!r:.80}",
+            about="url",
+            found=url,
+        )
     part = path.with_name(path.name + ".part")
     try:
         make_folder(path.parent, "to download to")
@@ -43,7 +47,11 @@ def download(url: str, path: Path, *, md5: str, most: int, progress: Progress | 
             found = _md5(part)
             if found != md5:
                 part.unlink()
-                raise MetasymError(f"{url}: expected a file with MD5 {md5}, found {found}; try again later")
+                raise MetasymError(
+                    f"{url}: expected a file with MD5 {md5}, found {found}; try again later",
+                    about=url,
+                    found=found,
+                )
             part.replace(path)
     except OSError as error:
         raise unusable(path.parent, "to download to", error) from None
@@ -70,7 +78,9 @@ def _attempts(url: str, part: Path, most: int, progress: Progress | None) -> Non
         if left <= 0:
             raise MetasymError(
                 f"{url}: expected to download it, found: {problem}; run again to go on from {after:,} bytes, or "
-                "fetch the file another way and give its place with --from"
+                "fetch the file another way and give its place with --from",
+                about=url,
+                found=problem,
             )
         time.sleep(pause if after == before else PAUSE)
         pause = min(2 * pause, 16 * PAUSE)
@@ -88,7 +98,9 @@ def _fetch(url: str, part: Path, most: int, progress: Progress | None) -> None:
             if start != 0:
                 raise http.client.HTTPException(f"bytes from {start} instead of those asked for")
         if (total or 0) > most:
-            raise MetasymError(f"{url}: expected a file of at most {most:,} bytes, found {total:,}")
+            raise MetasymError(
+                f"{url}: expected a file of at most {most:,} bytes, found {total:,}", about=url, found=total
+            )
         with open(part, "r+b" if have else "wb", opener=open_own) as file:
             file.seek(have)
             while chunk := answer.read(_CHUNK):

@@ -45,15 +45,25 @@ class FewShotTasks:
         tasks = MANY_TASKS if tasks is None else tasks
         for name, value in (("ways", ways), ("shots", shots), ("queries", queries), ("tasks", tasks)):
             if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
-                raise MetasymError(f"expected {name} to be a whole number of at least 1, found {value!r}")
+                raise MetasymError(
+                    f"expected {name} to be a whole number of at least 1, found {value!r}",
+                    about=name,
+                    found=value,
+                )
         check_seed(seed)
         if ways > len(classes):
-            raise MetasymError(f"expected at least {ways} classes for {ways} ways, found {len(classes)}")
+            raise MetasymError(
+                f"expected at least {ways} classes for {ways} ways, found {len(classes)}",
+                about="ways",
+                found=len(classes),
+            )
         least = int(classes.counts.argmin())
         if shots + queries > int(classes.counts[least]):
             raise MetasymError(
                 f"expected at least {shots + queries} images a class ({shots} support and {queries} query), "
-                f"found {int(classes.counts[least])} of class {classes.names[least]}"
+                f"found {int(classes.counts[least])} of class {classes.names[least]}",
+                about=f"class {classes.names[least]}",
+                found=int(classes.counts[least]),
             )
         self.classes, self.ways, self.shots, self.queries = classes, int(ways), int(shots), int(queries)
         self._tasks, self._seed = int(tasks), seed
@@ -74,7 +84,9 @@ class FewShotTasks:
     def episode(self, index: int, generator: torch.Generator) -> Episode:
         """The support and query set of task ``index``, drawn by ``generator``."""
         if not 0 <= index < len(self):
-            raise MetasymError(f"expected a task of 0 to {len(self) - 1}, found {index}")
+            raise MetasymError(
+                f"expected a task of 0 to {len(self) - 1}, found {index}", about="task", found=index
+            )
         return single(self.episodes(torch.tensor([index]), draw_seed(generator)))
 
     def episodes(self, ids: Tensor, seeds: Tensor) -> Episode:

@@ -38,7 +38,9 @@ def from_folder(
     ``METASYM_DATA``, else the user's cache folder), and again when a file is added, removed or changed.
     """
     if channels not in (1, 3):
-        raise MetasymError(f"expected channels to be 1 or 3, found {channels!r}")
+        raise MetasymError(
+            f"expected channels to be 1 or 3, found {channels!r}", about="channels", found=channels
+        )
     check_size(size)
     root = expanded(path)
     source, stamp = class_folders(root, size=size, channels=channels, invert=invert)
@@ -59,15 +61,21 @@ def class_folders(root: Path, *, size: int, channels: int, invert: bool = False)
     try:
         folders = sorted(p for p in root.iterdir() if p.is_dir() and not _hidden(p.name))
     except OSError as error:
-        raise MetasymError(f"{root}: expected a folder of class folders, found {error.strerror}") from None
+        raise MetasymError(
+            f"{root}: expected a folder of class folders, found {error.strerror}",
+            about=str(root),
+            found=error.strerror,
+        ) from None
     if not folders:
-        raise MetasymError(f"{root}: expected a folder for each class, found none")
+        raise MetasymError(f"{root}: expected a folder for each class, found none", about=str(root))
     stamp = hashlib.sha256(_READING)
     listing, files = [], []
     for folder in folders:
         found = sorted(images_under(folder))
         if not found:
-            raise MetasymError(f"{folder}: expected at least one image of class {folder.name}, found none")
+            raise MetasymError(
+                f"{folder}: expected at least one image of class {folder.name}, found none", about=str(folder)
+            )
         for file in found:
             about = _regular(file)
             stamp.update(os.fsencode(file.relative_to(root)))  # names need not be UTF-8
@@ -101,13 +109,17 @@ def _regular(path: Path) -> os.stat_result:
     try:
         about = path.stat()
     except FileNotFoundError:
-        raise MetasymError(f"{path}: expected an image, found a link to nothing") from None
+        raise MetasymError(
+            f"{path}: expected an image, found a link to nothing", about=str(path), found="a link to nothing"
+        ) from None
     except OSError as error:
         raise MetasymError(f"{path}: expected an image, found {error.strerror}") from None
     if not stat.S_ISREG(about.st_mode):
         kinds = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
         raise MetasymError(
-            f"{path}: expected an image, found {kinds.get(stat.S_IFMT(about.st_mode), 'a device')}"
+            f"{path}: expected an image, found {kinds.get(stat.S_IFMT(about.st_mode), 'a device')}",
+            about=str(path),
+            found=kinds.get(stat.S_IFMT(about.st_mode), "a device"),
         )
     return about
 

@@ -53,7 +53,9 @@ def omniglot(
     else the user's cache folder), converted there at the first use; ``metasym data omniglot`` fetches them.
     """
     if split not in SPLITS:
-        raise MetasymError(f"expected split to be one of {', '.join(SPLITS)}, found {split!r}")
+        raise MetasymError(
+            f"expected split to be one of {', '.join(SPLITS)}, found {split!r}", about="split", found=split
+        )
     check_size(size)
     classes = open_images(prepared(data_set(size), data_folder(data)))
     chosen = classes.split(*SIZES, seed=seed)[SPLITS.index(split)]

@@ -114,7 +114,9 @@ def source_at(data_set: DataSet, path: Path) -> Source:
         what = "none" if path.exists() else "no such file or folder"
         raise MetasymError(
             f"{path}: expected {data_set.title}, found {what}; {data_set.provide}; "
-            f"the folder is chosen with --data DIR or {VARIABLE}"
+            f"the folder is chosen with --data DIR or {VARIABLE}",
+            about=str(path),
+            found=what,
         )
     return found
 

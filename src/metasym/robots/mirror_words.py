@@ -1,0 +1,94 @@
+"""What is known about a robot's mirrors, in sentences: for the terminal and for the page."""
+
+from __future__ import annotations
+
+from metasym.robots.robot_symmetries import LIMITS, RobotSymmetries, RobotSymmetry
+from metasym.robots.table_check import TableCheck
+from metasym.verdicts.verdict import Status
+
+_MOST = 4
+"""So many things that break a symmetry are listed."""
+
+
+def percent(value: float) -> str:
+    """``0.51 %``; what is below a millionth as that."""
+    if value <= 1e-6:
+        return "0.0001 %"
+    return f"{100 * value:.2g} %" if value < 0.1 else f"{100 * value:.0f} %"
+
+
+def about_robot(found: RobotSymmetries) -> str:
+    """``a1.urdf: 12 joints on a base that moves freely (trunk), 13.7 kg``."""
+    robot = found.mechanism
+    base = "moves freely" if robot.floating else "stands"
+    return f"{robot.name}: {len(robot.joints)} joints on a base that {base} ({robot.base_link}), {robot.mass:.3g} kg"
+
+
+def verdict_words(found: RobotSymmetries) -> str:
+    """The first sentence: which symmetries the robot has, and how sure that is."""
+    if not found.generators:
+        best = found.refused[0] if found.refused else None
+        nearest = f"; the nearest, {best.base}, does not: {best.refused}" if best else ""
+        return f"no mirror or turn takes the robot to itself{nearest}."
+    sure = [g for g in found.generators if g.status == Status.CERTIFIED]
+    near = [g for g in found.generators if g.status != Status.CERTIFIED]
+    parts = []
+    if sure:
+        parts.append(f"{_listed(sure)}: certified")
+    if near:
+        parts.append(f"{_listed(near)}: nearly")
+    order = f"{found.group.name}, order {found.group.order}"
+    return f"the robot is itself after {'; '.join(parts)} ({order})."
+
+
+def _listed(elements: list[RobotSymmetry]) -> str:
+    return ", ".join(f"{g.base} (defect below {percent(g.certificate.upper)})" for g in elements)
+
+
+def evidence_words(found: RobotSymmetries, g: RobotSymmetry) -> str:
+    """How far the robot is from itself after one element, by what."""
+    c = g.certificate
+    entry = " and ".join(dict.fromkeys(c.worst_joints))
+    base = "of the momentum it gives to the base" if found.mechanism.floating else "of gravity's torques"
+    return (
+        f"{g.base}: defect of the joint inertia {percent(c.together.value)}, at most {percent(c.together.upper)}; "
+        f"of its worst entry ({entry}) at most {percent(c.worst.upper)}; {base} at most {percent(c.base.upper)} "
+        f"(95 %, {found.postures} fresh postures); axes within {percent(c.geometry)}"
+    )
+
+
+def breaking_words(g: RobotSymmetry) -> list[str]:
+    """What breaks it, a line each; the rest is counted."""
+    lines = []
+    for kind, what in ((g.masses, "differences of masses"), (g.limits, "joints with other limits")):
+        lines += [one.text for one in kind[:_MOST]]
+        if len(kind) > _MOST:
+            lines.append(f"and {len(kind) - _MOST} more {what}")
+    return lines
+
+
+def refused_words(found: RobotSymmetries) -> list[str]:
+    """What geometry has and the robot has not, a line each: the first thing that is in the way."""
+    lines = []
+    for g in found.refused:
+        first = next(iter(g.limits if g.refused == LIMITS else g.masses), None)
+        lines.append(f"{g.base}: {g.refused}{f' ({first.text})' if first else ''}")
+    return lines
+
+
+def check_words(check: TableCheck) -> str:
+    """The first sentence about a table."""
+    defect = f"defect of the joint inertia {percent(check.together.value)}, at most {percent(check.together.upper)}"
+    if check.wrong:
+        count = len(check.wrong)
+        return (
+            f"wrong in {count} {'entry' if count == 1 else 'entries'} ({defect}); the nearest that is right: "
+            f"{check.nearest}"
+        )
+    if check.status == Status.CERTIFIED:
+        return f"right: {check.nearest} ({defect})"
+    if check.status == Status.APPROXIMATE:
+        return f"right by geometry, nearly so by masses and limits: {check.nearest} ({defect})"
+    if check.nearest:
+        return f"not a symmetry, though geometry has it: {check.nearest} ({defect})"
+    return f"wrong: the robot has no mirror or turn at all ({defect})"

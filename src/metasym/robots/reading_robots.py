@@ -1,0 +1,33 @@
+"""A robot's file, whichever form it has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+from metasym.robots.mechanism import Mechanism
+from metasym.robots.mjcf import read_mjcf
+from metasym.robots.urdf import read_urdf
+from metasym.types import MetasymError
+
+
+def read_robot(path: str | Path, *, floating: bool | None = None) -> Mechanism:
+    """The mechanism in a URDF file, or in MuJoCo's XML (which needs ``pip install metasym[robots]``).
+
+    ``floating`` says whether the base moves freely; None decides by the file.
+    """
+    file = Path(path)
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise MetasymError(f"{file}: expected a robot's description, found {error.strerror}") from None
+    try:
+        root = ElementTree.fromstring(data)
+    except (ElementTree.ParseError, ValueError) as error:
+        raise MetasymError(f"{file}: expected a robot's description (XML), found {error}") from None
+    kind = root.tag.rpartition("}")[2]
+    if kind == "robot":
+        return read_urdf(root, file, floating)
+    if kind == "mujoco":
+        return read_mjcf(file, floating)
+    raise MetasymError(f"{file}: expected <robot> (URDF) or <mujoco>, found <{kind}>")

@@ -1,0 +1,107 @@
+"""``ms.learn``: the main job from Python; the command line is a thin layer over the same functions."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, get_args
+
+from metasym.runs.files.learn_options import Options
+from metasym.runs.learning.learn import learn_tasks
+from metasym.runs.learning.learned_run import LearnedRun, open_learned
+from metasym.runs.learning.networks import load_function
+from metasym.tasks.frames import is_frame
+from metasym.tasks.reading import tasks_in
+from metasym.tasks.task_file import Reading
+from metasym.training.progress import ProgressChoice
+from metasym.types import MetasymError
+
+
+def learn(
+    x: Any,
+    y: Any = None,
+    *,
+    task: str | None = None,
+    inputs: str | list[str] | None = None,
+    outputs: str | list[str] | None = None,
+    labels: bool | None = None,
+    scalar_x: bool = False,
+    input_names: list[str] | None = None,
+    output_names: list[str] | None = None,
+    out: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    progress: ProgressChoice = "silent",
+    note: Callable[[str], None] = lambda _: None,
+    **options: Any,
+) -> LearnedRun:
+    """Learn the symmetry that tasks share, and a network that adapts to new ones.
+
+    Args:
+        x: arrays or tensors ``[tasks, examples, ...]``; or a data frame (pandas, polars, pyarrow) with a row for
+            each example; or the path of an ``.npz``, ``.csv``, ``.tsv`` or ``.parquet`` file.
+        y: ``[tasks, examples, ...]`` of floats (regression), or ``[tasks, examples]`` of whole numbers
+            (classification: each task's labels from 0 without gaps). None with a frame or a path.
+        task: of a frame or table, the column that says which task a row belongs to.
+        inputs: the columns of x, a list or ``"a,b,c"``; patterns such as ``"torque_*"`` stand for several.
+        outputs: the columns of y, in the same way.
+        labels: whether y holds labels, whatever its type.
+        scalar_x: that ``x [tasks, examples]`` is intended: an example is one number.
+        input_names: what the numbers of x are called.
+        output_names: what the numbers of y, or the classes, are called.
+        out: a folder for the run's files; by default they are temporary, and :meth:`Run.save` keeps them.
+            A finished run of the same tasks and options in it is not run again.
+        resume: continue the interrupted run in ``out``, if there is one.
+        progress: ``"auto"``, ``"plain"`` or ``"silent"``: how to show the steps.
+        note: called with a line about each thing that is being done.
+        **options: as on the command line, with underscores: ``model``, ``support``, ``seed``, ``tolerance``,
+            ``baseline``, ``max_minutes``, ...; ``metasym learn --help`` lists all.
+
+    Returns:
+        The run: ``run.verdict``, ``run.symmetry``, ``run.scores``, ``run.adapt``, ``run.predict``, ``run.report``.
+
+    """
+    if progress not in get_args(ProgressChoice):
+        raise MetasymError(
+            f"expected progress to be one of {', '.join(get_args(ProgressChoice))}, found {progress!r}"
+        )
+    known = {field.name for field in dataclasses.fields(Options)}
+    for name in options:
+        if name not in known:
+            raise MetasymError(f"expected options among {', '.join(sorted(known))}, found {name!r}")
+    reading = Reading(
+        task=task,
+        inputs=_listed(inputs),
+        outputs=_listed(outputs),
+        labels=labels,
+        scalar_x=scalar_x,
+        input_names=_listed(input_names),
+        output_names=_listed(output_names),
+    )
+    if y is None and task is None and is_frame(x):
+        raise MetasymError(
+            "expected task=, inputs= and outputs= to say what the columns of a frame are, found none"
+        )
+    file = tasks_in(x, y, reading)
+    wishes = Options(**options)
+    folder = Path(tempfile.mkdtemp(prefix="metasym-") if out is None else out)
+    try:
+        learn_tasks(file, folder, wishes, resume=resume, progress=progress, note=note)
+        named = wishes.model is not None and ":" in wishes.model
+        own = load_function(str(wishes.model)) if named else None  # the caller has named this code
+        run = open_learned(folder, own, tasks=file)
+    except BaseException:
+        if out is None:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+    if out is None:
+        weakref.finalize(run, shutil.rmtree, folder, ignore_errors=True)
+    return run
+
+
+def _listed(names: str | list[str] | tuple[str, ...] | None) -> str | None:
+    return names if names is None or isinstance(names, str) else ",".join(map(str, names))

@@ -1,0 +1,146 @@
+"""What ``discover`` claims, and the candidates that it looked at: values, the same for every kind of symmetry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import msgspec
+
+from metasym.groups.signed_permutations import SignedPermutation
+from metasym.verdicts.discovery_reasons import AnyDiscoveryReason, Outcome
+
+Kind = Literal["continuous", "finite"]
+Matrix = tuple[tuple[float, ...], ...]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A symmetry of a function, or of all functions of a family, that held-out data certify."""
+
+    kind: Kind
+    name: str
+    size: int
+    """The order of a finite group, the dimension of an algebra."""
+    generators: tuple[SignedPermutation, ...] | tuple[Matrix, ...]
+    """Of a group, its moves; of an algebra, matrices ``[n, n+1]``: A with the column a beside it."""
+    inputs: tuple[int, ...]
+    """Those that are moved."""
+    outputs: tuple[int, ...]
+    violation_upper: float
+    """The largest violation that the data allow, as a part of the variance of y."""
+    beta: float
+    beta_ci: tuple[float, float]
+    tested_on: int
+    """Held-out examples, or tasks of a family, that took no part in the search."""
+    output_generators: tuple[Matrix, ...] = ()
+    """What the generators of an algebra do to the outputs, ``[m, m+1]``; empty where it moves none."""
+
+    @classmethod
+    def of_group(
+        cls,
+        name: str,
+        order: int,
+        generators: Sequence[SignedPermutation],
+        *,
+        violation_upper: float,
+        beta: float,
+        beta_ci: tuple[float, float],
+        tested_on: int,
+    ) -> Claim:
+        """That of a finite group; what it moves follows from its generators."""
+        return cls(
+            "finite",
+            name,
+            order,
+            tuple(generators),
+            tuple(sorted({i for g in generators for i in g.moved_inputs})),
+            tuple(sorted({k for g in generators for k in g.moved_outputs})),
+            violation_upper,
+            beta,
+            beta_ci,
+            tested_on,
+        )
+
+    @property
+    def moves(self) -> tuple[SignedPermutation, ...]:
+        """The generators of a finite group."""
+        return tuple(g for g in self.generators if isinstance(g, SignedPermutation))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain types, as ``result.json`` has them under ``symmetries``."""
+        finite = self.kind == "finite"
+        found: dict[str, Any] = {
+            "kind": self.kind,
+            "name": self.name,
+            "order" if finite else "dimension": self.size,
+            "inputs": list(self.inputs),
+            "generators": [g.as_dict() for g in self.moves] if finite else _lists(self.generators),
+            "violation_upper": self.violation_upper,
+            "beta": self.beta,
+            "beta_ci": list(self.beta_ci),
+            "tested_on": self.tested_on,
+        }
+        if finite or self.outputs:
+            found["outputs"] = list(self.outputs)
+        if self.output_generators:
+            found["output_generators"] = _lists(self.output_generators)
+        return found
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Claim:
+        """The claim that :meth:`to_json` made ``value`` of."""
+        finite = value["kind"] == "finite"
+        generators: tuple[Any, ...] = (
+            tuple(SignedPermutation.of(**g) for g in value["generators"])
+            if finite
+            else _tuples(value["generators"])
+        )
+        low, high = value["beta_ci"]
+        return cls(
+            value["kind"],
+            value["name"],
+            value["order" if finite else "dimension"],
+            generators,
+            tuple(value["inputs"]),
+            tuple(value.get("outputs", ())),
+            value["violation_upper"],
+            value["beta"],
+            (low, high),
+            value["tested_on"],
+            _tuples(value.get("output_generators", ())),
+        )
+
+
+@dataclass(frozen=True)
+class CandidateVerdict:
+    """A symmetry, or a space of them, that was looked at and is not claimed; or that nobody looked at."""
+
+    kind: Kind
+    what: str
+    """The space that was searched: ``rotations``, ``signed permutations``."""
+    reasons: tuple[AnyDiscoveryReason, ...]
+
+    @property
+    def outcome(self) -> Outcome:
+        """Not refuted where some part of it is not; else refuted, or not examined."""
+        found = {reason.outcome for reason in self.reasons}
+        for outcome in (Outcome.NOT_REFUTED, Outcome.REFUTED):
+            if outcome in found:
+                return outcome
+        return Outcome.NOT_EXAMINED
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> CandidateVerdict:
+        """From what ``result.json`` has under ``refused``."""
+        reasons = tuple(msgspec.convert(value["reasons"], list[AnyDiscoveryReason]))
+        return cls(value["kind"], value["what"], reasons)
+
+
+def _lists(value: Any) -> Any:
+    return [_lists(item) for item in value] if isinstance(value, tuple) else value
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(item) for item in value) if isinstance(value, list | tuple) else value

@@ -1,0 +1,355 @@
+"""Why ``discover`` claims a symmetry or does not: a reason a class, with its numbers.
+
+``outcome`` says what follows for the candidate: it is refuted, not refuted (nor certified), or was not examined.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import ClassVar, Literal
+
+from metasym.verdicts.verdict import Reason
+
+
+class Outcome(enum.StrEnum):
+    """What became of a candidate."""
+
+    CERTIFIED = "certified"
+    REFUTED = "refuted"
+    NOT_REFUTED = "not refuted"
+    """The data can neither certify nor refute it."""
+    NOT_EXAMINED = "not examined"
+
+
+class DiscoveryReason(Reason, frozen=True):
+    """Why a candidate of ``discover`` was not claimed."""
+
+    outcome: ClassVar[Outcome] = Outcome.NOT_REFUTED
+
+
+class About(DiscoveryReason, frozen=True):
+    """About a group or an algebra that has a name."""
+
+    name: str
+
+
+# What a search for generators sees before anything has a name.
+
+
+class EveryDirectionChanges(DiscoveryReason, frozen=True, tag="every_direction_changes"):
+    """No direction of the space that was searched leaves the fitted function as it is."""
+
+    outcome = Outcome.REFUTED
+    what: Literal["function", "polynomial"] = "function"
+
+
+class NoDirectionTold(DiscoveryReason, frozen=True, tag="no_direction_told"):
+    """All directions are below the noise: the data tell none from any other."""
+
+
+class NoClearGap(DiscoveryReason, frozen=True, tag="no_clear_gap"):
+    """Directions that are kept do not stand apart from others."""
+
+    gap: float
+    least: float
+
+
+class BracketsLeave(DiscoveryReason, frozen=True, tag="brackets_leave"):
+    """The directions that are kept are not near any Lie algebra."""
+
+    quiet: int
+
+
+class NumberOfInvariants(DiscoveryReason, frozen=True, tag="number_of_invariants"):
+    """The algebra has no polynomial invariants, or too many to fit a function of them."""
+
+    quiet: int
+    invariants: int
+
+
+class SearchDidNotEnd(DiscoveryReason, frozen=True, tag="search_did_not_end"):
+    """Looking inside the algebra again and again found smaller ones without an end."""
+
+
+class FewDirectionsTold(DiscoveryReason, frozen=True, tag="few_directions_told"):
+    """So many directions are below the noise that no algebra can be read."""
+
+    told: int
+
+
+class AffineFunction(DiscoveryReason, frozen=True, tag="affine_function"):
+    """An affine function follows every change of its outputs."""
+
+
+class SizesOutOfReach(DiscoveryReason, frozen=True, tag="sizes_out_of_reach"):
+    """Too few examples, or too many inputs and outputs, for the equations of a polynomial's algebra."""
+
+    outcome = Outcome.NOT_EXAMINED
+    examples: int
+    inputs: int
+    outputs: int
+
+
+class DependentOutputs(DiscoveryReason, frozen=True, tag="dependent_outputs"):
+    """Outputs follow from each other up to noise: what moves them is not unique."""
+
+
+class TooManyInputs(DiscoveryReason, frozen=True, tag="too_many_inputs"):
+    """The space was not searched: its size grows with the inputs."""
+
+    outcome = Outcome.NOT_EXAMINED
+    most: int
+    inputs: int
+
+
+class NotForFamilies(DiscoveryReason, frozen=True, tag="not_for_families"):
+    """Continuous symmetries are looked for in single functions only."""
+
+    outcome = Outcome.NOT_EXAMINED
+
+
+# What held-out data, and other models, say about a candidate with a name.
+
+
+class RefutedByBeta(About, frozen=True, tag="refuted_by_beta"):
+    """What breaks the symmetry in a flexible model predicts what the symmetric model leaves."""
+
+    outcome = Outcome.REFUTED
+    beta: float
+    low: float
+    high: float
+    on: Literal["examples", "tasks"] = "examples"
+
+
+class RefutedByLikelihood(About, frozen=True, tag="refuted_by_likelihood"):
+    """The data are likelier with a part that the symmetry does not keep."""
+
+    outcome = Outcome.REFUTED
+    turning: bool
+    """Whether the symmetry turns inputs and outputs; else it is a finite group."""
+
+
+class RefutedByPolynomial(About, frozen=True, tag="refuted_by_polynomial"):
+    """A polynomial that is next to exact has a part that the group does not keep."""
+
+    outcome = Outcome.REFUTED
+    left: float
+    """The part of the variance that the polynomial leaves, at most."""
+    broken: float
+    """The part that the group does not keep."""
+
+
+class RefutedBySameTerms(About, frozen=True, tag="refuted_by_same_terms"):
+    """Polynomials with the same terms that do not have the symmetry fit better, by an F test."""
+
+    outcome = Outcome.REFUTED
+    f: float
+
+
+class ExplainedBetter(About, frozen=True, tag="explained_better"):
+    """A model with another symmetry has the higher evidence."""
+
+    outcome = Outcome.REFUTED
+
+
+class NearSymmetry(About, frozen=True, tag="near_symmetry"):
+    """The data allow a violation that is too large, as a part of the variance, for the symmetry to be named."""
+
+    violation: float
+    tolerance: float
+    """As a part of the variance that the moved inputs carry."""
+
+
+class NotShownToBeNoise(About, frozen=True, tag="not_shown_to_be_noise"):
+    """What the symmetric model leaves may be a rough violation: no other model shows it to be noise."""
+
+    left_over: float
+    floor: float
+    """What a model that knows no symmetry leaves."""
+
+
+class NotAnAlgebra(About, frozen=True, tag="not_an_algebra"):
+    """Brackets of the generators leave their span by more than rounding does."""
+
+
+class HardlyMatters(About, frozen=True, tag="hardly_matters"):
+    """The inputs that are moved carry next to nothing of the variance."""
+
+    share: float | None = None
+    """The part of the variance that they carry; None where it is none at all."""
+
+
+class InputsCarryTooLittle(About, frozen=True, tag="inputs_carry_too_little"):
+    """A part of a claimed algebra moves inputs that carry too little for the bound to say anything about them."""
+
+
+class FewValues(About, frozen=True, tag="few_values"):
+    """It moves an input that has only a few values."""
+
+    values: int
+
+
+class LeavesInputs(About, frozen=True, tag="leaves_inputs"):
+    """It leads away from an equation that all inputs fulfil."""
+
+
+class NotRotations(About, frozen=True, tag="not_rotations"):
+    """The algebra is not compact: no average over it exists."""
+
+
+class NeverComesBack(About, frozen=True, tag="never_comes_back"):
+    """Frequencies are not whole multiples of one: the group of a generator is no circle."""
+
+
+class NotClosedAtWholeFrequencies(About, frozen=True, tag="not_closed_at_whole_frequencies"):
+    """Generators moved to whole frequencies are no longer closed under brackets."""
+
+
+class MovesNoOutput(About, frozen=True, tag="moves_no_output"):
+    """Looked for among symmetries that move outputs, and it moves none."""
+
+
+# Finite groups.
+
+
+class NoneLikely(DiscoveryReason, frozen=True, tag="none_likely"):
+    """No signed permutation that was tried makes the data as likely as none does."""
+
+    outcome = Outcome.REFUTED
+    tried: int
+    unlike: int = 0
+    """Permutations that a shape suggests, but that would exchange inputs of different laws."""
+
+
+class GroupTooLarge(DiscoveryReason, frozen=True, tag="group_too_large"):
+    """The moves generate a group that is too large to be written out."""
+
+    outcome = Outcome.NOT_EXAMINED
+    moves: int
+    most: int
+
+
+class RepeatedOutputs(About, frozen=True, tag="repeated_outputs"):
+    """It takes an output that is repeated to one that is not."""
+
+    outcome = Outcome.REFUTED
+
+
+# Families of tasks.
+
+
+class TooFewExamples(DiscoveryReason, frozen=True, tag="too_few_examples"):
+    """A task has too few examples for its linear map."""
+
+    outcome = Outcome.NOT_EXAMINED
+    least: int
+    inputs: int
+    examples: int
+
+
+class MapTooLarge(DiscoveryReason, frozen=True, tag="map_too_large"):
+    """The tasks' linear maps have too many entries."""
+
+    outcome = Outcome.NOT_EXAMINED
+    most: int
+    outputs: int
+    inputs: int
+
+
+class ZerosUnclear(DiscoveryReason, frozen=True, tag="zeros_unclear"):
+    """It is unclear which entries of the tasks' linear maps are zero."""
+
+
+class NoLinearPart(DiscoveryReason, frozen=True, tag="no_linear_part"):
+    """The tasks have no linear part to read ties from."""
+
+
+class NoGapInTies(DiscoveryReason, frozen=True, tag="no_gap_in_ties"):
+    """No gap separates entries that are tied in all tasks from others."""
+
+
+class TiesNotClasses(DiscoveryReason, frozen=True, tag="ties_not_classes"):
+    """Ties between entries of the tasks' linear maps do not form classes."""
+
+
+class NoPermutationOfTies(DiscoveryReason, frozen=True, tag="no_permutation_of_ties"):
+    """No permutation keeps the ties between entries of the tasks' linear maps."""
+
+    outcome = Outcome.REFUTED
+
+
+class TiesDiffer(About, frozen=True, tag="ties_differ"):
+    """Entries that the group ties differ in all tasks alike, or may."""
+
+    difference: float
+    """Mean square, as a part of the entries' power."""
+    upper: float | None
+    """None where the data bound it by nothing."""
+    most: float
+
+
+class InputsElsewhere(About, frozen=True, tag="inputs_elsewhere"):
+    """It takes inputs to where there are none: their means or sizes differ."""
+
+
+class TasksAllow(About, frozen=True, tag="tasks_allow"):
+    """Functions fitted to fresh tasks allow a violation that is too large."""
+
+    beta: float
+    low: float
+    high: float
+    violation: float
+    most: float
+
+
+class CommonAllows(About, frozen=True, tag="common_allows"):
+    """What all tasks share allows a violation that is too large."""
+
+    violation: float
+    most: float
+
+
+AnyDiscoveryReason = (
+    EveryDirectionChanges
+    | NoDirectionTold
+    | NoClearGap
+    | BracketsLeave
+    | NumberOfInvariants
+    | SearchDidNotEnd
+    | FewDirectionsTold
+    | AffineFunction
+    | SizesOutOfReach
+    | DependentOutputs
+    | TooManyInputs
+    | NotForFamilies
+    | RefutedByBeta
+    | RefutedByLikelihood
+    | RefutedByPolynomial
+    | RefutedBySameTerms
+    | ExplainedBetter
+    | NearSymmetry
+    | NotShownToBeNoise
+    | NotAnAlgebra
+    | HardlyMatters
+    | InputsCarryTooLittle
+    | FewValues
+    | LeavesInputs
+    | NotRotations
+    | NeverComesBack
+    | NotClosedAtWholeFrequencies
+    | MovesNoOutput
+    | NoneLikely
+    | GroupTooLarge
+    | RepeatedOutputs
+    | TooFewExamples
+    | MapTooLarge
+    | ZerosUnclear
+    | NoLinearPart
+    | NoGapInTies
+    | TiesNotClasses
+    | NoPermutationOfTies
+    | TiesDiffer
+    | InputsElsewhere
+    | TasksAllow
+    | CommonAllows
+)

@@ -1,0 +1,247 @@
+"""What ``discover`` found, in words: the one place where they are made, for the terminal, JSON and page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from metasym.verdicts.claims import CandidateVerdict, Claim
+from metasym.verdicts.discovery_reasons import (
+    AffineFunction,
+    AnyDiscoveryReason,
+    BracketsLeave,
+    CommonAllows,
+    DependentOutputs,
+    EveryDirectionChanges,
+    ExplainedBetter,
+    FewDirectionsTold,
+    FewValues,
+    GroupTooLarge,
+    HardlyMatters,
+    InputsCarryTooLittle,
+    InputsElsewhere,
+    LeavesInputs,
+    MapTooLarge,
+    MovesNoOutput,
+    NearSymmetry,
+    NeverComesBack,
+    NoClearGap,
+    NoDirectionTold,
+    NoGapInTies,
+    NoLinearPart,
+    NoneLikely,
+    NoPermutationOfTies,
+    NotAnAlgebra,
+    NotClosedAtWholeFrequencies,
+    NotForFamilies,
+    NotRotations,
+    NotShownToBeNoise,
+    NumberOfInvariants,
+    RefutedByBeta,
+    RefutedByLikelihood,
+    RefutedByPolynomial,
+    RefutedBySameTerms,
+    RepeatedOutputs,
+    SearchDidNotEnd,
+    SizesOutOfReach,
+    TasksAllow,
+    TiesDiffer,
+    TiesNotClasses,
+    TooFewExamples,
+    TooManyInputs,
+    ZerosUnclear,
+)
+
+NOTHING = "no symmetry is claimed"
+_MAPS = "the tasks' linear maps"
+_NEAR = "cannot be told from a near symmetry"
+
+
+def claims_words(claims: Sequence[Claim]) -> str:
+    """What is claimed, in one line."""
+    return "; ".join(claim_words(claim) for claim in claims) or NOTHING
+
+
+def claim_words(claim: Claim) -> str:
+    """``finite symmetry D_4, of order 8, acting on inputs 0-3``."""
+    size = f"of {'dimension' if claim.kind == 'continuous' else 'order'} {claim.size}"
+    where = f"inputs {_runs(claim.inputs)}"
+    if claim.outputs:
+        where += f" and outputs {_runs(claim.outputs)}"
+    return f"{claim.kind} symmetry {claim.name}, {size}, acting on {where}"
+
+
+def kept_words(claims: Sequence[Claim], left_out: Sequence[CandidateVerdict] = ()) -> str:
+    """What a search that ended with claims says of itself while it runs."""
+    kept = "; ".join(f"{claim.name} is kept" for claim in claims)
+    return "; ".join([kept, *(candidate_words(one) for one in left_out)])
+
+
+def candidate_words(candidate: CandidateVerdict) -> str:
+    """Why a candidate is not claimed."""
+    return "; ".join(refusal_words(reason) for reason in candidate.reasons)
+
+
+def refusal_words(reason: AnyDiscoveryReason) -> str:
+    """One reason, with its numbers."""
+    match reason:
+        case EveryDirectionChanges(what):
+            return f"every direction changes the {what}"
+        case NoDirectionTold():
+            return "the data tell no direction from any other"
+        case NoClearGap(gap, least):
+            return f"no clear gap between directions that are kept and others ({gap:.1f} < {least:g})"
+        case BracketsLeave(quiet):
+            return f"{quiet} quiet directions are not closed under brackets"
+        case NumberOfInvariants(quiet, invariants):
+            return f"{quiet} quiet directions have {invariants} invariants of degree 1 and 2"
+        case SearchDidNotEnd():
+            return "the search did not end"
+        case FewDirectionsTold(told):
+            return f"the data tell only {told} directions from others"
+        case AffineFunction():
+            return "an affine function goes along with every change of its outputs: that says nothing"
+        case SizesOutOfReach(examples, inputs, outputs):
+            return (
+                f"{examples} examples of {inputs} inputs and {outputs} outputs are too few, or too many to be looked "
+                "at"
+            )
+        case DependentOutputs():
+            return "outputs follow from each other up to noise, so that pairs are not unique"
+        case TooManyInputs(most, inputs):
+            return f"expected at most {most} inputs, found {inputs}"
+        case NotForFamilies():
+            return "they are looked for in single functions, not yet in families"
+        case NoneLikely(tried, unlike):
+            shapes = f"; {unlike} that their shape suggests would exchange inputs of different laws"
+            said = f"none of {tried} signed permutations makes the data no less likely"
+            return said + (shapes if unlike else "")
+        case GroupTooLarge(moves, most):
+            return f"{moves} moves generate a group of more than {most} elements"
+        case TooFewExamples() | MapTooLarge() | ZerosUnclear() | NoLinearPart() | NoGapInTies():
+            return _of_maps(reason)
+        case TiesNotClasses():
+            return f"ties between entries of {_MAPS} do not form classes"
+        case NoPermutationOfTies():
+            return f"the ties between entries of {_MAPS} are kept by no permutation"
+        case _:
+            return f"{reason.name} {_about(reason)}"
+
+
+def _of_maps(reason: TooFewExamples | MapTooLarge | ZerosUnclear | NoLinearPart | NoGapInTies) -> str:
+    match reason:
+        case TooFewExamples(least, inputs, examples):
+            return f"expected at least {least} examples a task for {inputs} inputs, found {examples}"
+        case MapTooLarge(most, outputs, inputs):
+            return f"expected at most {most} entries of a linear map, found {outputs} x {inputs}"
+        case ZerosUnclear():
+            return f"it is unclear which entries of {_MAPS} are zero"
+        case NoLinearPart():
+            return "the tasks have no linear part to read"
+        case NoGapInTies():
+            return "no gap separates entries that are tied in all tasks from others"
+
+
+def _about(
+    reason: RefutedByBeta
+    | RefutedByLikelihood
+    | RefutedByPolynomial
+    | RefutedBySameTerms
+    | ExplainedBetter
+    | NearSymmetry
+    | NotShownToBeNoise
+    | NotAnAlgebra
+    | HardlyMatters
+    | InputsCarryTooLittle
+    | FewValues
+    | LeavesInputs
+    | NotRotations
+    | NeverComesBack
+    | NotClosedAtWholeFrequencies
+    | MovesNoOutput
+    | RepeatedOutputs
+    | TiesDiffer
+    | InputsElsewhere
+    | TasksAllow
+    | CommonAllows,
+) -> str:
+    """What follows the name of the group or algebra."""
+    match reason:
+        case RefutedByBeta(_, beta, low, high, on):
+            by = "on held-out data" if on == "examples" else "by functions fitted to fresh tasks"
+            return f"is refuted {by}: {_interval(beta, low, high)}"
+        case RefutedByLikelihood(_, turning):
+            return f"is refuted by the likelihood of a part that {'does not turn' if turning else 'it does not keep'}"
+        case RefutedByPolynomial(_, left, broken):
+            return (
+                f"is refuted by a polynomial that leaves at most {left:.2g} of the variance of held-out data: "
+                f"{broken:.2g} of it the group does not keep"
+            )
+        case RefutedBySameTerms(_, f):
+            return f"is refuted by polynomials with the same terms that do not have it (F = {f:.3g})"
+        case ExplainedBetter():
+            return "is refuted by a model with another symmetry, which explains the data better"
+        case NearSymmetry(_, violation, tolerance):
+            return (
+                f"{_NEAR}: the data allow a violation of {violation:.2g} of the variance, more than {tolerance:g} of "
+                "what its inputs carry"
+            )
+        case NotShownToBeNoise(_, left_over, floor):
+            return (
+                f"{_NEAR}: its model leaves {left_over:.2g} of the variance, and one that knows nothing {floor:.2g}, "
+                "so that nothing shows it to be noise"
+            )
+        case NotAnAlgebra():
+            return "cannot be decided: its brackets leave it by more than rounding does"
+        case HardlyMatters(_, None):
+            return "moves only what the function does not depend on"
+        case HardlyMatters(_, share):
+            return f"moves only what the function hardly depends on: {share:.2g} of the variance"
+        case InputsCarryTooLittle():
+            return "moves inputs that carry too little for the bound to say anything about it"
+        case FewValues(_, values):
+            return f"moves an input that has only {values} values"
+        case LeavesInputs():
+            return "leads away from an equation that the inputs fulfil"
+        case NotRotations():
+            return "is not made of rotations, so that no average over it exists"
+        case NeverComesBack():
+            return "has turns that never come back"
+        case NotClosedAtWholeFrequencies():
+            return "is not closed under brackets at whole frequencies"
+        case MovesNoOutput():
+            return "moves no output"
+        case RepeatedOutputs():
+            return "moves an output that is repeated to one that is not"
+        case TiesDiffer(_, difference, upper, most):
+            bound = "not bounded" if upper is None else f"at most {upper:.2g}"
+            return (
+                f"{_NEAR}: entries of {_MAPS} differ, in all tasks alike, by {difference:.2g} of their power, "
+                f"{bound} (named up to {most:g})"
+            )
+        case InputsElsewhere():
+            return "cannot be decided: it takes inputs to where there are none, since their means or sizes differ"
+        case TasksAllow(_, beta, low, high, violation, most):
+            return (
+                f"{_NEAR}: {_interval(beta, low, high)} allows a violation of {violation:.2g} of the variance (named "
+                f"up to {most:g})"
+            )
+        case CommonAllows(_, violation, most):
+            return (
+                f"{_NEAR}: what all tasks share allows a violation of {violation:.2g} of the variance (named up to "
+                f"{most:g})"
+            )
+
+
+def _interval(beta: float, low: float, high: float) -> str:
+    return f"beta {beta:.2g} ({low:.2g} to {high:.2g})"
+
+
+def _runs(numbers: Sequence[int]) -> str:
+    """``0-4, 7``: numbers in runs."""
+    runs: list[list[int]] = []
+    for i in numbers:
+        if runs and i == runs[-1][-1] + 1:
+            runs[-1].append(i)
+        else:
+            runs.append([i])
+    return ", ".join(f"{run[0]}" if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)

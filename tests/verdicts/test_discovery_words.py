@@ -1,0 +1,136 @@
+"""The verdict of ``discover`` in words and in JSON: the one place where its sentences are checked."""
+
+from __future__ import annotations
+
+import json
+from typing import get_args
+
+import pytest
+
+from metasym.groups.signed_permutations import SignedPermutation
+from metasym.verdicts import discovery_reasons as values
+from metasym.verdicts.claims import CandidateVerdict, Claim
+from metasym.verdicts.discovery_reasons import AnyDiscoveryReason, Outcome
+from metasym.verdicts.discovery_verdict import DiscoveryVerdict, candidate_json
+from metasym.verdicts.discovery_words import claim_words, claims_words, refusal_words
+from metasym.verdicts.verdict import Status, Verdict
+
+REASONS: list[tuple[AnyDiscoveryReason, list[str], Outcome]] = [
+    (values.EveryDirectionChanges("polynomial"), ["polynomial"], Outcome.REFUTED),
+    (values.NoDirectionTold(), ["no direction"], Outcome.NOT_REFUTED),
+    (values.NoClearGap(1.53, 3.0), ["1.5", "< 3"], Outcome.NOT_REFUTED),
+    (values.BracketsLeave(4), ["4 quiet"], Outcome.NOT_REFUTED),
+    (values.NumberOfInvariants(4, 0), ["4 quiet", "0 invariants"], Outcome.NOT_REFUTED),
+    (values.SearchDidNotEnd(), ["did not end"], Outcome.NOT_REFUTED),
+    (values.FewDirectionsTold(7), ["7 directions"], Outcome.NOT_REFUTED),
+    (values.AffineFunction(), ["affine"], Outcome.NOT_REFUTED),
+    (values.SizesOutOfReach(30, 9, 2), ["30 examples", "9 inputs", "2 outputs"], Outcome.NOT_EXAMINED),
+    (values.DependentOutputs(), ["outputs follow"], Outcome.NOT_REFUTED),
+    (values.TooManyInputs(40, 64), ["at most 40", "found 64"], Outcome.NOT_EXAMINED),
+    (values.NotForFamilies(), ["families"], Outcome.NOT_EXAMINED),
+    (values.RefutedByBeta("Z_2", 1.1, 0.29, 1.8), ["Z_2", "beta 1.1 (0.29 to 1.8)", "held-out"], Outcome.REFUTED),
+    (values.RefutedByBeta("Z_2", 1.1, 0.2, 1.8, on="tasks"), ["Z_2", "fresh tasks"], Outcome.REFUTED),
+    (values.RefutedByLikelihood("so(2)", turning=True), ["so(2)", "does not turn"], Outcome.REFUTED),
+    (values.RefutedByPolynomial("D_4", 1e-5, 0.02), ["D_4", "1e-05", "0.02"], Outcome.REFUTED),
+    (values.RefutedBySameTerms("so(3)", 12.34), ["so(3)", "F = 12.3"], Outcome.REFUTED),
+    (values.ExplainedBetter("so(5)"), ["so(5)", "another symmetry"], Outcome.REFUTED),
+    (values.NearSymmetry("D_4", 0.0037, 0.003), ["D_4", "0.0037", "0.003"], Outcome.NOT_REFUTED),
+    (values.NotShownToBeNoise("so(2)", 0.001, 0.05), ["so(2)", "0.001", "0.05"], Outcome.NOT_REFUTED),
+    (values.NotAnAlgebra("so(2)"), ["so(2)", "brackets"], Outcome.NOT_REFUTED),
+    (values.HardlyMatters("so(2)", 2e-4), ["so(2)", "0.0002"], Outcome.NOT_REFUTED),
+    (values.HardlyMatters("so(2)"), ["so(2)", "does not depend"], Outcome.NOT_REFUTED),
+    (values.InputsCarryTooLittle("so(2)"), ["so(2)", "too little"], Outcome.NOT_REFUTED),
+    (values.FewValues("R", 5), ["R ", "5 values"], Outcome.NOT_REFUTED),
+    (values.LeavesInputs("R"), ["R ", "equation"], Outcome.NOT_REFUTED),
+    (values.NotRotations("R"), ["R ", "rotations"], Outcome.NOT_REFUTED),
+    (values.NeverComesBack("R"), ["R ", "never"], Outcome.NOT_REFUTED),
+    (values.NotClosedAtWholeFrequencies("R"), ["R ", "frequencies"], Outcome.NOT_REFUTED),
+    (values.MovesNoOutput("so(2)"), ["so(2)", "no output"], Outcome.NOT_REFUTED),
+    (values.NoneLikely(12, 3), ["12 signed", "3 that"], Outcome.REFUTED),
+    (values.GroupTooLarge(5, 1000), ["5 moves", "1000"], Outcome.NOT_EXAMINED),
+    (values.RepeatedOutputs("Z_2"), ["Z_2", "repeated"], Outcome.REFUTED),
+    (values.TooFewExamples(10, 6, 4), ["at least 10", "6 inputs", "found 4"], Outcome.NOT_EXAMINED),
+    (values.MapTooLarge(1500, 50, 60), ["1500", "50 x 60"], Outcome.NOT_EXAMINED),
+    (values.ZerosUnclear(), ["zero"], Outcome.NOT_REFUTED),
+    (values.NoLinearPart(), ["linear part"], Outcome.NOT_REFUTED),
+    (values.NoGapInTies(), ["no gap"], Outcome.NOT_REFUTED),
+    (values.TiesNotClasses(), ["classes"], Outcome.NOT_REFUTED),
+    (values.NoPermutationOfTies(), ["no permutation"], Outcome.REFUTED),
+    (values.TiesDiffer("Z_6", 0.004, 0.01, 0.001), ["Z_6", "0.004", "0.01", "0.001"], Outcome.NOT_REFUTED),
+    (values.TiesDiffer("Z_6", 0.004, None, 0.001), ["Z_6", "not bounded"], Outcome.NOT_REFUTED),
+    (values.InputsElsewhere("Z_6"), ["Z_6", "where there are none"], Outcome.NOT_REFUTED),
+    (values.TasksAllow("Z_6", 0.1, -0.2, 0.3, 0.02, 0.01), ["Z_6", "0.1 (-0.2 to 0.3)", "0.02"], Outcome.NOT_REFUTED),
+    (values.CommonAllows("Z_6", 0.004, 0.002), ["Z_6", "0.004", "0.002"], Outcome.NOT_REFUTED),
+]  # fmt: skip
+SWAP = SignedPermutation((0,), (1, 0, 2), (-1,), (1, 1, 1))
+GROUP = Claim.of_group("Z_2", 2, (SWAP,), violation_upper=1e-4, beta=0.1, beta_ci=(-0.2, 0.4), tested_on=40)
+TURN = ((0.0, 1.0, 0.0), (-1.0, 0.0, 0.0))
+ALGEBRA = Claim("continuous", "so(2)", 1, (TURN,), (0, 1), (0, 1), 1e-4, 0.1, (-0.2, 0.4), 40, (TURN,))
+
+
+@pytest.mark.parametrize(("reason", "held", "outcome"), REASONS, ids=lambda one: type(one).__name__)
+def test_a_reason_is_said_with_its_numbers(
+    reason: AnyDiscoveryReason, held: list[str], outcome: Outcome
+) -> None:
+    said = refusal_words(reason)
+    for part in held:
+        assert part in said
+    candidate = CandidateVerdict("finite", "signed permutations", (reason,))
+    assert candidate.outcome is outcome
+    stored = json.loads(json.dumps(candidate_json(candidate)))
+    assert stored["words"] == said
+    assert CandidateVerdict.from_json(stored) == candidate
+
+
+def test_every_reason_is_in_the_list_above() -> None:
+    assert {type(reason) for reason, _, _ in REASONS} == set(get_args(AnyDiscoveryReason))
+
+
+@pytest.mark.parametrize("claim", [GROUP, ALGEBRA])
+def test_a_claim_comes_back_from_json_as_it_was(claim: Claim) -> None:
+    stored = json.loads(json.dumps(claim.to_json()))
+    assert Claim.from_json(stored) == claim
+    always = {
+        "kind",
+        "name",
+        "inputs",
+        "generators",
+        "violation_upper",
+        "beta",
+        "beta_ci",
+        "outputs",
+        "tested_on",
+    }
+    own = {"order"} if claim is GROUP else {"dimension", "output_generators"}
+    assert set(stored) == always | own
+
+
+def test_what_a_claim_moves_follows_from_its_generators() -> None:
+    assert (GROUP.inputs, GROUP.outputs, GROUP.moves) == ((0, 1), (0,), (SWAP,))
+    assert claim_words(GROUP) == "finite symmetry Z_2, of order 2, acting on inputs 0-1 and outputs 0"
+    assert "outputs" not in Claim("continuous", "R", 1, (TURN,), (0,), (), 0.0, 0.0, (0.0, 0.0), 9).to_json()
+
+
+@pytest.mark.parametrize(
+    ("claims", "reasons", "status"),
+    [
+        ((GROUP,), (values.NoGapInTies(),), Status.CERTIFIED),
+        ((), (values.NearSymmetry("Z_2", 0.1, 0.003),), Status.UNDECIDED),
+        ((), (values.EveryDirectionChanges(),), Status.NONE),
+        ((), (values.TooManyInputs(40, 64),), Status.NOT_READ),
+        ((), (values.EveryDirectionChanges(), values.NoDirectionTold()), Status.UNDECIDED),
+    ],
+)
+def test_the_status_follows_from_claims_and_candidates(
+    claims: tuple[Claim, ...], reasons: tuple[AnyDiscoveryReason, ...], status: Status
+) -> None:
+    candidates = tuple(CandidateVerdict("continuous", "rotations", (one,)) for one in reasons)
+    verdict = DiscoveryVerdict.of(claims, candidates)
+    assert isinstance(verdict, Verdict)
+    assert (verdict.status, verdict.reasons) == (status, reasons)
+    stored = verdict.to_json()
+    assert stored["verdict"]["status"] == status
+    assert stored["verdict"]["words"] == str(verdict) == claims_words(claims)
+    assert [one["kind"] for one in stored["verdict"]["reasons"]] == [
+        one["reasons"][0]["kind"] for one in stored["refused"]
+    ]
