@@ -104,9 +104,7 @@ def _shift(
     rows = int(holds.sum())
     ties = int((live & equal)[holds].sum())
     told = ties
-    if (
-        step == move
-    ):  # what is the same on the diagonal says nothing about a shift: an output's own input is special
+    if step == move:  # an output's own input is special: ties on the diagonal say nothing about a shift
         own = np.arange(m - step)[:, None] == np.arange(source.shape[1])
         told -= int((live & equal & own)[holds].sum())
     if rows < 3 or rows < TRANSLATIONS.share * m or told * surprise < TRANSLATIONS.evidence + tried:

@@ -259,8 +259,8 @@ def reason_words(reason: AnyReason, layer: LayerReport, *, none: str = "no symme
         case NothingNear(blocks):
             return (
                 "no symmetry: no permutation of outputs and inputs, with signs or without, comes near what tasks "
-                f"share{negatable_words(blocks)}; symmetries of other kinds, such as rotations that mix inputs, were not "
-                "looked for"
+                f"share{negatable_words(blocks)}; symmetries of other kinds, such as rotations that mix inputs, were "
+                "not looked for"
             )
         case NoPermutation():
             return _no_permutation(reason, layer, none)
