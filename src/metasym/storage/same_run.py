@@ -30,7 +30,7 @@ def check_same_run(
     error: type[MetasymError] = MetasymError,
 ) -> None:
     """Refuse the settings ``stored`` in ``name`` if they are not the ``wanted`` ones, naming what differs."""
-    differing = list(differences(as_stored(wanted), as_stored(stored)))
+    differing = list(differences(as_stored(wanted, error), as_stored(stored, error)))
     if not differing:
         return
     shown = differing[:_MOST_SHOWN]
@@ -45,13 +45,13 @@ def check_same_run(
     )
 
 
-def as_stored(value: Any) -> Any:
+def as_stored(value: Any, error: type[MetasymError] = MetasymError) -> Any:
     """``value`` as it comes back from JSON: tuples as lists, keys as text."""
     try:
         return json.loads(json.dumps(value))
-    except TypeError as error:
-        raise MetasymError(
-            f"expected numbers and text in the settings of a run, found {error}",
+    except TypeError as cause:
+        raise error(
+            f"expected numbers and text in the settings of a run, found {cause}",
             about="settings",
-            found=str(error),
+            found=str(cause),
         ) from None
