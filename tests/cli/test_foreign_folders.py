@@ -101,7 +101,7 @@ def test_every_command_that_opens_a_folder_is_tried():
     marks = test_no_command_imports_what_a_folder_names.pytestmark
     tried = {arguments[0] for mark in marks if mark.args[0] == "arguments" for arguments in mark.args[1]}
     whole = next(a for a in parser()._actions if isinstance(a, argparse._SubParsersAction))
-    assert set(whole.choices) - tried == {"demo", "list", "cost", "data", "doctor", "completion"}
+    assert set(whole.choices) - tried == {"demo", "list", "cost", "data", "doctor", "completion", "mirror"}
 
 
 @pytest.mark.parametrize("command", ["inspect", "export"])

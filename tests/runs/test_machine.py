@@ -52,8 +52,8 @@ def test_an_inspection_and_a_page_take_one_thread(two_threads, tmp_path, monkeyp
     counted = []
     # Both are imported before either is replaced: else the page's module would hold the replacement of the other.
     places = {
-        place: importlib.import_module(place.rpartition(".")[0]).inspect
-        for place in ("metasym.inspection.inspect", "metasym.report.page.layer_section.inspect")
+        place: getattr(importlib.import_module(place.rpartition(".")[0]), place.rpartition(".")[2])
+        for place in ("metasym.inspection.inspect", "metasym.report.page.layer_section.inspect_layers")
     }
     for place, inspect in places.items():
 

@@ -27,6 +27,8 @@ MOST = 0.2
 """If a larger part of the tasks contradicts a group one by one, it is not a few tasks that differ."""
 NEGLIGIBLE = 1e-4
 """Relative defects below this are not held against a symmetry: solvers and float32 leave as much."""
+_FEWEST = 5
+"""Independent tasks, or blocks of them, below which how much they vary tells nothing about an error. By hand."""
 _CHANCE = 0.01
 """The chance that noise makes any task of a file differ."""
 _SEEN, _OF_TASKS = 0.975, 0.95
@@ -107,7 +109,9 @@ def mean_square(tasks: AllTasks, form: Tensor, differing: Tensor) -> MeanSquare:
     mean = float(squares.mean())
     groups = torch.arange(count) if tasks.blocks is None else tasks.blocks
     deviations = _block_sums(others - others.mean(), groups[usual])
-    freedom = max(1, len(deviations) - 1)
+    if len(deviations) < _FEWEST:
+        return MeanSquare(mean, math.inf, math.inf)
+    freedom = len(deviations) - 1
     variance = float(deviations.square().sum()) * (freedom + 1) / freedom
     learned = _block_sums((others - others.mean())[~fresh], groups[usual][~fresh])
     of_learned = math.sqrt(float(learned.square().sum()))
