@@ -75,14 +75,15 @@ OTHERS: dict[str, str] = {
 
 SCRIPTS = {
     "import metasym; ms.MSR; ms.train": "import metasym as ms; ms.MSR; ms.train",
-    "a run of ms.learn": (
-        "import metasym as ms\n"
-        "t = ms.tasks.planted('shifts12', tasks=30, examples=12, seed=3)\n"
-        "import numpy as np, tempfile, pathlib\n"
+    "a run of metasym learn": (
+        "import numpy as np, pathlib, tempfile\n"
         "from metasym.cli import main\n"
-        "d = pathlib.Path(tempfile.mkdtemp())\n"
-        "np.savez(d / 't.npz', x=t.x.numpy(), y=t.y.numpy())\n"
-        "main(['learn', str(d / 't.npz'), '--support', '6', '--no-baseline', '--out', str(d / 'run'), '--quiet'])"
+        "d, draw = pathlib.Path(tempfile.mkdtemp()), np.random.default_rng(0)\n"
+        "x, filters = draw.normal(size=(30, 12, 8)), draw.normal(size=(30, 8))\n"
+        "y = np.stack([sum(f[i] * np.roll(x[t], i, -1) for i in range(8)) for t, f in enumerate(filters)])\n"
+        "np.savez(d / 't.npz', x=x, y=y)\n"
+        "flags = ['--support', '6', '--no-baseline', '--progress', 'silent']\n"
+        "assert main(['learn', str(d / 't.npz'), '--out', str(d / 'run'), *flags]) == 0"
     ),
 }
 
