@@ -42,6 +42,17 @@ CONCEPTS: dict[str, str] = {
 }
 
 OTHERS: dict[str, str] = {
+    "discovery/finite/group_search.py:generated": "asks SignedGroup",
+    "robots/finding_mirrors.py:_generated": "asks SignedGroup",
+    "groups/signed_groups.py:orbits": "asks weight_orbits, which asks orbit_labels",
+    "groups/signed_groups.py:transitive": "asks point_orbits",
+    "inspection/layers.py:_entry_orbits": "asks weight_orbits",
+    "inspection/reports.py:transitive": "a stored fact",
+    "verdicts/reports.py:transitive": "a stored fact",
+    "groups/signed_permutations.py:cycles": "what in_cycles prints",
+    "runs/files/command_line.py:flags": "a part of command_line",
+    "runs/learning/learned_run.py:open_learned": "open_run, for one kind",
+    "runs/reproducing/experiment_run.py:load_run": "open_run, for one kind",
     "experiments/discovering/discover_files.py:MoveFile": "what a file may hold",
     "runs/files/discover_files.py:MoveFile": "what a file may hold",
     "experiments/discovering/discover_finite.py:_move": "reads one from a file",
