@@ -55,8 +55,9 @@ def discover_file(
     """Look for symmetries in ``data``, which came from ``path``; everything goes into the folder ``out``.
 
     ``reading`` holds the options that ``path`` was read with, for the command line in the result. ``threads_used``
-    is one where it is not given: systems of some thousand rows gain little by more. Gives what ``result.json`` holds. A finished run of the same data and options is not run again; with ``resume`` one that was
-    killed goes on behind the last search that ended.
+    is one where it is not given: systems of some thousand rows gain little by more. Gives what ``result.json``
+    holds. A finished run of the same data and options is not run again; with ``resume`` one that was killed goes on
+    behind the last search that ended.
     """
     folder = Path(out)
     make_folder(folder)
