@@ -106,7 +106,7 @@ def _true_refuted(made: Made, candidate: dict[str, Any]) -> bool:
     if candidate["outcome"] != "refuted" or not names:
         return False
     said = [reason.get("name") for reason in candidate["reasons"]]
-    return any(name is None or name in names for name in said)
+    return any(name is None or name.split(" (")[0] in names for name in said)
 
 
 def one(made: Made) -> dict[str, Any]:

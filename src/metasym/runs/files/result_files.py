@@ -102,6 +102,7 @@ class _Scores(TypedDict):
     mean: Score
     ci95: Score
     relative: Score
+    by_output: NotRequired[list[Score]]
 
 
 class DiscoverResult(RunResult):
