@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from metasym.runs.files.result_files import read_result
 from metasym.storage.atomic import make_folder, write_atomically
 from metasym.storage.file_names import MODEL, RESULT
 from metasym.types import MetasymError
+from metasym.verdicts.defect_words import percent
 from metasym.verdicts.discovery_reasons import Outcome
 
 _MOST_GENERATORS = 12
@@ -59,7 +61,9 @@ def _page(found: dict[str, Any]) -> str:
     )
 
 
-def _scores(found: dict[str, Any]) -> dict[str, Any]:
+def _scores(found: dict[str, Any]) -> dict[str, Any] | None:
+    if found["plain"] is None:  # a function was called, and nothing fitted
+        return None
     metric = found["plain"]["metric"]
     rows = []
     for label, key in (("knows no symmetry", "plain"), ("with the symmetry built in", "symmetric")):
@@ -90,12 +94,19 @@ def _percent(value: float | None) -> str:
 def _symmetry(one: dict[str, Any], inputs: list[str], outputs: list[str]) -> dict[str, Any]:
     continuous = one["kind"] == "continuous"
     size = f"dimension {one.get('dimension', '?')}" if continuous else f"{one.get('order', '?')} elements"
-    low, high = (number(value, 2) for value in one["beta_ci"])
+    low, high = (number(value, 2) for value in one["beta_ci"])  # null where a function was called
     about = (
         f"The data allow a violation of at most {number(one['violation_upper'], 2)} of the variance of y: up to that "
         f"the function keeps it. beta = {number(one['beta'], 2)}, interval {low} to {high}: what breaks the "
         "symmetry in a model without it does not predict what the symmetric model leaves (0 for a true symmetry)."
     )
+    if one.get("defect") is not None:
+        about = (
+            f"Checked by calls at {one['tested_on']} fresh points: f(g x) and g' f(x) differ by "
+            f"{percent(one['defect'])} (root mean square of the worst element, relative to what the moved inputs "
+            "change), at most by "
+            f"{percent(math.sqrt(one['violation_upper']))} at 95 %."
+        )
     shown = one["generators"][:_MOST_GENERATORS]
     if continuous:
         how = "Generators A of x → A x + a, the column a last (blue positive, red negative):"
