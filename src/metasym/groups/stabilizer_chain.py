@@ -60,11 +60,11 @@ class StabilizerChain:
 
     def random(self) -> Points:
         """An element, all equally likely."""
-        found = self._identity
+        found: Points = self._identity
         for reach in reversed(self._reach):
             every = list(reach.values())
-            found = every[int(self._draw.integers(len(every)))][found]
-        return np.asarray(found, dtype=np.int64)
+            found = np.asarray(every[int(self._draw.integers(len(every)))][found])
+        return found
 
     def _random(self) -> Points:
         """Product replacement: a product of those before."""
@@ -98,11 +98,11 @@ class StabilizerChain:
     def _grow(self, level: int) -> None:
         """The orbit of the level's base point, each point with an element that reaches it."""
         reach = self._reach[level]
-        waiting = list(reach)
+        known = list(reach)
+        waiting = [(here, self._strong[level][-1]) for here in known]  # the others lead to known points
         while waiting:
-            here = waiting.pop()
-            for g in self._strong[level]:
-                there = int(g[here])
-                if there not in reach:
-                    reach[there] = g[reach[here]]
-                    waiting.append(there)
+            here, g = waiting.pop()
+            there = int(g[here])
+            if there not in reach:
+                reach[there] = g[reach[here]]
+                waiting += [(there, other) for other in self._strong[level]]

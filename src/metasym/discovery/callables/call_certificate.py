@@ -90,12 +90,12 @@ class CallCertificate:
         image = np.empty_like(size)
         image[:, out] = size
         size = (size + image) / 2
-        together = self._relative(apart.sum(1), size.sum(1), chance.sum(), noise.sum(), self._floor.sum())
+        together = self.relative(apart.sum(1), size.sum(1), chance.sum(), noise.sum(), self._floor.sum())
         total = self.y.var(0)
         total = np.maximum(total, total[np.argsort(out)])
         seen = total > self._floor
         least = _SHARE**2 * total + self._floor
-        worst = self._relative(apart[:, seen], size[:, seen], chance[seen], noise[seen], least[seen])
+        worst = self.relative(apart[:, seen], size[:, seen], chance[seen], noise[seen], least[seen])
         found = Defects(together, worst, together)
         return Defects(together, worst, self._orbits(g, after)) if orbits else found
 
@@ -114,7 +114,7 @@ class CallCertificate:
             there = after[:count] - self.f(self.moved(g, x))
             apart = ((there - g.on_outputs(change)) ** 2).sum(1) / 2
             size = (change**2).sum(1) / 2
-            worst = worst.worst(self._relative(apart, size, 2 * noise, noise, self._floor.sum()))
+            worst = worst.worst(self.relative(apart, size, 2 * noise, noise, self._floor.sum()))
         return worst
 
     def carries(self, inputs: tuple[int, ...]) -> Array:
@@ -136,7 +136,7 @@ class CallCertificate:
             self._replaced[inputs] = self.f(x)
         return self._replaced[inputs]
 
-    def _relative(
+    def relative(
         self, apart: Array, size: Array, chance: npt.ArrayLike, noise: npt.ArrayLike, least: npt.ArrayLike
     ) -> Defect:
         """The root of the ratio of two means over points, noise taken off, with bounds; of columns the worst."""

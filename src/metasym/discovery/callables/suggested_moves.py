@@ -17,7 +17,7 @@ _MOST_PAIRS = 128
 
 def suggested_moves(n: int, shape: tuple[int, ...]) -> list[Move]:
     """Each once; ``shape`` is that of one input."""
-    every = np.arange(n)
+    every: Images = np.arange(n, dtype=np.int64)
     seen: dict[bytes, Move] = {}
 
     def add(images: Images, signs: Images) -> None:
@@ -29,7 +29,7 @@ def suggested_moves(n: int, shape: tuple[int, ...]) -> list[Move]:
     if n <= _MOST_PAIRS:  # first: groups of exchanges are named at a glance
         for i in range(n):
             for j in range(i):
-                images: Images = np.arange(n)
+                images = every.copy()
                 images[[i, j]] = [j, i]
                 add(images, ones)
     add(every, -ones)
@@ -43,7 +43,7 @@ def suggested_moves(n: int, shape: tuple[int, ...]) -> list[Move]:
     if n <= _MOST_PAIRS:
         for i in range(n):
             for j in range(i):
-                images, signs = np.arange(n), ones.copy()
+                images, signs = every.copy(), ones.copy()
                 images[[i, j]], signs[[i, j]] = [j, i], -1
                 add(images, signs)
                 add(every, signs)
