@@ -70,8 +70,9 @@ class StabilizerChain:
         """Product replacement: a product of those before."""
         i, j = self._draw.choice(len(self._mixed), 2, replace=False)
         other = self._mixed[j] if self._draw.random() < 0.5 else np.argsort(self._mixed[j])
-        self._mixed[i] = self._mixed[i][other] if self._draw.random() < 0.5 else other[self._mixed[i]]
-        return self._mixed[i]
+        mixed: Points = self._mixed[i][other] if self._draw.random() < 0.5 else other[self._mixed[i]]
+        self._mixed[i] = mixed
+        return mixed
 
     def _sift(self, permutation: Points) -> tuple[Points, int]:
         """What is left of it after the chain, and the level at which it left."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -51,7 +50,8 @@ def given_group(group: GivenGroup) -> tuple[str, Moves]:
             about="group",
             found=found,
         )
-    return f"{len(group)} elements", partial(_signed_moves, tuple(group))
+    elements = [g for g in group if isinstance(g, SignedPermutation)]
+    return f"{len(elements)} elements", partial(_signed_moves, elements)
 
 
 def _signed_moves(elements: Sequence[SignedPermutation], x: Tensor, y: Tensor) -> tuple[list[Move], str]:
@@ -94,7 +94,7 @@ def _group_moves(group: Group, x: Tensor, y: Tensor) -> tuple[list[Move], str]:
     return moves, note
 
 
-def _turned(values: Tensor, matrix: Any) -> Tensor:
+def _turned(values: Tensor, matrix: Tensor) -> Tensor:
     return (values.flatten(1) @ matrix.to(values).T).reshape(values.shape)
 
 

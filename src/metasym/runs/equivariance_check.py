@@ -90,7 +90,7 @@ def check_equivariance(
             raise MetasymError(
                 "expected a run with test tasks, found one without: give its learner and the tasks", about="f"
             )
-        return adapted_functions(f, group, tasks=tasks)  # type: ignore[arg-type]
+        return adapted_functions(f, group, tasks=tasks)
     if isinstance(f, Learner):
         return adapted_functions(_Given(f, x, seed), group, tasks=tasks)
     if group is None:

@@ -92,7 +92,7 @@ class FiniteSearch:
         self.certificate = CallCertificate(f, draws.fresh(POINTS), self.centre)
         self.tried = 0
         self.complete = True
-        self.idle = self._idle()
+        self.idle = idle_inputs(f, draws, self.quick)
 
     def run(self) -> FiniteFindings:
         """Exact ones first, then nearly exact ones."""
@@ -110,15 +110,6 @@ class FiniteSearch:
         return FiniteFindings(
             found, near, tuple(refused), self.tried, self.idle, self.complete, self.centre, self.f.points
         )
-
-    def _idle(self) -> tuple[int, ...]:
-        """Inputs that do not vary, or whose change changes nothing."""
-        found = []
-        for i in range(self.f.inputs):
-            still = self.spread[i] <= _NO_EFFECT * (abs(self.draws.centre[i]) + 1e-300)
-            if still or self.quick.carries((i,)).max() <= (100 * self.f.rounding) ** 2:
-                found.append(i)
-        return tuple(found)
 
     def _promising(self, moves: list[Move]) -> list[Move]:
         """Those under which the outputs at a few points are about the same but for order and signs."""
@@ -244,6 +235,19 @@ class FiniteSearch:
                 refused.append((g, defect))
                 return None
         return FoundGroup(group, worst, len(some))
+
+
+def idle_inputs(
+    f: CalledFunction, draws: InputDraws, certificate: CallCertificate | None = None
+) -> tuple[int, ...]:
+    """Inputs that do not vary, or whose change changes nothing."""
+    looked = certificate or CallCertificate(f, draws.search[:_QUICK], np.zeros(f.inputs))
+    found = []
+    for i in range(f.inputs):
+        still = draws.spread[i] <= _NO_EFFECT * (abs(draws.centre[i]) + 1e-300)
+        if still or looked.carries((i,)).max() <= (100 * f.rounding) ** 2:
+            found.append(i)
+    return tuple(found)
 
 
 def _kinds(spread: Array) -> Images:

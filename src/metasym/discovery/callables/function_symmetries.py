@@ -10,11 +10,13 @@ import numpy.typing as npt
 
 from metasym.discovery.algebra.vector_fields import Array
 from metasym.discovery.callables.call_certificate import Defect
+from metasym.discovery.callables.callable_flows import flows_in
 from metasym.discovery.callables.callable_symmetries import (
     MOST_INPUTS,
     FiniteFindings,
     FiniteSearch,
     FoundGroup,
+    idle_inputs,
 )
 from metasym.discovery.callables.called_function import CalledFunction, called_function
 from metasym.discovery.callables.input_draws import InputDraws, input_draws
@@ -61,6 +63,12 @@ def discover_function_in(
     refused: list[CandidateVerdict] = []
     notes = _notes(called)
     fresh = 0
+    if options.continuous:
+        note("looking for continuous symmetries by derivatives")
+        flows = flows_in(called, draws, idle_inputs(called, draws), options)
+        claims += flows.claims
+        refused += flows.refused
+        fresh = max((claim.tested_on for claim in flows.claims), default=0)
     if options.finite and called.inputs > MOST_INPUTS:
         refused.append(CandidateVerdict("finite", _FINITE, (TooManyInputs(MOST_INPUTS, called.inputs),)))
     elif options.finite:

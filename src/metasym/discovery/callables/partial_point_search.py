@@ -20,9 +20,9 @@ from metasym.groups.orbits import orbit_labels
 
 Move = tuple[Images, Images]
 """Where inputs go, and with which signs."""
-_DEAD_ENDS = 120
+_DEAD_ENDS = 50
 """Choices that fail for one pair of input and image, before it is given up."""
-_BATCHES = 30_000
+_BATCHES = 5_000
 """Calls of one search."""
 
 

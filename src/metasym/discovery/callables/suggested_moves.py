@@ -17,7 +17,7 @@ _MOST_PAIRS = 128
 
 def suggested_moves(n: int, shape: tuple[int, ...]) -> list[Move]:
     """Each once; ``shape`` is that of one input."""
-    every: Images = np.arange(n, dtype=np.int64)
+    every = np.arange(n)
     seen: dict[bytes, Move] = {}
 
     def add(images: Images, signs: Images) -> None:
@@ -25,13 +25,11 @@ def suggested_moves(n: int, shape: tuple[int, ...]) -> list[Move]:
             return
         seen.setdefault(images.tobytes() + signs.tobytes(), (images, signs))
 
-    ones = np.ones(n, dtype=np.int64)
+    ones: Images = np.ones(n, dtype=np.int64)
     if n <= _MOST_PAIRS:  # first: groups of exchanges are named at a glance
         for i in range(n):
             for j in range(i):
-                images = every.copy()
-                images[[i, j]] = [j, i]
-                add(images, ones)
+                add(_exchange(n, i, j), ones)
     add(every, -ones)
     for i in range(n):
         signs = ones.copy()
@@ -43,11 +41,17 @@ def suggested_moves(n: int, shape: tuple[int, ...]) -> list[Move]:
     if n <= _MOST_PAIRS:
         for i in range(n):
             for j in range(i):
-                images, signs = every.copy(), ones.copy()
-                images[[i, j]], signs[[i, j]] = [j, i], -1
-                add(images, signs)
+                signs = ones.copy()
+                signs[[i, j]] = -1
+                add(_exchange(n, i, j), signs)
                 add(every, signs)
     return list(seen.values())[:_MOST]
+
+
+def _exchange(n: int, i: int, j: int) -> Images:
+    images = np.arange(n)
+    images[[i, j]] = [j, i]
+    return images
 
 
 def _layouts(n: int, shape: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
