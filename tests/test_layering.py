@@ -61,6 +61,7 @@ INSIDE = {
         "continuous": "algebra models",
         "finite": "algebra models",
         "families": "algebra models",
+        "callables": "algebra models continuous",
     },
 }
 """For rooms with rooms inside: the inner rooms that each of them may import."""

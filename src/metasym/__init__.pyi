@@ -19,6 +19,10 @@ from .learners.prototypes import ProtoNet as ProtoNet
 from .runs.learning.learn_arrays import learn as learn
 from .runs.opening import open_run as open_run
 from .robots import RobotSymmetries as RobotSymmetries, mirror as mirror
+from .runs.equivariance_check import (
+    FunctionEquivariance as FunctionEquivariance,
+    check_equivariance as check_equivariance,
+)
 from .runs.run import Run as Run
 from .storage.serialization import CheckpointError as CheckpointError
 from .symmetry.costs import cost as cost

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from metasym.cli.common import PROGRESS, Commands, console, interval, say
 from metasym.cli.flags import add_flags, given
+
+if TYPE_CHECKING:
+    from metasym.runs.discovering.discover_options import DiscoverOptions
 
 _FILE = """\
 FILE holds one data set:
@@ -22,6 +26,9 @@ translations, scalings, and their sums; rotations with f(g x) = g' f(x); and, th
 finite groups of signed permutations of inputs and outputs with f(g x) = g' f(x). A part of the examples (of the
 tasks) takes no part: what is claimed is certified on it. Of more than 10,000 examples a random sample (--seed) is
 looked at: a table may be of any size.
+or FILE names a function that is called, with --inputs x.npz for the points: an exported network .pt2 or .onnx, or
+package.module:function, which maps a batch [points, ...] to [points, ...]. Nothing is fitted; finite g with
+f(g x) = g' f(x) are claimed by calls at fresh points.
 """
 
 
@@ -35,7 +42,10 @@ def add(commands: Commands) -> None:
         epilog=_FILE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("file", type=Path, metavar="FILE", help="the data (see below)")
+    parser.add_argument("file", metavar="FILE", help="the data, or a function (see below)")
+    parser.add_argument(
+        "--matrix-output", action="store_true", help="function: outputs are matrices with f(g x) = g f(x) g^T"
+    )
     parser.add_argument("--out", type=Path, required=True, help="folder for the run's files")
     parser.add_argument("--resume", action="store_true", help="go on with the run in --out, if there is one")
     parser.add_argument("--progress", choices=PROGRESS, default="auto", help="silent says nothing meanwhile")
@@ -51,6 +61,7 @@ def add(commands: Commands) -> None:
 def _discover(options: argparse.Namespace) -> None:
     from metasym.runs.discovering.discover_options import DiscoverOptions
     from metasym.runs.discovering.discover_run import discover_file
+    from metasym.runs.discovering.function_files import is_function
     from metasym.runs.files.discover_files import DiscoverReading
     from metasym.tasks.dataset import read_dataset
     from metasym.types import MetasymError
@@ -59,6 +70,13 @@ def _discover(options: argparse.Namespace) -> None:
         raise MetasymError(f"expected --threads >= 1, found {options.threads}")
     chosen = DiscoverOptions(**given(options, DiscoverOptions))
     reading = DiscoverReading(**given(options, DiscoverReading))
+    note: Callable[[str], None] = (lambda _: None) if options.progress == "silent" else say
+    if is_function(options.file):
+        _summary(options.out, _function(options, chosen, reading.inputs, note))
+        return
+    if options.matrix_output:
+        raise MetasymError("expected --matrix-output together with a function, found data")
+    options.file = Path(options.file)
     data = read_dataset(options.file, **dataclasses.asdict(reading), seed=chosen.seed)
     found = discover_file(
         data,
@@ -67,13 +85,30 @@ def _discover(options: argparse.Namespace) -> None:
         chosen,
         reading=reading,
         resume=options.resume,
-        note=(lambda _: None) if options.progress == "silent" else say,
+        note=note,
         threads_used=options.threads,
     )
     _summary(options.out, found)
 
 
 _MOST_OUTPUTS = 12
+
+
+def _function(
+    options: argparse.Namespace, chosen: DiscoverOptions, inputs: str | None, note: Callable[[str], None]
+) -> dict[str, Any]:
+    from threadpoolctl import threadpool_limits
+
+    from metasym.runs.discovering.function_files import discover_function_file
+    from metasym.runs.machine import threads
+    from metasym.types import MetasymError
+
+    if inputs is None:
+        raise MetasymError("expected --inputs x.npz with the points to call the function at, found none")
+    with threads(options.threads), threadpool_limits(options.threads):
+        return discover_function_file(
+            options.file, Path(inputs), options.out, chosen, matrix_output=options.matrix_output, note=note
+        )
 
 
 def _number(value: float | None) -> str:
@@ -92,6 +127,12 @@ def _summary(folder: Path, found: dict[str, Any]) -> None:
 
     line(f"Verdict: {found['verdict']['words']}.")
     for one in found["symmetries"]:
+        if one.get("defect") is not None:
+            line(
+                f"  {one['name']}: defect {_number(one['defect'])}, at most {_number(one['violation_upper'] ** 0.5)} "
+                f"(root mean square at {one['tested_on']} fresh points)"
+            )
+            continue
         line(
             f"  {one['name']}: the data allow a violation of {_number(one['violation_upper'])} of the variance of y; "
             f"{interval_words(one['beta'], *one['beta_ci'])}"
@@ -99,6 +140,12 @@ def _summary(folder: Path, found: dict[str, Any]) -> None:
     for one in found["refused"]:
         said = "not looked for" if one["outcome"] == "not examined" else "not claimed"
         line(f"  {said}, {one['what']}: {one['words']}")
+    if found["plain"] is None:
+        for text in found["notes"]:
+            line(f"Note: {text}.")
+        line(f"Saved in {folder}: result.json ({found['seconds'] or 0:.0f} s)")
+        line(f"More: metasym report {folder}")
+        return
     metric = found["plain"]["metric"]
     words = "Accuracy" if metric == "accuracy" else "Mean squared error"
     what = "tasks" if found.get("family") else "examples"

@@ -8,6 +8,7 @@ from typing import Any
 from torch import nn
 
 from metasym.discovery.models.fitted_module import State, module_of
+from metasym.types import MetasymError
 from metasym.verdicts.discovery_verdict import DiscoveryVerdict, candidate_json
 
 
@@ -37,11 +38,12 @@ class Discovered:
 
     verdict: DiscoveryVerdict
     """What is claimed, and what became of every other candidate; ``str`` of it is one line."""
-    plain: Scores
+    plain: Scores | None
+    """None where a function was called, and nothing fitted."""
     symmetric: Scores | None
     """The error with what is claimed built in; None where nothing is."""
-    state: State
-    """What defines the model."""
+    state: State | None
+    """What defines the model; None where a function was called."""
     metric: str
     examples: int
     held_out: int
@@ -52,6 +54,10 @@ class Discovered:
     @property
     def model(self) -> nn.Module:
         """Of one function: with the symmetry where that has the higher evidence, fitted to all examples."""
+        if self.state is None:
+            raise MetasymError(
+                "expected a fitted model, found a function that was called: use the function itself"
+            )
         return module_of(self.state)
 
     @property

@@ -13,6 +13,7 @@ from torch import Tensor
 from metasym.groups.generators import TooLargeError, closure
 from metasym.groups.names import Named, name_of
 from metasym.groups.orbits import orbit_labels
+from metasym.groups.stabilizer_chain import StabilizerChain
 
 Permutation = tuple[int, ...]
 SMALL = 2000
@@ -33,7 +34,7 @@ def identify(
             named = name_of(table)
             return str(named) if named is not None else f"a group of order {len(table)}", len(table)
     if up_to_sign:
-        order = _sympy_order(generators) // 2 if order is None else order
+        order = _order(generators) // 2 if order is None else order
         return f"a group of order {order}", order
     parts = [_factor(generators) for generators in _apart(generators)]
     order = math.prod(size for _, size in parts)
@@ -90,13 +91,13 @@ def _factor(generators: list[Permutation]) -> tuple[Named | None, int]:
     n = len(largest)
     if all(len(orbit) in (1, n) for orbit in orbits) and _paired_transpositions(generators, orbits, n):
         return Named(others=(f"S_{n}",)), math.factorial(n)
-    order = _sympy_order(generators)
+    order = _order(generators)
     for orbit in orbits:
         size = len(orbit)
         image = [_restricted(g, orbit) for g in generators]
-        if order == math.factorial(size) and _sympy_order(image) == order:
+        if order == math.factorial(size) and _order(image) == order:
             return Named(others=(f"S_{size}",)), order
-        if size > 3 and 2 * order == math.factorial(size) and _sympy_order(image) == order:
+        if size > 3 and 2 * order == math.factorial(size) and _order(image) == order:
             return Named(others=(f"A_{size}",)), order
     return None, order
 
@@ -127,11 +128,10 @@ def _restricted(g: Permutation, orbit: list[int]) -> Permutation:
     return tuple(place[g[point]] for point in orbit)
 
 
-def _sympy_order(generators: Sequence[Permutation]) -> int:
-    from sympy.combinatorics import Permutation as SympyPermutation
-    from sympy.combinatorics import PermutationGroup
-
+def _order(generators: Sequence[Permutation]) -> int:
     moved = sorted({i for g in generators for i, p in enumerate(g) if i != p})
     place = {point: i for i, point in enumerate(moved)}
-    small = [SympyPermutation([place[g[point]] for point in moved]) for g in generators]
-    return int(PermutationGroup(small).order())
+    chain = StabilizerChain(len(moved))
+    for g in generators:
+        chain.add([place[g[point]] for point in moved])
+    return chain.order

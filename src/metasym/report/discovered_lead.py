@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -46,7 +47,12 @@ def lead(found: dict[str, Any], names: Sequence[str]) -> list[str]:
     """Sentences of one paragraph: what was found, how sure it is, what it buys."""
     symmetries = [one for one in found["symmetries"] if isinstance(one, dict)]
     what = "tasks" if found.get("family") else "examples"
-    of = "functions behind the tasks" if found.get("family") else "function behind the data"
+    called = found["plain"] is None
+    of = (
+        "functions behind the tasks"
+        if found.get("family")
+        else "function" + ("" if called else " behind the data")
+    )
     if not symmetries:
         return [
             f"No symmetry of the {of} is claimed: it has none of the kinds that were looked for, or these "
@@ -57,6 +63,12 @@ def lead(found: dict[str, Any], names: Sequence[str]) -> list[str]:
     keep = "keep their" if found.get("family") else "keeps its"
     sentences = [f"The {of} {keep} answers under {told}{more}."]
     worst = max(float(one["violation_upper"]) for one in symmetries)
+    if called:
+        sentences.append(
+            f"How sure: calls at {symmetries[0]['tested_on']} fresh points allow a defect of at most "
+            f"{percent(math.sqrt(worst))} (root mean square)."
+        )
+        return sentences
     sentences.append(
         f"How sure: the data allow that at most {percent(worst)} of the variance of y breaks "
         f"{'it' if len(symmetries) == 1 else 'them'}."

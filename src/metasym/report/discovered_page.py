@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from metasym.runs.files.result_files import read_result
 from metasym.storage.atomic import make_folder, write_atomically
 from metasym.storage.file_names import MODEL, RESULT
 from metasym.types import MetasymError
+from metasym.verdicts.defect_words import percent
 from metasym.verdicts.discovery_reasons import Outcome
 from metasym.verdicts.discovery_words import interval_words
 
@@ -60,7 +62,9 @@ def _page(found: dict[str, Any]) -> str:
     )
 
 
-def _scores(found: dict[str, Any]) -> dict[str, Any]:
+def _scores(found: dict[str, Any]) -> dict[str, Any] | None:
+    if found["plain"] is None:  # a function was called, and nothing fitted
+        return None
     metric = found["plain"]["metric"]
     rows = []
     for label, key in (("knows no symmetry", "plain"), ("with the symmetry built in", "symmetric")):
@@ -96,6 +100,13 @@ def _symmetry(one: dict[str, Any], inputs: list[str], outputs: list[str]) -> dic
         f"the function keeps it. {interval_words(one['beta'], *one['beta_ci'])}: what breaks the "
         "symmetry in a model without it does not predict what the symmetric model leaves (0 for a true symmetry)."
     )
+    if one.get("defect") is not None:
+        about = (
+            f"Checked by calls at {one['tested_on']} fresh points: f(g x) and g' f(x) differ by "
+            f"{percent(one['defect'])} (root mean square of the worst element, relative to what the moved inputs "
+            "change), at most by "
+            f"{percent(math.sqrt(one['violation_upper']))} at 95 %."
+        )
     shown = one["generators"][:_MOST_GENERATORS]
     if continuous:
         how = "Generators A of x → A x + a, the column a last (blue positive, red negative):"

@@ -19,8 +19,8 @@ from torch import Tensor
 
 from metasym.adaptation.functional import evaluating
 from metasym.certification.certificate import TOLERANCE
-from metasym.inspection.actions import Asked, parse_group
-from metasym.inspection.network import Move, group_moves
+from metasym.inspection.given_groups import GivenGroup, Moves, given_group
+from metasym.inspection.network import Move
 from metasym.learners.base import Learner, accuracy
 from metasym.tasks.sampling import sample
 from metasym.types import Batch, MetasymError, Tasks
@@ -103,14 +103,18 @@ class AdaptedFunctions:
 
 
 def adapted_functions(
-    opened: Adapting, group: str | None = None, *, tasks: int = TASKS, note: Note = lambda _done, _of: None
+    opened: Adapting,
+    group: GivenGroup | None = None,
+    *,
+    tasks: int = TASKS,
+    note: Note = lambda _done, _of: None,
 ) -> AdaptedFunctions:
     """Ask the networks adapted to the first ``tasks`` test tasks about ``group``.
 
     Without a group, square images are asked about turns by quarters and flips. Classes are compared by their
     probabilities. ``note`` is told how many tasks are done.
     """
-    asked = parse_group(group or _by_default(opened.input_shape))
+    name, moves_of = given_group(_by_default(opened.input_shape) if group is None else group)
     family = opened.test_tasks()
     count = min(tasks, len(family))
     if count < 2:
@@ -121,10 +125,10 @@ def adapted_functions(
         support, query = (Batch(part.x[0], part.y[0]) for part in (episode.support, episode.query))
         network = opened.learner.adapt(support)
         with torch.no_grad(), evaluating(network):
-            row, moves, said = _task(network, asked, query, labels=opened.labels)
+            row, moves, said = _task(network, moves_of, query, labels=opened.labels)
         rows.append(row)
         note(index + 1, count)
-    return _joined(asked, rows, moves, said, labels=opened.labels)
+    return _joined(name, rows, moves, said, labels=opened.labels)
 
 
 def _by_default(shape: tuple[int, ...]) -> str:
@@ -145,10 +149,10 @@ class _Row:
 
 
 def _task(
-    network: torch.nn.Module, asked: Asked, query: Batch, *, labels: bool
+    network: torch.nn.Module, moves_of: Moves, query: Batch, *, labels: bool
 ) -> tuple[_Row, list[Move], str]:
     answers = network(query.x)
-    moves, said = group_moves(asked, query.x, answers)
+    moves, said = moves_of(query.x, answers)
     outputs = _compared(answers, labels)
     row = _Row(
         [], float((outputs - outputs.mean(0)).square().mean()), [], [], _score(answers, query.y, labels)
@@ -174,9 +178,7 @@ def _score(answers: Tensor, y: Tensor, labels: bool) -> float:
     return float(accuracy(answers, y)) if labels else float((answers.double() - y.double()).square().mean())
 
 
-def _joined(
-    asked: Asked, rows: list[_Row], moves: list[Move], said: str, *, labels: bool
-) -> AdaptedFunctions:
+def _joined(name: str, rows: list[_Row], moves: list[Move], said: str, *, labels: bool) -> AdaptedFunctions:
     spread = np.array([row.spread for row in rows])
     if not spread.sum() > 0:
         raise MetasymError(
@@ -190,7 +192,7 @@ def _joined(
         score = float(np.mean([row.scores[g] for row in rows]))
         elements.append(ElementOfFunctions(move.name, ratio, upper, same, score))
     whole = float(np.mean([row.score for row in rows]))
-    return AdaptedFunctions(asked.text, len(rows), whole, labels, tuple(elements), said)
+    return AdaptedFunctions(name, len(rows), whole, labels, tuple(elements), said)
 
 
 def _ratio(above: np.ndarray[Any, Any], below: np.ndarray[Any, Any]) -> tuple[float, float]:

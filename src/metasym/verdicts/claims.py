@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -36,6 +37,11 @@ class Claim:
     """Held-out examples, or tasks of a family, that took no part in the search."""
     output_generators: tuple[Matrix, ...] = ()
     """What the generators of an algebra do to the outputs, ``[m, m+1]``; empty where it moves none."""
+    defect: float | None = None
+    """Of a function that was called: the root mean square of ``f(g x) - g' f(x)`` over that of what the moved inputs
+    change, of the worst element. None for data."""
+    centre: tuple[float, ...] = ()
+    """Of a function that was called: the point about which moves are made, where it is not 0."""
 
     @classmethod
     def of_group(
@@ -48,6 +54,8 @@ class Claim:
         beta: float,
         beta_ci: tuple[float, float],
         tested_on: int,
+        defect: float | None = None,
+        centre: tuple[float, ...] = (),
     ) -> Claim:
         """That of a finite group; what it moves follows from its generators."""
         return cls(
@@ -61,6 +69,8 @@ class Claim:
             beta,
             beta_ci,
             tested_on,
+            defect=defect,
+            centre=centre,
         )
 
     @property
@@ -86,6 +96,10 @@ class Claim:
             found["outputs"] = list(self.outputs)
         if self.output_generators:
             found["output_generators"] = _lists(self.output_generators)
+        if self.defect is not None:
+            found["defect"] = self.defect
+        if self.centre:
+            found["centre"] = list(self.centre)
         return found
 
     @classmethod
@@ -97,7 +111,7 @@ class Claim:
             if finite
             else _tuples(value["generators"])
         )
-        low, high = value["beta_ci"]
+        beta, low, high = (math.nan if b is None else b for b in (value["beta"], *value["beta_ci"]))
         return cls(
             value["kind"],
             value["name"],
@@ -106,10 +120,12 @@ class Claim:
             tuple(value["inputs"]),
             tuple(value.get("outputs", ())),
             value["violation_upper"],
-            value["beta"],
+            beta,
             (low, high),
             value["tested_on"],
             _tuples(value.get("output_generators", ())),
+            value.get("defect"),
+            tuple(value.get("centre", ())),
         )
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from metasym.verdicts.claims import CandidateVerdict, Claim
 from metasym.verdicts.discovery_reasons import AnyDiscoveryReason, Outcome
-from metasym.verdicts.discovery_words import candidate_words, claims_words, refusal_words
+from metasym.verdicts.discovery_words import EXACT, candidate_words, claims_words, refusal_words
 from metasym.verdicts.verdict import Status, Verdict
 
 
@@ -32,7 +32,8 @@ class DiscoveryVerdict(Verdict):
         outcomes = {one.outcome for one in candidates}
         status = Status.NOT_READ
         if claims:
-            status = Status.CERTIFIED
+            near = all(claim.defect is not None and claim.defect > EXACT for claim in claims)
+            status = Status.APPROXIMATE if near else Status.CERTIFIED
         elif Outcome.NOT_REFUTED in outcomes:
             status = Status.UNDECIDED
         elif Outcome.REFUTED in outcomes:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from metasym.verdicts.claims import CandidateVerdict, Claim, Kind
+from metasym.verdicts.defect_words import percent
 from metasym.verdicts.discovery_reasons import (
     AffineFunction,
     AnyDiscoveryReason,
     BracketsLeave,
+    CallsAllow,
     CommonAllows,
     DependentOutputs,
     EveryDirectionChanges,
@@ -30,7 +33,9 @@ from metasym.verdicts.discovery_reasons import (
     NoClearGap,
     NoDirectionTold,
     NoGapInTies,
+    NoisyFunction,
     NoLinearPart,
+    NoneKept,
     NoneLikely,
     NoPermutationOfTies,
     NotAnAlgebra,
@@ -40,6 +45,7 @@ from metasym.verdicts.discovery_reasons import (
     NotShownToBeNoise,
     NumberOfInvariants,
     RefutedByBeta,
+    RefutedByCalls,
     RefutedByPolynomial,
     RefutedBySameTerms,
     RepeatedOutputs,
@@ -54,6 +60,8 @@ from metasym.verdicts.discovery_reasons import (
 )
 
 NOTHING = "no symmetry is claimed"
+EXACT = 1e-5
+"""Defects of a function's symmetry below this are rounding."""
 _MAPS = "the tasks' linear maps"
 _NEAR = "cannot be told from a near symmetry"
 _UNTOLD = 10.0
@@ -70,7 +78,9 @@ def claim_words(claim: Claim) -> str:
     where = f"inputs {_runs(claim.inputs)}"
     if claim.outputs:
         where += f" and outputs {_runs(claim.outputs)}"
-    return f"{claim.kind} symmetry {sized(claim.name, claim.kind, claim.size)}, acting on {where}"
+    near = claim.defect is not None and claim.defect > EXACT
+    within = f", within {percent(math.sqrt(claim.violation_upper))}" if near else ""
+    return f"{claim.kind} symmetry {sized(claim.name, claim.kind, claim.size)}, acting on {where}{within}"
 
 
 def sized(name: str, kind: Kind, size: int) -> str:
@@ -126,6 +136,10 @@ def refusal_words(reason: AnyDiscoveryReason) -> str:
             return f"no signed permutation keeps the law of the inputs{_unlike(unlike)}"
         case NoneLikely(tried, unlike):
             return f"none of {tried} signed permutations makes the data no less likely{_unlike(unlike)}"
+        case NoneKept(tried):
+            return f"none of {tried} signed permutations that were tried keeps the function"
+        case NoisyFunction():
+            return "repeated calls differ, so that derivatives were not taken"
         case GroupTooLarge(moves, most):
             return f"{moves} moves generate a group of more than {most} elements"
         case TooFewExamples() | MapTooLarge() | ZerosUnclear() | NoLinearPart() | NoGapInTies():
@@ -171,6 +185,8 @@ def _about(
     | NotClosedAtWholeFrequencies
     | MovesNoOutput
     | RepeatedOutputs
+    | RefutedByCalls
+    | CallsAllow
     | TiesDiffer
     | InputsElsewhere
     | TasksAllow
@@ -233,6 +249,10 @@ def _about(
             return "moves no output"
         case RepeatedOutputs():
             return "moves an output that is repeated to one that is not"
+        case RefutedByCalls(_, defect, most):
+            return f"is refuted by calls: {percent(defect)} off (named up to {percent(most)})"
+        case CallsAllow(_, defect, upper, most):
+            return f"{_NEAR}: calls allow {percent(upper)}, found {percent(defect)} (named up to {percent(most)})"
         case TiesDiffer(_, difference, upper, most):
             bound = "not bounded" if upper is None else f"at most {upper:.2g}"
             return (

@@ -1,11 +1,13 @@
-"""``ms.discover``: one door for a function and for a family of them."""
+"""``ms.discover``: one door for data of a function, for data of a family of them, and for a function itself."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from metasym.discovery.callables.function_symmetries import discover_function_in, looked_at
 from metasym.discovery.claim_thresholds import TOLERANCE
 from metasym.discovery.families.family_symmetries import discover_family_in
 from metasym.discovery.models.preprocessing import TEST
@@ -14,8 +16,10 @@ from metasym.discovery.search_settings import Note, forget
 from metasym.runs.discovering.discover_options import DiscoverOptions
 from metasym.runs.discovering.discover_run import config_of
 from metasym.runs.discovering.discovered_run import DiscoveredRun
+from metasym.runs.discovering.function_files import as_function, function_config
 from metasym.runs.machine import threads_of_small_problems
 from metasym.tasks.dataset import dataset, family, is_family
+from metasym.types import MetasymError
 
 
 def discover(
@@ -30,6 +34,8 @@ def discover(
     finite: bool = True,
     labels: bool | None = None,
     threads: int | None = None,
+    centre: Any = None,
+    matrix_output: bool = False,
     note: Note = lambda _: None,
 ) -> DiscoveredRun:
     """Symmetries of the function behind ``x [examples, ...]`` and ``y [examples, ...]``, or of a family of functions.
@@ -42,7 +48,26 @@ def discover(
 
     Arrays ``x [tasks, examples, ...]`` and ``y [tasks, examples, ...]`` are tasks of a family (``tasks`` says so
     where the shapes leave it open): finite symmetries that all of them have.
+
+    ``discover(f, x)`` looks at a function itself. ``f`` maps a batch ``[points, ...]`` to ``[points, ...]``: a
+    function of numpy or torch, a module, or the path of a ``.pt2`` or ``.onnx`` file. ``x`` is a sample of inputs, or
+    a function ``x(count, generator)`` that draws them with numpy's generator; f gets tensors where x are tensors.
+    Nothing is fitted: every claim is checked by calls at fresh points, with its ``defect``. ``centre [n]`` is the
+    point that moves with signs keep (default: 0, or the mean of x where that is far from 0); ``matrix_output``: f
+    gives matrices with ``f(g x) = g f(x) g^T``.
     """
+    function = as_function(x)
+    if function is not None:
+        return _of_function(
+            function,
+            y,
+            DiscoverOptions(seed, test, tolerance, continuous, finite),
+            centre,
+            matrix_output,
+            note,
+        )
+    if centre is not None or matrix_output:
+        raise MetasymError("expected centre and matrix_output together with a function, found data")
     options = DiscoverOptions(seed, test, tolerance, continuous, finite)
     together = is_family(np.asarray(x), np.asarray(y)) if tasks is None else tasks
     if together:
@@ -54,3 +79,13 @@ def discover(
     with threads_of_small_problems(threads):
         found = discover_in(data, options, note=note)
     return DiscoveredRun(None, config_of(data, "arrays", options), found)
+
+
+def _of_function(
+    f: Callable[[Any], Any], x: Any, options: DiscoverOptions, centre: Any, matrix_output: bool, note: Note
+) -> DiscoveredRun:
+    called, draws = looked_at(f, x, options.seed)
+    found = discover_function_in(
+        called, draws, options, centre=centre, matrix_output=matrix_output, note=note
+    )
+    return DiscoveredRun(None, function_config(called, called.name, options), found, f)

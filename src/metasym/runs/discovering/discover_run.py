@@ -82,7 +82,7 @@ def discover_file(
                     found = discover_family_in(data, options, note=note, memory=memory)
                 else:
                     found = discover_in(data, options, note=note, memory=memory)
-        write_atomically(folder / MODEL, pack(found.state), what="a model")
+        write_atomically(folder / MODEL, pack(found.state or {}), what="a model")
         given = flags({**changed(reading or DiscoverReading()), **changed(options)})
         typed = command_line(COMMAND, str(path), given)
         return write_result(
@@ -163,7 +163,7 @@ def result_of(
         "experiment": name,
         "recipe": COMMAND,
         **found.verdict.to_json(),
-        "plain": found.plain.as_dict(found.metric),
+        "plain": None if found.plain is None else found.plain.as_dict(found.metric),
         "symmetric": symmetric,
         "examples": found.examples,
         "held_out": found.held_out,

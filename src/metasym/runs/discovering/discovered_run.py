@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -33,6 +34,8 @@ class DiscoveredRun(Run):
     """Symmetries of one function, or of the functions of a family, with the model to use."""
 
     found: Discovered
+    function: Callable[[Any], Any] | None = None
+    """The function that was called; None for data, and for a run that was opened."""
 
     kind: ClassVar[Kind] = "discover"
 
@@ -54,11 +57,13 @@ class DiscoveredRun(Run):
     @property
     def scores(self) -> Scores:
         """The error on examples that took no part: with what is claimed built in, or else without."""
-        return self.found.plain if self.found.symmetric is None else self.found.symmetric
+        return self.plain if self.found.symmetric is None else self.found.symmetric
 
     @property
     def plain(self) -> Scores:
         """The error of the model that knows no symmetry."""
+        if self.found.plain is None:
+            raise self._missing("scores: nothing is fitted to a function that was called")
         return self.found.plain
 
     @property
@@ -97,8 +102,15 @@ class DiscoveredRun(Run):
         return self.found.metric == "accuracy"
 
     @property
-    def model(self) -> nn.Module | FamilyModel:
-        """Of one function an ordinary module, ``x [points, ...]`` to y; of a family a model with ``adapt(x, y)``."""
+    def model(self) -> nn.Module | FamilyModel | Callable[[Any], Any]:
+        """Of data an ordinary module, ``x [points, ...]`` to y; of a family a model with ``adapt(x, y)``.
+
+        Of a function that was called, the function itself.
+        """
+        if self.found.state is None:
+            if self.function is None:
+                raise self._missing("a model: nothing is fitted to a function that was called")
+            return self.function
         return module_in(self.found.state, str(self.folder or MODEL))
 
     def adapt(self, x: Any, y: Any) -> nn.Module:
@@ -113,6 +125,8 @@ class DiscoveredRun(Run):
         if self.family:
             return super().predict(*examples)
         (x,) = examples
+        if self.function is not None:
+            return self.function(x)
         with torch.no_grad():
             found = self.model(self.inputs(x))  # type: ignore[operator]
         found = found.argmax(-1) if self.labels else found
@@ -137,8 +151,12 @@ class DiscoveredRun(Run):
             return
         target.mkdir()
         write_json(target / CONFIG, self.config)
-        write_atomically(target / MODEL, pack(self.found.state), what="a model")
-        write_result(target, result_of(self.found, "discover/arrays", "ms.discover(x, y)", self.config, 0.0))
+        name, typed = "discover/arrays", "ms.discover(x, y)"
+        if self.found.state is None:
+            name, typed = f"discover/{self.config['data']['path']}", "ms.discover(f, x)"
+        else:
+            write_atomically(target / MODEL, pack(self.found.state), what="a model")
+        write_result(target, result_of(self.found, name, typed, self.config, 0.0))
 
 
 def open_discovered(folder: Path) -> DiscoveredRun:
@@ -148,14 +166,17 @@ def open_discovered(folder: Path) -> DiscoveredRun:
         raise MetasymError(
             f"{folder}: expected a finished run with {RESULT}, found none: metasym discover --resume goes on with it"
         )
-    result, state = read_result(folder / RESULT), read_model(folder / MODEL)
-    module_in(state, str(folder / MODEL))  # tensors that do not fit each other are told of here
+    result = read_result(folder / RESULT)
+    state = None
+    if result["plain"] is not None:
+        state = read_model(folder / MODEL)
+        module_in(state, str(folder / MODEL))  # tensors that do not fit each other are told of here
     found = Discovered(
         verdict=DiscoveryVerdict.from_json(result, result["held_out"] if result["family"] else None),
-        plain=_scores(result["plain"]),
+        plain=None if result["plain"] is None else _scores(result["plain"]),
         symmetric=None if result["symmetric"] is None else _scores(result["symmetric"]),
         state=state,
-        metric=result["plain"]["metric"],
+        metric="mse" if result["plain"] is None else result["plain"]["metric"],
         examples=result["examples"],
         held_out=result["held_out"],
         notes=result["notes"],

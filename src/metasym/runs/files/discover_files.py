@@ -82,6 +82,8 @@ class ClaimFile(TypedDict):
     dimension: NotRequired[Count]
     outputs: NotRequired[list[Count]]
     output_generators: NotRequired[list[list[list[Number]]]]
+    defect: NotRequired[Score]
+    centre: NotRequired[list[Number]]
 
 
 class RefusedFile(TypedDict):

@@ -111,7 +111,8 @@ class DiscoverResult(RunResult):
     verdict: VerdictFile
     symmetries: list[ClaimFile]
     refused: list[RefusedFile]
-    plain: _Scores
+    plain: _Scores | None
+    """None where a function was called, and nothing fitted."""
     symmetric: _Scores | None
     examples: Count
     held_out: Count

@@ -1,0 +1,154 @@
+"""How far a function is from a symmetry, by calls at fresh points, with an upper bound at 95 %.
+
+The defect of an element g is the root mean square of ``f(g x) - g' f(x)``, relative to what the inputs that g moves
+carry: the change of f when they are drawn anew. So exchanging two inputs that f hardly depends on is no symmetry
+because of that. It is measured of all outputs together, of every output on its own scale, and of every orbit of
+inputs on the scale of what that orbit carries: a small part of the function must not hide behind a large one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import stdtrit
+
+from metasym.discovery.algebra.vector_fields import Array
+from metasym.discovery.callables.called_function import CalledFunction
+from metasym.groups.signed_permutations import SignedPermutation, cycles
+from metasym.types import MetasymError
+
+_LEVEL = 0.98
+"""Of Student's t: squares are skewed, so that 0.95 would be too low too often (studies/callables.py counts it)."""
+_SHARE = 1e-3
+"""An output of which the moved inputs carry less than this part is compared on the scale of this part."""
+_MOST_ORBITS = 40
+_ORBIT_POINTS = 128
+
+
+@dataclass(frozen=True)
+class Defect:
+    """A relative root mean square over points, and its upper bound at 95 %."""
+
+    value: float
+    upper: float
+    lower: float = 0.0
+    """At 95 %, to the other side."""
+
+    def worst(self, other: Defect) -> Defect:
+        """The larger of both, bound by bound."""
+        return Defect(
+            max(self.value, other.value), max(self.upper, other.upper), max(self.lower, other.lower)
+        )
+
+
+@dataclass(frozen=True)
+class Defects:
+    """Of one element."""
+
+    together: Defect
+    """Of all outputs."""
+    worst_output: Defect
+    """Of the worst output, on its own scale."""
+    worst_orbit: Defect
+    """Of the worst orbit of inputs, on the scale of what it carries."""
+
+    @property
+    def worst(self) -> Defect:
+        """Of the three."""
+        return self.together.worst(self.worst_output).worst(self.worst_orbit)
+
+
+@dataclass(eq=False)
+class CallCertificate:
+    """``x [points, n]`` are points that took no part in the search."""
+
+    f: CalledFunction
+    x: Array
+    centre: Array
+    y: Array = field(init=False)
+    _replaced: dict[tuple[int, ...], Array] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.y = self.f(self.x)
+        self._others = np.roll(self.x, 1, axis=0)
+        self._floor = (10 * self.f.rounding) ** 2 * (self.y**2).mean(0)
+
+    def moved(self, g: SignedPermutation, x: Array) -> Array:
+        """``g x`` about the centre."""
+        return np.asarray(g.on_inputs(x - self.centre) + self.centre)
+
+    def measure(self, g: SignedPermutation, *, orbits: bool = True) -> Defects:
+        """How far f is from keeping g."""
+        noise = self.f.noise
+        out = list(g.outputs)
+        after = self.f(self.moved(g, self.x))
+        apart = (after - g.on_outputs(self.y)) ** 2
+        chance = noise + np.abs(g.on_outputs(noise))
+        size = self._carried(g.moved_inputs)
+        image = np.empty_like(size)
+        image[:, out] = size
+        size = (size + image) / 2
+        together = self.relative(apart.sum(1), size.sum(1), chance.sum(), noise.sum(), self._floor.sum())
+        total = self.y.var(0)
+        total = np.maximum(total, total[np.argsort(out)])
+        seen = total > self._floor
+        least = _SHARE**2 * total + self._floor
+        worst = self.relative(apart[:, seen], size[:, seen], chance[seen], noise[seen], least[seen])
+        found = Defects(together, worst, together)
+        return Defects(together, worst, self._orbits(g, after)) if orbits else found
+
+    def _orbits(self, g: SignedPermutation, after: Array) -> Defect:
+        moved = set(g.moved_inputs)
+        orbits = [cycle for cycle in cycles(g.inputs) if moved & set(cycle)][:_MOST_ORBITS]
+        worst = Defect(0.0, 0.0)
+        if len(orbits) < 2:
+            return worst
+        count = min(len(self.x), _ORBIT_POINTS)
+        noise = float(self.f.noise.sum())
+        for orbit in orbits:
+            x = self.x[:count].copy()
+            x[:, orbit] = self._others[:count, orbit]
+            change = self.y[:count] - self._at_replaced(orbit)[:count]
+            there = after[:count] - self.f(self.moved(g, x))
+            apart = ((there - g.on_outputs(change)) ** 2).sum(1) / 2
+            size = (change**2).sum(1) / 2
+            worst = worst.worst(self.relative(apart, size, 2 * noise, noise, self._floor.sum()))
+        return worst
+
+    def carries(self, inputs: tuple[int, ...]) -> Array:
+        """``[m]``: the part of each output's variance that some inputs carry."""
+        carried = np.maximum(self._carried(inputs).mean(0) - self.f.noise, 0)
+        return np.asarray(carried / np.maximum(self.y.var(0), np.maximum(self._floor, 1e-300)))
+
+    def _carried(self, inputs: tuple[int, ...]) -> Array:
+        try:
+            return np.asarray((self.y - self._at_replaced(inputs)) ** 2 / 2)
+        except MetasymError:  # points put together of two may be none that f takes
+            return np.asarray((self.y - self.y.mean(0)) ** 2)
+
+    def _at_replaced(self, inputs: tuple[int, ...]) -> Array:
+        """The function where these inputs are those of another point."""
+        if inputs not in self._replaced:
+            x = self.x.copy()
+            x[:, inputs] = self._others[:, inputs]
+            self._replaced[inputs] = self.f(x)
+        return self._replaced[inputs]
+
+    def relative(
+        self, apart: Array, size: Array, chance: npt.ArrayLike, noise: npt.ArrayLike, least: npt.ArrayLike
+    ) -> Defect:
+        """The root of the ratio of two means over points, noise taken off, with bounds; of columns the worst."""
+        if not apart.size:
+            return Defect(0.0, 0.0)
+        count = len(apart)
+        below = np.maximum(size.mean(0) - noise, 0) + least + np.finfo(float).tiny
+        added = np.asarray(chance) / below
+        ratio = apart.mean(0) / below - added
+        error = (apart - np.maximum(ratio, 0) * size).std(0, ddof=1) / (below * np.sqrt(count))
+        reach = float(stdtrit(count - 1, _LEVEL)) * error + 2 * self.f.noise_known * added
+        value, upper, lower = (
+            float(np.sqrt(np.max(v).clip(0))) for v in (ratio, ratio + reach, ratio - reach)
+        )
+        return Defect(value, max(upper, value, self.f.rounding), lower)

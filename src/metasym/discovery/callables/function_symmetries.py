@@ -1,0 +1,174 @@
+"""Symmetries of a function that can be called, from beginning to end: look, search, check at fresh points."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from metasym.discovery.algebra.vector_fields import Array
+from metasym.discovery.callables.call_certificate import Defect
+from metasym.discovery.callables.callable_flows import flows_in
+from metasym.discovery.callables.callable_symmetries import (
+    MOST_INPUTS,
+    FiniteFindings,
+    FiniteSearch,
+    FoundGroup,
+    idle_inputs,
+)
+from metasym.discovery.callables.called_function import CalledFunction, called_function
+from metasym.discovery.callables.input_draws import InputDraws, input_draws
+from metasym.discovery.discovered import Discovered
+from metasym.discovery.search_settings import Note, SearchSettings
+from metasym.groups.signed_groups import SignedGroup
+from metasym.groups.signed_permutations import SignedPermutation, cycle_notation
+from metasym.types import MetasymError
+from metasym.verdicts.claims import CandidateVerdict, Claim
+from metasym.verdicts.discovery_reasons import (
+    AnyDiscoveryReason,
+    CallsAllow,
+    NoneKept,
+    RefutedByCalls,
+    SearchDidNotEnd,
+    TooManyInputs,
+)
+from metasym.verdicts.discovery_verdict import DiscoveryVerdict
+
+_FINITE = "signed permutations"
+_MOST_REFUSED = 3
+_SHOWN = 60
+_AWAY = 0.5
+"""Standard deviations, or parts of one, by which means and spreads of inputs may change before it is told."""
+
+
+def looked_at(f: Any, x: Any, seed: int) -> tuple[CalledFunction, InputDraws]:
+    """A function and its inputs, checked."""
+    draws = input_draws(x, seed)
+    return called_function(f, draws.search, draws.shape, draws.tensors), draws
+
+
+def discover_function_in(
+    called: CalledFunction,
+    draws: InputDraws,
+    options: SearchSettings,
+    *,
+    centre: npt.ArrayLike | None = None,
+    matrix_output: bool = False,
+    note: Note = lambda _: None,
+) -> Discovered:
+    """Look for symmetries of ``called``; ``centre`` is the point that moves keep, where it is known."""
+    claims: list[Claim] = []
+    refused: list[CandidateVerdict] = []
+    notes = _notes(called)
+    fresh = 0
+    if options.continuous:
+        note("looking for continuous symmetries by derivatives")
+        flows = flows_in(called, draws, idle_inputs(called, draws), options)
+        claims += flows.claims
+        refused += flows.refused
+        fresh = max((claim.tested_on for claim in flows.claims), default=0)
+    if options.finite and called.inputs > MOST_INPUTS:
+        refused.append(CandidateVerdict("finite", _FINITE, (TooManyInputs(MOST_INPUTS, called.inputs),)))
+    elif options.finite:
+        note(f"looking for signed permutations of {called.inputs} inputs that keep {called.name}")
+        search = FiniteSearch(
+            called,
+            draws,
+            tolerance=options.tolerance,
+            centre=None if centre is None else _given_centre(centre, called),
+            two_sided=matrix_output,
+            seed=options.seed,
+            note=note,
+        )
+        found = search.run()
+        fresh = len(search.certificate.x)
+        for group in (found.exact, found.near):
+            if group is not None:
+                claims.append(_claim(group, found.centre, fresh))
+                notes += _covered(group.group, found.centre, draws)
+        refused += _refused(found, search.limit)
+        if found.idle:
+            notes.append(
+                f"the function does not depend on {_inputs(found.idle)}, or they do not vary: no claim moves them"
+            )
+    verdict = DiscoveryVerdict.of(tuple(claims), tuple(refused))
+    notes.append(f"called at {called.points} points")
+    return Discovered(verdict, None, None, None, "mse", len(draws.search) + fresh, fresh, notes)
+
+
+def _notes(called: CalledFunction) -> list[str]:
+    if not called.noise.any():
+        return []
+    return [
+        f"repeated calls at one point differ by {math.sqrt(float(called.noise.mean())):.2g} (root mean square): that "
+        "is taken off, and bounds are wider"
+    ]
+
+
+def _given_centre(centre: npt.ArrayLike, called: CalledFunction) -> Array:
+    found = np.asarray(centre, dtype=np.float64).reshape(-1)
+    if found.size == 1:
+        found = np.full(called.inputs, float(found[0]))
+    if found.shape != (called.inputs,) or not np.isfinite(found).all():
+        raise MetasymError(
+            f"expected a centre of {called.inputs} finite numbers, found {found.size}",
+            about="centre",
+            found=found.size,
+        )
+    return found
+
+
+def _claim(found: FoundGroup, centre: Array, tested_on: int) -> Claim:
+    signed = found.group.signed and centre.any()
+    return Claim.of_group(
+        found.group.name,
+        found.group.order,
+        found.group.generators,
+        violation_upper=found.defect.upper**2,
+        beta=math.nan,
+        beta_ci=(math.nan, math.nan),
+        tested_on=tested_on,
+        defect=found.defect.value,
+        centre=tuple(centre.tolist()) if signed else (),
+    )
+
+
+def _refused(found: FiniteFindings, most: float) -> list[CandidateVerdict]:
+    reasons: list[AnyDiscoveryReason] = [_reason(g, d, most) for g, d in found.refused[:_MOST_REFUSED]]
+    if not reasons and found.exact is None and found.near is None and found.complete:
+        reasons.append(NoneKept(found.tried))
+    if not found.complete:
+        reasons.append(SearchDidNotEnd())
+    return [CandidateVerdict("finite", _FINITE, tuple(reasons))] if reasons else []
+
+
+def _reason(g: SignedPermutation, defect: Defect, most: float) -> AnyDiscoveryReason:
+    name = cycle_notation(g.inputs, g.input_signs, most=_SHOWN)
+    if defect.lower > most or defect.value > most:
+        return RefutedByCalls(name, defect.value, most)
+    return CallsAllow(name, defect.value, defect.upper, most)
+
+
+def _covered(group: SignedGroup, centre: Array, draws: InputDraws) -> list[str]:
+    """Whether moved inputs are like the inputs themselves."""
+    x = draws.search - centre
+    mean, spread = x.mean(0), x.std(0)
+    for g in group.generators:
+        there = g.on_inputs(x)
+        width = np.maximum(spread, there.std(0)) + 1e-300
+        away = np.abs(there.mean(0) - mean) / width
+        wider = np.abs(there.std(0) - spread) / width
+        if max(away.max(), wider.max()) > _AWAY:
+            i = int(np.argmax(np.maximum(away, wider)))
+            return [
+                f"{group.name} takes inputs to where x has few: input {i} differs in mean or spread after a move; "
+                "the function was called there too"
+            ]
+    return []
+
+
+def _inputs(numbers: tuple[int, ...]) -> str:
+    shown = ", ".join(map(str, numbers[:12])) + (", ..." if len(numbers) > 12 else "")
+    return f"input{'s' if len(numbers) > 1 else ''} {shown}"

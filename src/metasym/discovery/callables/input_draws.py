@@ -1,0 +1,100 @@
+"""Where the points come from at which a function is called: a sample of inputs, or a function that draws them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from metasym.discovery.algebra.vector_fields import Array
+from metasym.types import MetasymError
+
+LEAST = 16
+"""Points below which a sample says nothing about the law of the inputs."""
+_FIRST = 512
+"""Points that are drawn for the search, where a function draws them."""
+
+
+@dataclass(eq=False)
+class InputDraws:
+    """Points for the search, and fresh ones that the search has not seen."""
+
+    search: Array
+    """``[points, n]``"""
+    shape: tuple[int, ...]
+    """Of one input."""
+    tensors: torch.dtype | None
+    """The type of tensors that the inputs were given as; None for arrays."""
+    _rest: Array | None = None
+    _draw: Callable[[int, np.random.Generator], Any] | None = None
+    _generator: np.random.Generator = field(default_factory=np.random.default_rng)
+
+    def fresh(self, count: int) -> Array:
+        """At most ``count`` points ``[points, n]`` that took no part in the search."""
+        if self._draw is None:
+            assert self._rest is not None
+            return self._rest[:count]
+        return _checked(self._draw(count, self._generator), count, self.shape)[0]
+
+    @property
+    def centre(self) -> Array:
+        """The mean of the inputs, ``[n]``."""
+        return np.asarray(self.search.mean(0))
+
+    @property
+    def spread(self) -> Array:
+        """Their standard deviations, ``[n]``."""
+        return np.asarray(self.search.std(0))
+
+
+def input_draws(x: Any, seed: int) -> InputDraws:
+    """``x`` is a sample ``[points, ...]``, or a function ``x(count, generator)`` that draws one.
+
+    Of a sample, a random half is for the search and the other half is fresh. ``generator`` is numpy's.
+    """
+    generator = np.random.default_rng([seed, 31])
+    if callable(x) and not hasattr(x, "__array__"):
+        first, shape, tensors = _checked(x(_FIRST, generator), _FIRST)
+        return InputDraws(first, shape, tensors, None, x, generator)
+    points, shape, tensors = _checked(x)
+    if len(points) < LEAST:
+        raise MetasymError(
+            f"expected at least {LEAST} points in x, found {len(points)}", about="x", found=len(points)
+        )
+    shuffled = points[generator.permutation(len(points))]
+    half = len(points) // 2
+    return InputDraws(shuffled[:half], shape, tensors, shuffled[half:], None, generator)
+
+
+def _checked(
+    x: Any, count: int | None = None, shape: tuple[int, ...] | None = None
+) -> tuple[Array, tuple[int, ...], torch.dtype | None]:
+    tensors = x.dtype if isinstance(x, torch.Tensor) else None
+    found = x.detach().cpu().numpy() if isinstance(x, torch.Tensor) else np.asarray(x)
+    if found.dtype.kind not in "fiub" or found.ndim < 2:
+        raise MetasymError(
+            f"expected x to hold real numbers [points, ...], found {found.dtype} of shape {found.shape}",
+            about="x",
+            found=found.shape,
+        )
+    if count is not None and len(found) != count:
+        raise MetasymError(
+            f"expected x(count, generator) to draw {count} points, found {len(found)}",
+            about="x",
+            found=len(found),
+        )
+    here = tuple(int(size) for size in found.shape[1:])
+    if shape is not None and here != shape:
+        raise MetasymError(f"expected x to draw inputs of shape {shape}, found {here}", about="x", found=here)
+    numbers = found.reshape(len(found), math.prod(here)).astype(np.float64)
+    if not np.isfinite(numbers).all():
+        raise MetasymError("expected finite numbers in x, found NaN or infinity", about="x")
+    if not numbers.shape[1]:
+        raise MetasymError("expected inputs in x, found none", about="x", found=here)
+    if tensors is not None and not tensors.is_floating_point:
+        tensors = torch.float32
+    return numbers, here, tensors

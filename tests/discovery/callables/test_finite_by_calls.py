@@ -1,0 +1,192 @@
+"""Finite symmetries of functions that are called, against all signed permutations of few inputs."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+from torch import nn
+
+import metasym as ms
+from metasym.groups.stabilizer_chain import StabilizerChain
+from metasym.verdicts.claims import Claim
+
+Array = npt.NDArray[np.float64]
+Function = Callable[[Array], Array]
+
+
+def draw(n: int) -> Callable[[int, np.random.Generator], Array]:
+    return lambda count, generator: generator.normal(size=(count, n))
+
+
+def keeps(f: Function, images: tuple[int, ...], signs: tuple[int, ...], x: Array) -> bool:
+    """Whether some signed permutation of outputs goes with one of inputs, by trying all of them."""
+    there = np.empty_like(x)
+    there[:, images] = x * np.array(signs)
+    before, after = f(x).reshape(len(x), -1), f(there).reshape(len(x), -1)
+    m = before.shape[1]
+    for out in itertools.permutations(range(m)):
+        for flips in itertools.product((1, -1), repeat=m):
+            if np.abs(after[:, out] - before * np.array(flips)).max() < 1e-9:
+                return True
+    return False
+
+
+def brute_force_order(f: Function, n: int) -> int:
+    x = np.random.default_rng(7).normal(size=(12, n))
+    return sum(
+        keeps(f, images, signs, x)
+        for images in itertools.permutations(range(n))
+        for signs in itertools.product((1, -1), repeat=n)
+    )
+
+
+FUNCTIONS: dict[str, tuple[int, Function]] = {
+    "sphere": (3, lambda x: (x**2).sum(1)),
+    "product": (4, lambda x: x.prod(1)),
+    "set": (4, lambda x: np.sin(x).sum(1) + x.sum(1) ** 2),
+    "two kinds": (4, lambda x: np.stack([x[:, 0] * x[:, 1] + x[:, 2] ** 3, x[:, 3] * x[:, 1]], 1)),
+    "ring": (4, lambda x: x**3 + np.roll(x, 1, 1) * np.roll(x, -1, 1)),
+    "directed ring": (4, lambda x: np.tanh(x + 0.5 * np.roll(x, 1, 1) + 0.3)),
+    "determinant": (4, lambda x: x[:, 0] * x[:, 3] - x[:, 1] * x[:, 2]),
+    "odd": (3, lambda x: np.tanh(x @ np.array([[1.0, 0.3], [0.4, -1.2], [0.7, 0.2]]))),
+    "none": (4, lambda x: np.exp(0.3 * x @ np.array([1.0, 1.4, 0.7, -0.9])) + x[:, 0] * x[:, 1] ** 2),
+    "cross product": (3, lambda x: np.stack([x[:, 1] * x[:, 2], x[:, 2] * x[:, 0], x[:, 0] * x[:, 1]], 1)),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_as_many_elements_as_brute_force_finds(name: str) -> None:
+    n, f = FUNCTIONS[name]
+    run = ms.discover(f, draw(n), continuous=False)
+    exact = [claim for claim in run.verdict.claims if claim.defect is not None and claim.defect < 1e-9]
+    assert math.prod(claim.size for claim in exact) == brute_force_order(f, n)
+    x = np.random.default_rng(8).normal(size=(20, n))
+    for claim in exact:
+        for g in claim.moves:
+            np.testing.assert_allclose(
+                f(g.on_inputs(x)).reshape(20, -1), g.on_outputs(f(x).reshape(20, -1)), atol=1e-9
+            )
+
+
+def off_by(part: float) -> Function:
+    weights = np.array([1, 1, 1, 1, 1, 1 + part])
+    return lambda x: (np.sin(x) * weights).sum(1)
+
+
+def truth(f: Function, claim: Claim) -> float:
+    """The worst generator's defect at very many points, relative to what the moved inputs change."""
+    draws = np.random.default_rng(9)
+    x, other = draws.normal(size=(2, 200_000, 6))
+    worst = 0.0
+    for g in claim.moves:
+        replaced = x.copy()
+        replaced[:, list(g.moved_inputs)] = other[:, list(g.moved_inputs)]
+        apart = f(g.on_inputs(x)) - g.on_outputs(f(x)[:, None])[:, 0]
+        worst = max(worst, float(np.sqrt(2 * (apart**2).mean() / ((f(x) - f(replaced)) ** 2).mean())))
+    return worst
+
+
+@pytest.mark.parametrize("part", [0.01, 0.04, 0.3])
+def test_a_coefficient_that_is_off_leaves_a_smaller_exact_group(part: float) -> None:
+    f = off_by(part)
+    claims = ms.discover(f, draw(6), continuous=False).verdict.claims
+    exact, near = claims[0], claims[1:]
+    assert exact.size == 2 * math.factorial(5)  # odd, and five inputs that may be exchanged
+    assert exact.defect is not None
+    assert exact.defect < 1e-9
+    if part == 0.3:
+        assert not near
+    else:
+        assert [claim.size for claim in near] == [2 * math.factorial(6)]
+        assert truth(f, near[0]) <= math.sqrt(near[0].violation_upper)
+        assert near[0].violation_upper <= 0.003
+
+
+def test_a_small_part_does_not_hide_behind_a_large_one() -> None:
+    """Exchanging the last two inputs changes next to nothing of the function, and half of what they carry."""
+    run = ms.discover(
+        lambda x: (x[:, :3] ** 2).sum(1) + 1e-4 * (x[:, 3] + 2 * x[:, 4]), draw(5), continuous=False
+    )
+    for claim in run.verdict.claims:
+        assert all(g.inputs[3] == 3 for g in claim.moves)
+
+
+def test_matrices_turn_on_both_sides() -> None:
+    def inertia(x: Array) -> Array:
+        c = np.cos(x[:, :, None] - x[:, None, :])
+        return np.asarray(
+            c * np.array([[2.0, 1, 1], [1, 2, 1], [1, 1, 3]]) + 0.1 * np.einsum("pi,pj->pij", x, x)
+        )
+
+    run = ms.discover(inertia, draw(3), matrix_output=True, continuous=False)
+    (claim,) = run.verdict.claims
+    assert claim.size == 4  # the first two exchanged, all signs changed
+    with pytest.raises(ms.MetasymError, match="3 x 3"):
+        ms.discover(lambda x: x[:, :2], draw(3), matrix_output=True)
+
+
+def test_a_centre_that_is_given() -> None:
+    centre = np.array([1.0, -2.0, 0.5])
+    f = lambda x: ((x - centre) ** 2 * np.array([1, 2, 3])).sum(1)  # noqa: E731
+    points = np.random.default_rng(0).normal(size=(300, 3)) + centre
+    (claim,) = ms.discover(f, points, centre=centre, continuous=False).verdict.claims
+    assert claim.size == 8
+    assert claim.centre == tuple(centre)
+
+
+def test_noise_is_measured_and_taken_off() -> None:
+    draws = np.random.default_rng(3)
+    f = lambda x: np.sin(x).sum(1) + x.sum(1) ** 2 + 0.05 * draws.normal(size=len(x))  # noqa: E731
+    run = ms.discover(f, draw(5), continuous=False)
+    assert any("repeated calls" in note for note in run.notes)
+    assert [claim.size for claim in run.verdict.claims] == [120]
+
+
+def test_a_module_a_sample_and_a_saved_run(tmp_path: object) -> None:
+    torch.manual_seed(0)
+    inner = nn.Sequential(nn.Linear(1, 8), nn.Tanh(), nn.Linear(8, 2))
+
+    class SetNetwork(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = inner
+            self.dropout = nn.Dropout(0.5)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.dropout(inner(x[..., None]).sum(1))
+
+    network = SetNetwork()
+    run = ms.discover(network, torch.randn(200, 5), continuous=False)
+    assert [claim.size for claim in run.verdict.claims] == [120]
+    assert run.model is network
+    assert network.training
+    run.save(f"{tmp_path}/run")
+    again = ms.open_run(f"{tmp_path}/run")
+    assert [claim.size for claim in again.verdict.claims] == [120]
+    with pytest.raises(ms.MetasymError):
+        _ = again.model
+    with pytest.raises(ms.MetasymError):
+        _ = run.plain
+
+
+def test_the_chain_of_stabilizers_counts_as_sympy_does() -> None:
+    from sympy.combinatorics import Permutation, PermutationGroup
+
+    draws = np.random.default_rng(0)
+    for degree in (3, 5, 8, 12):
+        for count in (1, 2, 3):
+            generators = [np.r_[draws.permutation(degree - 1), degree - 1] for _ in range(count)]
+            chain = StabilizerChain(degree)
+            for g in generators:
+                chain.add(g)
+            group = PermutationGroup([Permutation(g.tolist()) for g in generators])
+            assert chain.order == group.order()
+            other = draws.permutation(degree)
+            assert (other in chain) == group.contains(Permutation(other.tolist()))
+            assert group.contains(Permutation(chain.random().tolist()))
