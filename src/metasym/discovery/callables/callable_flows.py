@@ -36,7 +36,6 @@ from metasym.verdicts.discovery_reasons import (
     AffineFunction,
     AnyDiscoveryReason,
     CallsAllow,
-    DependentOutputs,
     EveryDirectionChanges,
     FewDirectionsTold,
     NoisyFunction,
@@ -62,10 +61,12 @@ def flows_in(
     f: CalledFunction, draws: InputDraws, idle: tuple[int, ...], options: SearchSettings
 ) -> FlowFindings:
     """The largest algebra of fields that f keeps exactly: affine ones where there are few, else rotations."""
-    n, m = f.inputs, f.outputs
+    n = f.inputs
     what = "affine maps of inputs and outputs"
     if f.noise.any():
         return _refused(what, NoisyFunction())
+    kept = independent_outputs(f(draws.search))
+    m = len(kept)  # outputs that follow from others move with them
     if n * (n - 1) // 2 + m * (m - 1) // 2 > MOST_UNKNOWNS or n * m > 4096:
         return _refused("rotations of inputs and outputs", TooManyInputs(_most_rotated(m), n))
     inner, outer = affine(n), affine(m)
@@ -74,11 +75,10 @@ def flows_in(
     # What f does not depend on may move in any way; that is no symmetry to speak of.
     inner = inner[[not fields[list(idle)].any() for fields in inner]] if idle else inner
     certificate = CallCertificate(f, draws.fresh(512), np.zeros(n))
-    if len(independent_outputs(certificate.y)) < m:
-        return _refused(what, DependentOutputs())
-    fields, why = _null_fields(f, draws, beside(inner, outer))
+    fields, why = _null_fields(f, draws, beside(inner, outer), kept)
     if why is not None:
         return _refused(what, why)
+    fields = _with_all_outputs(fields, kept, f(draws.search), n)
     defect = _defect(certificate, fields, draws.spread, np.random.default_rng([options.seed, 33]))
     rounded = at_round_numbers(fields)
     if rounded is not None:  # only where it is no worse: the true numbers may be near round ones
@@ -104,23 +104,36 @@ def _refused(what: str, reason: AnyDiscoveryReason) -> FlowFindings:
     return FlowFindings((), (CandidateVerdict("continuous", what, (reason,)),))
 
 
+def _with_all_outputs(fields: Array, kept: list[int], y: Array, n: int) -> Array:
+    """Fields on some outputs, from which the others of ``y [points, m]`` follow, as fields on all."""
+    m = y.shape[1]
+    if len(kept) == m:
+        return fields
+    follow = np.linalg.lstsq(np.c_[y[:, kept], np.ones(len(y))], y, rcond=None)[0][:-1].T
+    found = np.zeros((len(fields), n + m, n + m + 1))
+    found[:, :n, :n], found[:, :n, -1] = fields[:, :n, :n], fields[:, :n, -1]
+    outer = follow @ fields[:, n:, n:]
+    found[:, n:, [n + k for k in kept]], found[:, n:, -1] = outer[:, :, :-1], outer[:, :, -1]
+    return found
+
+
 def _null_fields(
-    f: CalledFunction, draws: InputDraws, ambient: Array
+    f: CalledFunction, draws: InputDraws, ambient: Array, kept: list[int]
 ) -> tuple[Array, AnyDiscoveryReason | None]:
-    """The pairs in ``ambient [D, n+m, n+m+1]`` that f keeps, or why none are told."""
-    n, m = f.inputs, f.outputs
+    """The pairs in ``ambient [D, n+m, n+m+1]`` that the outputs ``kept`` keep, or why none are told."""
+    n, m = f.inputs, len(kept)
     count = max(32, -(-3 * len(ambient) // m))
     x = np.resize(draws.search, (min(count, len(draws.search)), n))
-    jacobians = f.jacobian(x)
+    jacobians, y = f.jacobian(x)[:, kept], f(x)[:, kept]
     if np.abs(jacobians - jacobians.mean(0)).max() <= 1e-5 * np.abs(jacobians).max():
         return ambient[:0], AffineFunction()
     # In units of the spreads of inputs and of each output: every entry of a pair counts alike then.
-    into, out = draws.spread + 1e-300, f(x).std(0) + 1e-300
+    into, out = draws.spread + 1e-300, y.std(0) + 1e-300
     units = np.r_[into, out]
     scaled = ambient * np.c_[np.tile(1 / units, (n + m, 1)), np.ones(n + m)][None] * units[None, :, None]
     inner, outer = sides(scaled, n)
     changes = np.einsum("pmi,pdi->pmd", jacobians, values(inner, x))
-    turned = values(outer, f(x)).transpose(0, 2, 1)
+    turned = values(outer, y).transpose(0, 2, 1)
     rows = ((changes - turned) / out[None, :, None]).reshape(-1, len(ambient))
     if len(rows) < len(ambient):
         return ambient[:0], FewDirectionsTold(len(rows))
@@ -132,8 +145,7 @@ def _null_fields(
         return ambient[:0], EveryDirectionChanges()
     if quiet.sum() > CONTINUOUS.most_quiet:
         return ambient[:0], FewDirectionsTold(int((~quiet).sum()))
-    kept = np.einsum("kd,dij->kij", vectors[quiet] / sizes, scaled)
-    return orthonormal(kept), None
+    return orthonormal(np.einsum("kd,dij->kij", vectors[quiet] / sizes, scaled)), None
 
 
 def _defect(certificate: CallCertificate, fields: Array, spread: Array, draw: np.random.Generator) -> Defect:

@@ -32,19 +32,20 @@ def suggested_moves(n: int, shape: tuple[int, ...]) -> list[Move]:
                 add(_exchange(n, i, j), ones)
     add(every, -ones)
     for i in range(n):
-        signs = ones.copy()
-        signs[i] = -1
-        add(every, signs)
+        flipped = ones.copy()
+        flipped[i] = -1
+        add(every, flipped)
     for layout in _layouts(n, shape):
         for images, signs in _of_grid(layout):
             add(images, signs)
+            add(images, -signs)  # a field that is reversed often changes its sign
     if n <= _MOST_PAIRS:
         for i in range(n):
             for j in range(i):
-                signs = ones.copy()
-                signs[[i, j]] = -1
-                add(_exchange(n, i, j), signs)
-                add(every, signs)
+                flipped = ones.copy()
+                flipped[[i, j]] = -1
+                add(_exchange(n, i, j), flipped)
+                add(every, flipped)
     return list(seen.values())[:_MOST]
 
 
