@@ -10,9 +10,10 @@ import pytest
 from metasym.groups.signed_permutations import SignedPermutation
 from metasym.verdicts import discovery_reasons as values
 from metasym.verdicts.claims import CandidateVerdict, Claim
-from metasym.verdicts.discovery_reasons import AnyDiscoveryReason, Outcome
+from metasym.verdicts.discovery_reasons import AnyDiscoveryReason
 from metasym.verdicts.discovery_verdict import DiscoveryVerdict, candidate_json
 from metasym.verdicts.discovery_words import claim_words, claims_words, refusal_words
+from metasym.verdicts.outcomes import Outcome
 from metasym.verdicts.verdict import Status, Verdict
 
 REASONS: list[tuple[AnyDiscoveryReason, list[str], Outcome]] = [

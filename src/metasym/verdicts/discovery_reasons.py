@@ -5,33 +5,22 @@
 
 from __future__ import annotations
 
-import enum
-from typing import ClassVar, Literal
+from typing import Literal
 
-from metasym.verdicts.verdict import Reason
-
-
-class Outcome(enum.StrEnum):
-    """What became of a candidate."""
-
-    CERTIFIED = "certified"
-    REFUTED = "refuted"
-    NOT_REFUTED = "not refuted"
-    """The data can neither certify nor refute it."""
-    NOT_EXAMINED = "not examined"
-
-
-class DiscoveryReason(Reason, frozen=True):
-    """Why a candidate of ``discover`` was not claimed."""
-
-    outcome: ClassVar[Outcome] = Outcome.NOT_REFUTED
-
-
-class About(DiscoveryReason, frozen=True):
-    """About a group or an algebra that has a name."""
-
-    name: str
-
+from metasym.verdicts.family_reasons import (
+    CommonAllows,
+    InputsElsewhere,
+    MapTooLarge,
+    NoGapInTies,
+    NoLinearPart,
+    NoPermutationOfTies,
+    TasksAllow,
+    TiesDiffer,
+    TiesNotClasses,
+    TooFewExamples,
+    ZerosUnclear,
+)
+from metasym.verdicts.outcomes import About, DiscoveryReason, Outcome
 
 # What a search for generators sees before anything has a name.
 
@@ -285,80 +274,6 @@ class NoisyFunction(DiscoveryReason, frozen=True, tag="noisy_function"):
     """Derivatives of a function whose repeated calls differ were not taken."""
 
     outcome = Outcome.NOT_EXAMINED
-
-
-# Families of tasks.
-
-
-class TooFewExamples(DiscoveryReason, frozen=True, tag="too_few_examples"):
-    """A task has too few examples for its linear map."""
-
-    outcome = Outcome.NOT_EXAMINED
-    least: int
-    inputs: int
-    examples: int
-
-
-class MapTooLarge(DiscoveryReason, frozen=True, tag="map_too_large"):
-    """The tasks' linear maps have too many entries."""
-
-    outcome = Outcome.NOT_EXAMINED
-    most: int
-    outputs: int
-    inputs: int
-
-
-class ZerosUnclear(DiscoveryReason, frozen=True, tag="zeros_unclear"):
-    """It is unclear which entries of the tasks' linear maps are zero."""
-
-
-class NoLinearPart(DiscoveryReason, frozen=True, tag="no_linear_part"):
-    """The tasks have no linear part to read ties from."""
-
-
-class NoGapInTies(DiscoveryReason, frozen=True, tag="no_gap_in_ties"):
-    """No gap separates entries that are tied in all tasks from others."""
-
-
-class TiesNotClasses(DiscoveryReason, frozen=True, tag="ties_not_classes"):
-    """Ties between entries of the tasks' linear maps do not form classes."""
-
-
-class NoPermutationOfTies(DiscoveryReason, frozen=True, tag="no_permutation_of_ties"):
-    """No permutation keeps the ties between entries of the tasks' linear maps."""
-
-    outcome = Outcome.REFUTED
-
-
-class TiesDiffer(About, frozen=True, tag="ties_differ"):
-    """Entries that the group ties differ in all tasks alike, or may."""
-
-    difference: float
-    """Mean square, as a part of the entries' power."""
-    upper: float | None
-    """None where the data bound it by nothing."""
-    most: float
-
-
-class InputsElsewhere(About, frozen=True, tag="inputs_elsewhere"):
-    """It takes inputs to where there are none: their means or sizes differ."""
-
-
-class TasksAllow(About, frozen=True, tag="tasks_allow"):
-    """Functions fitted to fresh tasks allow a violation that is too large."""
-
-    beta: float
-    low: float
-    high: float
-    violation: float
-    most: float
-
-
-class CommonAllows(About, frozen=True, tag="common_allows"):
-    """What all tasks share allows a violation that is too large."""
-
-    violation: float
-    most: float
 
 
 AnyDiscoveryReason = (

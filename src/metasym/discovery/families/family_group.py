@@ -24,15 +24,14 @@ from metasym.groups.signed_groups import SignedGroup
 from metasym.groups.signed_permutations import SignedPermutation
 from metasym.types import MetasymError
 from metasym.verdicts.claims import Claim
-from metasym.verdicts.discovery_reasons import (
-    AnyDiscoveryReason,
+from metasym.verdicts.discovery_reasons import AnyDiscoveryReason, RefutedByBeta
+from metasym.verdicts.family_reasons import (
     CommonAllows,
     InputsElsewhere,
     MapTooLarge,
     NoGapInTies,
     NoLinearPart,
     NoPermutationOfTies,
-    RefutedByBeta,
     TasksAllow,
     TiesDiffer,
     TiesNotClasses,

@@ -1,0 +1,76 @@
+"""Why ``discover`` claims nothing about a family of tasks: a reason a class, with its numbers."""
+
+from __future__ import annotations
+
+from metasym.verdicts.outcomes import About, DiscoveryReason, Outcome
+
+
+class TooFewExamples(DiscoveryReason, frozen=True, tag="too_few_examples"):
+    """A task has too few examples for its linear map."""
+
+    outcome = Outcome.NOT_EXAMINED
+    least: int
+    inputs: int
+    examples: int
+
+
+class MapTooLarge(DiscoveryReason, frozen=True, tag="map_too_large"):
+    """The tasks' linear maps have too many entries."""
+
+    outcome = Outcome.NOT_EXAMINED
+    most: int
+    outputs: int
+    inputs: int
+
+
+class ZerosUnclear(DiscoveryReason, frozen=True, tag="zeros_unclear"):
+    """It is unclear which entries of the tasks' linear maps are zero."""
+
+
+class NoLinearPart(DiscoveryReason, frozen=True, tag="no_linear_part"):
+    """The tasks have no linear part to read ties from."""
+
+
+class NoGapInTies(DiscoveryReason, frozen=True, tag="no_gap_in_ties"):
+    """No gap separates entries that are tied in all tasks from others."""
+
+
+class TiesNotClasses(DiscoveryReason, frozen=True, tag="ties_not_classes"):
+    """Ties between entries of the tasks' linear maps do not form classes."""
+
+
+class NoPermutationOfTies(DiscoveryReason, frozen=True, tag="no_permutation_of_ties"):
+    """No permutation keeps the ties between entries of the tasks' linear maps."""
+
+    outcome = Outcome.REFUTED
+
+
+class TiesDiffer(About, frozen=True, tag="ties_differ"):
+    """Entries that the group ties differ in all tasks alike, or may."""
+
+    difference: float
+    """Mean square, as a part of the entries' power."""
+    upper: float | None
+    """None where the data bound it by nothing."""
+    most: float
+
+
+class InputsElsewhere(About, frozen=True, tag="inputs_elsewhere"):
+    """It takes inputs to where there are none: their means or sizes differ."""
+
+
+class TasksAllow(About, frozen=True, tag="tasks_allow"):
+    """Functions fitted to fresh tasks allow a violation that is too large."""
+
+    beta: float
+    low: float
+    high: float
+    violation: float
+    most: float
+
+
+class CommonAllows(About, frozen=True, tag="common_allows"):
+    """What all tasks share allows a violation that is too large."""
+
+    violation: float
+    most: float
