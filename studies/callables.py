@@ -43,6 +43,7 @@ class Case:
     """Of a negative control: by how much one coefficient is off."""
 
     def draw(self, count: int, generator: np.random.Generator) -> Any:
+        """``count`` points."""
         x = generator.normal(size=(count, *self.shape))
         return torch.tensor(x, dtype=torch.float32) if self.tensors else x
 

@@ -2,8 +2,8 @@
 
     python studies/concepts.py 730c7db HEAD
 
-For each concept: the definitions (functions, methods, classes) whose names say that they are an implementation of it.
-What only calls one, or has the name for another reason, is listed in ``OTHERS`` with the reason.
+For each concept: the definitions (functions, methods, classes) whose names say that they are an implementation of it,
+without those that only call another one. What has such a name for another reason is in ``OTHERS``, with the reason.
 Writes ``results/concepts.json``: counts, places, lines by room, and modules that common imports load.
 """
 
@@ -30,26 +30,71 @@ CONCEPTS: dict[str, str] = {
     r"|def (_element|_doubled|doubled_of|as_pair|_move|_signed|element_of|pairs_of|_elements_of)$",
     "closures of generators": r"def (closure|products|generated|_generated|_closure|group_of|_group|closed_under)$"
     r"|class (MoveGroup|Automorphisms)$",
-    "orbit routines": r"def (orbits|_orbits|orbit_labels|signed_orbits|_one_orbit|_entry_orbits|point_orbits|transitive)$",
+    "orbit routines": r"def (orbits|_orbits|orbit_labels|signed_orbits|_one_orbit|_entry_orbits)$"
+    r"|def (point_orbits|transitive)$",
     "cycle printers": r"def (_cycles|in_cycles|cycles|_in_cycles|cycle_words|_cycle)$",
-    "same-run checks": r"def (check_same|_same|same_run|check_equal|_check_same)$",
+    "same-run checks": r"def (check_same|_same|same_run|check_equal|_check_same|check_same_run)$",
     "command builders": r"def (command|command_line|_command|flags)$",
-    "flag bridges": r"def (add_options|_add_flags|add_flags|_flags|options_of|_options|flags_of|options_from)$",
+    "flag bridges": r"def (add_flags|_add_options|add_recipe)$",
     "result schemas": r"class ([A-Z][a-z]*Result|Result|ResultFile|RunResult)$",
     "openers of runs": r"def (open_run|load_learned|load_discovered|load_run|open_learned)$"
     r"|def (_open_experiment|_open_learned|_opened)$",
 }
 
+OTHERS: dict[str, str] = {
+    "discovery/finite/group_search.py:generated": "asks SignedGroup",
+    "robots/finding_mirrors.py:_generated": "asks SignedGroup",
+    "groups/signed_groups.py:orbits": "asks weight_orbits, which asks orbit_labels",
+    "groups/signed_groups.py:transitive": "asks point_orbits",
+    "inspection/layers.py:_entry_orbits": "asks weight_orbits",
+    "inspection/reports.py:transitive": "a stored fact",
+    "verdicts/reports.py:transitive": "a stored fact",
+    "groups/signed_permutations.py:cycles": "what in_cycles prints",
+    "runs/files/command_line.py:flags": "a part of command_line",
+    "runs/learning/learned_run.py:open_learned": "open_run, for one kind",
+    "runs/reproducing/experiment_run.py:load_run": "open_run, for one kind",
+    "experiments/discovering/discover_files.py:MoveFile": "what a file may hold",
+    "runs/files/discover_files.py:MoveFile": "what a file may hold",
+    "experiments/discovering/discover_finite.py:_move": "reads one from a file",
+    "inspection/actions.py:_signed": "a group's matrices as permutations, once for all encodings",
+    "inspection/finding.py:_element": "makes one",
+    "inspection/network.py:Move": "any function of a tensor, such as a turn of an image",
+    "inspection/network.py:_move": "the same",
+    "report/discovered_page.py:_move": "words",
+    "report/mirror_page.py:_element": "words",
+    "robots/observation_code.py:_signed": "a number with its sign, as text",
+    "groups/pattern_groups.py:_doubled": "vertices of a graph, for nauty",
+    "discovery/closing.py:closure": "of an optimizer",
+    "discovery/algebra/nearest_algebra.py:closure": "of an optimizer",
+    "discovery/symmetric_fit.py:products": "of polynomials",
+    "discovery/models/invariant_features.py:products": "of polynomials",
+    "inspection/verdict.py:_group": "words",
+    "verdicts/layer_words.py:_group": "words",
+    "groups/names.py:generated": "a subgroup inside a multiplication table, to name it",
+    "inspection/names.py:generated": "a subgroup inside a multiplication table, to name it",
+    "fast_layers/shifts.py:_cycle": "the permutation of a shift",
+    "experiments/paper/whole_tables.py:_command": "starts a process",
+    "runs/reproducing/whole_tables.py:_command": "starts a process",
+    "experiments/own_tasks/training_stages.py:_options": "of a learner",
+    "runs/learning/training_stages.py:_options": "of a learner",
+    "runs/files/result_files.py:ScoredResult": "RunResult with scores",
+    "runs/files/result_files.py:DiscoverResult": "RunResult with claims",
+    "runs/files/schemas.py:PromisedResult": "the part that is promised, as a JSON schema",
+    "tasks/table_files.py:_opened": "a table",
+}
+"""Places whose names fit a concept and that are none of its implementations, with the reason."""
+
 SCRIPTS = {
     "import metasym; ms.MSR; ms.train": "import metasym as ms; ms.MSR; ms.train",
-    "a run of ms.learn": (
-        "import metasym as ms\n"
-        "t = ms.tasks.planted('shifts12', tasks=30, examples=12, seed=3)\n"
-        "import numpy as np, tempfile, pathlib\n"
+    "a run of metasym learn": (
+        "import numpy as np, pathlib, tempfile\n"
         "from metasym.cli import main\n"
-        "d = pathlib.Path(tempfile.mkdtemp())\n"
-        "np.savez(d / 't.npz', x=t.x.numpy(), y=t.y.numpy())\n"
-        "main(['learn', str(d / 't.npz'), '--support', '6', '--no-baseline', '--out', str(d / 'run'), '--quiet'])"
+        "d, draw = pathlib.Path(tempfile.mkdtemp()), np.random.default_rng(0)\n"
+        "x, filters = draw.normal(size=(30, 12, 8)), draw.normal(size=(30, 8))\n"
+        "y = np.stack([sum(f[i] * np.roll(x[t], i, -1) for i in range(8)) for t, f in enumerate(filters)])\n"
+        "np.savez(d / 't.npz', x=x, y=y)\n"
+        "flags = ['--support', '6', '--no-baseline', '--progress', 'silent']\n"
+        "assert main(['learn', str(d / 't.npz'), '--out', str(d / 'run'), *flags]) == 0"
     ),
 }
 
@@ -88,15 +133,28 @@ def counted(revision: str) -> dict[str, Any]:
 
 
 def _places(source: Path, pattern: str) -> list[str]:
+    """Where the concept is implemented: a definition that calls another one of it only uses it."""
     wanted = re.compile(pattern)
-    found = []
+    named: dict[str, ast.AST] = {}
     for path in sorted(source.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             kind = {ast.FunctionDef: "def", ast.ClassDef: "class"}.get(type(node))
             name = getattr(node, "name", "")
-            if kind and wanted.match(f"{kind} {name}"):
-                found.append(f"{path.relative_to(source / 'metasym')}:{name}")
-    return found
+            place = f"{path.relative_to(source / 'metasym')}:{name}"
+            if kind and wanted.match(f"{kind} {name}") and place not in OTHERS:
+                named[place] = node
+    names = {place.split(":")[1] for place in named}
+    return [place for place, node in named.items() if not (_called(node) - {place.split(":")[1]}) & names]
+
+
+def _called(node: ast.AST) -> set[str]:
+    if isinstance(node, ast.ClassDef):
+        return set()
+    return {
+        getattr(call.func, "id", getattr(call.func, "attr", ""))
+        for call in ast.walk(node)
+        if isinstance(call, ast.Call)
+    }
 
 
 def _modules(source: Path, script: str) -> int:

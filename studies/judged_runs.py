@@ -113,7 +113,7 @@ def one(made: Made) -> dict[str, Any]:
     try:
         run = ms.learn(made.x, made.y, baseline=False, **made.options)
         row = judge(made, run.symmetry.to_json())
-        findings = run.learned.config.get("findings") or run.learned.config.get("diagnosis") or []
+        findings = run.config.get("findings") or run.config.get("diagnosis") or []
         row["findings"] = [f["kind"] for f in findings if isinstance(f, dict) and "kind" in f]
     except ms.MetasymError as error:
         row = {"outcome": "error", "words": str(error)}

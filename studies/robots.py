@@ -297,8 +297,13 @@ def without_mirror(robot: Mechanism) -> dict[str, Any]:
     before = dynamics(robot, q).joints
     best = np.inf
     for signs in itertools.islice(itertools.product((1, -1), repeat=n), 1, None):
-        best = min(best, compared(before, dynamics(robot, q * np.array(signs)).joints, range(n), signs)[0])
-    return {"limb": robot.name, "joints": n, "claimed": len(found.generators), "least_defect_of_signs": best}
+        best = min(best, compared(before, dynamics(robot, q * np.array(signs)).joints, range(n), signs)[1])
+    return {
+        "limb": robot.name,
+        "joints": n,
+        "claimed": len(found.generators),
+        "least_worst_entry_of_signs": best,
+    }
 
 
 def find(name: str) -> Path:

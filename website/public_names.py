@@ -7,7 +7,7 @@ from types import ModuleType
 
 import metasym
 
-MODULES = ("inspection", "verdicts", "learners", "fast_layers")
+MODULES = ("inspection", "verdicts", "learners", "fast_layers", "robots")
 """Rooms whose own ``__all__`` is public though ``metasym`` does not list them."""
 
 

@@ -27,8 +27,8 @@ from .runs.run import Run as Run
 from .storage.serialization import CheckpointError as CheckpointError
 from .symmetry.costs import cost as cost
 from .symmetry.field_symmetry import FieldSymmetry as FieldSymmetry
+from .symmetry.cost_of_weight import Cost as Cost
 from .symmetry.matrices import (
-    Cost as Cost,
     DenseSymmetry as DenseSymmetry,
     KroneckerSymmetry as KroneckerSymmetry,
     Symmetry as Symmetry,

@@ -1,5 +1,7 @@
 """Certificates over all tasks of a file, beside the maps that the tasks were made of."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -172,3 +174,27 @@ def test_faint_weights_do_not_hide_what_all_together_say():
     assert len(found.faint) == N
     assert set(found.faint) == set(torch.nonzero(corner.flatten()).flatten().tolist())
     assert found.within(0.2)
+
+
+def test_copies_of_tasks_bring_no_certainty():
+    """Each task four times: the bound is that of the tasks once, and wider than that of as many other tasks."""
+    once, many = everyone(shifted(20, N), noise=0.3), everyone(shifted(80, N), noise=0.3)
+    again = torch.arange(20).repeat(4)
+    copies = AllTasks(once.own[again], once.fresh[again], torch.arange(80), again)
+    found, single = certify_all(copies, [TURN]), certify_all(once, [TURN])
+    assert found.defect_upper == pytest.approx(single.defect_upper, rel=0.05)
+    assert found.refuted == single.refuted
+    assert found.defect_upper > 1.2 * certify_all(many, [TURN]).defect_upper
+    assert found.share_upper == pytest.approx(single.share_upper)
+    assert int(copies.firsts.sum()) == 20
+
+
+@pytest.mark.parametrize("independent", [1, 2, 4, 5])
+def test_copies_of_few_tasks_certify_nothing(independent):
+    """Sixty copies of one map vary by nothing at all, which is not how well it is known."""
+    maps = generic(independent, N).repeat(60 // independent, 1, 1)
+    tasks = everyone(maps)
+    blocks = torch.arange(len(maps)) % independent
+    found = certify_all(AllTasks(tasks.own, tasks.fresh, tasks.ids, blocks), [TURN])
+    assert not found.within(0.2)
+    assert math.isinf(found.defect_upper) == (independent < 5)

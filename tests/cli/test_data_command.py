@@ -15,7 +15,7 @@ from tests.tasks.images.builders import (
     accepted,
     characters,
     omniglot_module,
-    refused,
+    refused_command,
     write_npz,
     write_tree,
     write_zips,
@@ -86,7 +86,7 @@ def test_again_converts_from_where_it_was_converted_before(small_omniglot, no_ne
     (data / "omniglot-28.images").write_bytes(pixels)  # damaged: made again from there, too
     assert f"converted from {small_omniglot / 'bits.npz'} in" in accepted(capsys, *command)
     (small_omniglot / "bits.npz").write_bytes(b"PK")
-    line = refused(capsys, *command, "--again")
+    line = refused_command(capsys, *command, "--again")
     assert "bits.npz: expected a zip file" in line
     assert "give another place with --from PATH" in line
     assert no_network == []
@@ -108,7 +108,7 @@ def test_again_finds_the_split_lists_too(small, capsys):
     accepted(capsys, *command, "--from", small / "have", "--splits", small / "lists")
     assert f"converted from {small / 'have'} ({small / 'lists'}) in" in accepted(capsys, *command, "--again")
     shutil.rmtree(small / "have")
-    line = refused(capsys, *command, "--again")
+    line = refused_command(capsys, *command, "--again")
     assert "expected MiniImagenet, found none; it cannot be downloaded freely" in line
     assert "--from PATH" in line
     assert "are sound" in accepted(capsys, *command), "what is there has been left alone"
@@ -169,15 +169,15 @@ def test_what_is_there_is_named(small_omniglot, capsys):
 def test_a_file_in_the_place_of_the_folder(small_omniglot, capsys):
     file, npz = small_omniglot / "file", write_npz(small_omniglot / "bits.npz")
     file.touch()
-    said = refused(capsys, "data", "omniglot", "--from", npz, "--data", file)
+    said = refused_command(capsys, "data", "omniglot", "--from", npz, "--data", file)
     assert f"{file}: expected a folder for data, found a file; choose another with --data DIR" in said
-    said = refused(capsys, "data", "omniglot", "--data", file)
+    said = refused_command(capsys, "data", "omniglot", "--data", file)
     assert f"{file}: expected a folder to download to, found a file; choose another" in said
 
 
 def test_an_address_is_not_for_what_one_has(small_omniglot, capsys):
     npz = write_npz(small_omniglot / "bits.npz")
-    said = refused(capsys, "data", "omniglot", "--from", npz, "--url", "http://127.0.0.1:1/")
+    said = refused_command(capsys, "data", "omniglot", "--from", npz, "--url", "http://127.0.0.1:1/")
     assert "expected --from or --url, found both" in said
 
 

@@ -11,8 +11,8 @@ import torch
 import metasym as ms
 from metasym.cli import main
 from metasym.paper.catalogue import find
+from metasym.runs.files.model_files import write_model
 from metasym.runs.reproducing.experiment_run import load_run, run
-from metasym.storage.file_names import CURRENT
 from tests.inspection.planted import noisy
 
 
@@ -36,7 +36,7 @@ def knowing(rot90: Path, tmp_path: Path) -> Path:
     U[:, : problem.true_basis.shape[1]] = problem.true_basis
     with torch.no_grad():
         symmetry.matrix().copy_(noisy(U, 0.05))
-    ms.save(learner, tmp_path / CURRENT)
+    write_model(tmp_path, learner.model, learner.state_dict(), learner.describe(), {})
     return tmp_path
 
 

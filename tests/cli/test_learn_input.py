@@ -12,6 +12,7 @@ import torch
 
 import metasym as ms
 from metasym.cli import main
+from metasym.verdicts.verdict import Status
 
 QUICK = ["--find-steps", "20", "--outer-steps", "25", "--progress", "silent"]
 DRAW = np.random.default_rng(0)
@@ -226,4 +227,5 @@ def test_data_without_something_are_an_answer_or_one_line_and_no_claim(tmp_path,
         assert status == 2
         assert "expected outputs y that vary in the tasks that" in printed.err.splitlines()[-1]
     else:
-        assert "In the layer: cannot be decided" in printed.out
+        (layer,) = ms.open_run(tmp_path / "run").symmetry
+        assert layer.verdict.status == Status.UNDECIDED

@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 from metasym.diagnosis.checks import diagnose
+from metasym.diagnosis.dependence import dependence, less_the_one_before
 from metasym.diagnosis.findings import Diagnosis
+from metasym.diagnosis.linear_part import fit_tasks
+from metasym.diagnosis.samples import Samples
 from metasym.tasks.reading import read_tasks
 
 T, E, N = 120, 20, 6
@@ -251,3 +254,50 @@ def test_images_are_centred_as_a_whole(tmp_path):
     found = seen(tmp_path, x=x, y=draw.standard_normal((20, 3, 5, 5)))
     assert found.centre
     assert len(set(found.standard.x_mean)) == 1
+
+
+def _remembering(draw: np.random.Generator, shape: tuple[int, ...], memory: float) -> np.ndarray:
+    found = draw.standard_normal(shape)
+    for i in range(1, shape[1]):
+        found[:, i] = memory * found[:, i - 1] + np.sqrt(1 - memory**2) * found[:, i]
+    return found
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_noise_that_goes_on_is_no_bend_and_no_offset(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    x = _remembering(draw, (80, 24, 4), 0.9)
+    y = np.einsum("tmn,ten->tem", draw.standard_normal((80, 3, 4)), x)
+    y += 0.3 * _remembering(draw, y.shape, 0.8)
+    samples = Samples(x, y, np.ones((80, 24), dtype=bool), np.arange(80))
+    found = dependence(samples, np.ones(1))
+    assert found is not None
+    assert found.explained
+    assert found.correlation == pytest.approx(0.8, abs=0.08)
+    part = fit_tasks(less_the_one_before(samples, found.correlation), np.ones(1))
+    assert part.bend == 0
+    assert not part.offset
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_noise_that_is_larger_for_large_inputs_is_no_bend_and_a_cube_is_one(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    x = draw.standard_normal((80, 18, 5))
+    y = np.einsum("tmn,ten->tem", draw.standard_normal((80, 5, 5)), x)
+    there, ids = np.ones((80, 18), dtype=bool), np.arange(80)
+    uneven = (x**2).mean(2, keepdims=True) * draw.standard_normal(y.shape)
+    assert fit_tasks(Samples(x, y + 0.3 * uneven, there, ids), np.ones(1)).bend == 0
+    assert dependence(Samples(x, y + 0.3 * uneven, there, ids), np.ones(1)) is None
+    bent = y + 0.1 * uneven
+    bent[..., 2] += 0.3 * x[..., 1] ** 3
+    assert fit_tasks(Samples(x, bent, there, ids), np.ones(1)).bend > 0
+
+
+def test_copies_of_tasks_are_seen(tmp_path) -> None:
+    draw, W, x = family(0)
+    y = apply(W, x) + 0.1 * draw.standard_normal((T, E, N))
+    x[7], y[7] = x[3], y[3]
+    np.savez(tmp_path / "tasks.npz", x=x, y=y)
+    found = diagnose(read_tasks(tmp_path / "tasks.npz"))
+    (copied,) = [f for f in found.findings if f.kind == "copied_tasks"]
+    assert copied.numbers["tasks"] == [7]

@@ -32,6 +32,7 @@ from metasym.report.page.learned_layers import DRAWN, Layer, drawn_weight
 from metasym.report.page.matrix_pictures import NEGATIVE, POSITIVE, matrix_image
 from metasym.report.page.svg import Scale, Series, histogram, line_chart, linear_ticks, log_ticks
 from metasym.report.page.training_section import POINTS, thinned
+from metasym.runs.files.model_files import write_model
 from metasym.storage.json_files import write_json
 from metasym.symmetry.parametrized import short_name
 from tests.report.page_runs import Document
@@ -189,7 +190,8 @@ def own_choices(**changes: object) -> dict[str, object]:
 def test_a_run_with_a_network_of_the_users_own_shows_its_stored_report(tmp_path):
     model = planted(groups.dihedral(5))
     report = inspect(model)
-    ms.save(ms.MSR(model, loss=F.mse_loss), tmp_path / "checkpoint.safetensors")
+    learner = ms.MSR(model, loss=F.mse_loss)
+    write_model(tmp_path, model, learner.state_dict(), learner.describe(), {})
     config = {"command": "learn", "experiment": "learn/mine", "method": "msr", "recipe": "learn"}
     array = {"shape": [20, 8, 5], "dtype": "float32", "crc32": 0}
     choices = own_choices(model="mine:net", seed=5, outer_steps=9)
@@ -219,7 +221,9 @@ def test_a_run_with_a_network_of_the_users_own_shows_its_stored_report(tmp_path)
     assert "Submatrices of U" in found.words
     assert "made by U from a filter drawn at random" in found.words
     assert "2, as chosen" in found.words
-    (tmp_path / "result.json").unlink()
+    (tmp_path / "result.json").unlink()  # as a run that was killed has it: a checkpoint alone
+    (tmp_path / "model.safetensors").unlink()
+    ms.save(learner, tmp_path / "checkpoint.safetensors")
     assert "does not say which shape" in Document(render(tmp_path).html).words
 
 

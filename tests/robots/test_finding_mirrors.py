@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -151,3 +152,32 @@ def test_the_same_seed_gives_the_same_answer(tmp_path: Path) -> None:
     one, two = (ms.mirror(path).generators[0].certificate for _ in range(2))
     assert one == two
     assert ms.mirror(path, seed=5).generators[0].certificate != one
+
+
+def test_without_masses_geometry_is_read_and_not_certified(tmp_path: Path) -> None:
+    bare = re.sub(r"<inertial>.*?</inertial>", "", biped())
+    found = ms.mirror(written(tmp_path, bare), floating=True)
+    assert found.status == Status.READ
+    assert SWAPPED in [moves(found, k) for k in range(len(found.generators))]
+
+
+def test_a_joint_that_moves_no_mass_is_not_certified(tmp_path: Path) -> None:
+    bare = re.sub(r'(<link name="(?:left|right)_foot">)<inertial>.*?</inertial>', r"\1", biped())
+    found = ms.mirror(written(tmp_path, bare))
+    assert found.status == Status.APPROXIMATE
+    assert set(found.generators[0].certificate.untested) == {"left_slide", "right_slide"}
+    assert moves(found) == SWAPPED
+
+
+def test_point_masses_on_a_line_need_no_inverse(tmp_path: Path) -> None:
+    still = (0.0, 0.0, 0.0)
+    line = robot(
+        *(link(name, 1.0, still, still) for name in "abc"),
+        joint("left", "a", "b", (0, 1, 0), (0, 1, 0), "prismatic"),
+        joint("right", "a", "c", (0, -1, 0), (0, 1, 0), "prismatic"),
+    )
+    found = ms.mirror(written(tmp_path, line))
+    assert all(np.isfinite(g.certificate.upper) for g in found.elements)
+    assert {"left": ("right", -1), "right": ("left", -1)} in [
+        moves(found, k) for k in range(len(found.generators))
+    ]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib
 import json
 
+import numpy as np
 import pytest
+import threadpoolctl
 import torch
 
 import metasym as ms
@@ -50,8 +52,8 @@ def test_an_inspection_and_a_page_take_one_thread(two_threads, tmp_path, monkeyp
     counted = []
     # Both are imported before either is replaced: else the page's module would hold the replacement of the other.
     places = {
-        place: importlib.import_module(place.rpartition(".")[0]).inspect
-        for place in ("metasym.inspection.inspect", "metasym.report.page.layer_section.inspect")
+        place: getattr(importlib.import_module(place.rpartition(".")[0]), place.rpartition(".")[2])
+        for place in ("metasym.inspection.inspect", "metasym.report.page.layer_section.inspect_layers")
     }
     for place, inspect in places.items():
 
@@ -64,3 +66,26 @@ def test_an_inspection_and_a_page_take_one_thread(two_threads, tmp_path, monkeyp
     assert main(["report", str(tmp_path)]) == 0
     assert counted == [1, 1]
     assert torch.get_num_threads() == 2
+
+
+def test_discover_takes_one_thread_unless_more_are_asked_for() -> None:
+    seen: list[set[int]] = []
+
+    def look(_: str) -> None:
+        pools = {pool["num_threads"] for pool in threadpoolctl.threadpool_info()}
+        seen.append(pools | {torch.get_num_threads()})
+
+    before = torch.get_num_threads()
+    x = np.random.default_rng(0).normal(size=(60, 2))
+    torch.set_num_threads(2)
+    try:
+        with threadpoolctl.threadpool_limits(2):
+            ms.discover(x, x[:, 0] + x[:, 1] ** 2, finite=False, note=look)
+            assert torch.get_num_threads() == 2
+        assert all(pools == {1} for pools in seen)
+        seen.clear()
+        ms.discover(x, x[:, 0] + x[:, 1] ** 2, finite=False, threads=2, note=look)
+        assert all(2 in pools for pools in seen)
+    finally:
+        torch.set_num_threads(before)
+    assert seen

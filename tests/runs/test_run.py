@@ -64,7 +64,7 @@ def test_it_is_saved_opened_and_predicts_the_same_bits(run, tasks, tmp_path):
     np.testing.assert_array_equal(first, second)
     with pytest.raises(ms.MetasymError):
         run.save(saved)
-    assert run.learned.score().mean == pytest.approx(run.scores.mean, rel=1e-6)
+    assert run.score().mean == pytest.approx(run.scores.mean, rel=1e-6)
 
 
 def test_a_saved_run_holds_no_links_and_is_readable_by_others(run, tmp_path, monkeypatch):
@@ -165,7 +165,7 @@ def test_a_frame_gives_the_same_run_with_its_names(kind, tasks, run):
     found = ms.learn(frame, task="robot", inputs=["x*"], outputs="y0,y1,y2,y3")
     assert found.scores == run.scores
     assert found.symmetry[0].input_names == ("x0", "x1", "x2", "x3")
-    assert found.learned.columns.outputs == ("y0", "y1", "y2", "y3")
+    assert found.columns.outputs == ("y0", "y1", "y2", "y3")
     some = frame.slice(0, 12) if kind != "pandas" else frame[:12]
     x, y, _ = tasks
     np.testing.assert_array_equal(found.predict(some, some, some), run.predict(x[0], y[0], x[0]))

@@ -12,7 +12,7 @@ from metasym.training.evaluation import evaluate
 from metasym.training.loop import train
 from metasym.training.randomness import validation_seed
 from metasym.training.settings import Validation
-from metasym.types import MetasymError
+from tests.refusals import refused
 from tests.training.test_resume import compare
 from tests.training.toy_learner import Lines, learner
 
@@ -82,9 +82,9 @@ def test_a_checkpoint_gives_the_average(tmp_path):
 
 def test_what_is_refused(tmp_path):
     for wrong in (0.0, 1.0, -1.0, float("nan")):
-        with pytest.raises(MetasymError, match="expected average between 0 and 1, found"):
+        with refused("average", pytest.approx(wrong, nan_ok=True)):
             train(learner(), Lines(), average=wrong, **OPTIONS)
     train(learner(), Lines(), out=tmp_path, **OPTIONS).run()
     more = {**OPTIONS, "outer_steps": STEPS + 1, "out": tmp_path, "resume": True}
-    with pytest.raises(CheckpointError, match=r"expected average 0\.9, found None"):
+    with refused(f"{tmp_path / CURRENT}: average", None, CheckpointError):
         train(learner(), Lines(), average=0.9, **more).run()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import pickle
 import random
 from collections import Counter
@@ -22,6 +24,7 @@ from metasym.training.loop import train
 from metasym.training.settings import Files
 from metasym.types import MetasymError
 from tests import forked
+from tests.refusals import refused
 from tests.training.toy_learner import Lines, ToyMAML, bits, learner, msr
 
 HERE = Path(__file__).parents[2]  # from here ``tests`` can be imported
@@ -47,17 +50,15 @@ def resume(folder, made=None, tasks=None, **changes):
     return list(train(made or learner(), tasks or Lines(), **options))
 
 
-def refused(folder, *expected, **changes):
-    """Resuming is refused in one line that holds ``expected``, and no file is touched."""
+def resume_refused(about, found, folder, older=None, kind=CheckpointError, **changes):
+    """Resuming is refused, no file is touched, and an older checkpoint that could be used is named."""
     before = {p.name: p.read_bytes() for p in folder.iterdir()}
-    with pytest.raises(MetasymError) as caught:
+    with refused(about, found, kind) as caught:
         resume(folder, **changes)
-    message = str(caught.value)
-    assert "\n" not in message
-    for text in expected:
-        assert text in message
+    assert (PREVIOUS in str(caught.value)) == (older is not None)
+    if older is not None:
+        assert f"(step {older})" in str(caught.value)
     assert {p.name: p.read_bytes() for p in folder.iterdir()} == before
-    return message
 
 
 def test_nested_state_comes_back_as_it_was():
@@ -93,7 +94,7 @@ def test_nested_state_comes_back_as_it_was():
 
 
 def test_state_that_cannot_be_stored_is_named():
-    with pytest.raises(MetasymError, match="found function"):
+    with refused("scheduler/lr", "function"):
         pack({"scheduler": {"lr": lambda step: step}})
 
 
@@ -110,7 +111,10 @@ def test_truncation_at_any_length_is_found(run):
     lengths |= {random.Random(0).randrange(len(whole)) for _ in range(40)}
     for length in sorted(lengths):
         (run / CURRENT).write_bytes(whole[:length])
-        refused(run, CURRENT, "expected", "found", PREVIOUS, "step 2")
+        found = (
+            "an empty file" if length == 0 else "another format" if length < header + 8 else "other content"
+        )
+        resume_refused(str(run / CURRENT), found, run, older=2)
 
 
 def test_flipped_bytes_are_found_wherever_they_are(run):
@@ -122,30 +126,32 @@ def test_flipped_bytes_are_found_wherever_they_are(run):
     for offset in offsets:
         damaged = bytearray(whole)
         damaged[offset] ^= draw.randrange(1, 256)
-        with pytest.raises(CheckpointError):
+        with refused("x", kind=CheckpointError):
             unpack(bytes(damaged), "x")
+    damaged = bytearray(whole)
+    damaged[-1] ^= 1
     (run / CURRENT).write_bytes(bytes(damaged))
-    refused(run, CURRENT, "corrupted", PREVIOUS, "step 2")
+    resume_refused(str(run / CURRENT), "other content", run, older=2)
 
 
 def test_the_older_checkpoint_can_be_used_as_the_error_says(run):
     (run / CURRENT).write_bytes(b"")
-    refused(run, "empty", PREVIOUS)
+    resume_refused(str(run / CURRENT), "an empty file", run, older=2)
     (run / PREVIOUS).rename(run / CURRENT)
     assert resume(run)[0].step == 3
 
 
 def test_a_pickle_in_its_place_is_refused_and_not_executed(run, tmp_path):
     (run / CURRENT).write_bytes(pickle.dumps(Bomb()))
-    refused(run, CURRENT, "expected a metasym checkpoint", PREVIOUS)
+    resume_refused(str(run / CURRENT), "another format", run, older=2)
     torch.save({"a": torch.ones(2)}, run / CURRENT)
-    refused(run, CURRENT, "expected a metasym checkpoint", PREVIOUS)
+    resume_refused(str(run / CURRENT), "another format", run, older=2)
 
 
 def test_where_both_are_damaged_no_good_one_is_named(run):
     (run / CURRENT).write_bytes(b"x")
     (run / PREVIOUS).write_bytes((run / PREVIOUS).read_bytes()[:-1])
-    assert PREVIOUS not in refused(run, CURRENT)
+    resume_refused(str(run / CURRENT), "another format", run)
 
 
 class Bomb:
@@ -156,16 +162,16 @@ class Bomb:
 def test_metrics_that_are_empty_a_pickle_or_out_of_order_are_refused_and_kept(run):
     path = run / "metrics.jsonl"
     good = path.read_bytes()
-    for damaged in (
-        b"",
-        pickle.dumps(Bomb()),
-        b"[" * 100_000 + b"\n",
-        good.replace(b'"step": 3', b'"step": 2'),
-        good.replace(b'"step": 1,', b'"step": 9,'),
-        good.replace(b"\n", b" "),
+    for damaged, last in (
+        (b"", 0),
+        (pickle.dumps(Bomb()), 0),
+        (b"[" * 100_000 + b"\n", 0),
+        (good.replace(b'"step": 3', b'"step": 2'), 2),
+        (good.replace(b'"step": 1,', b'"step": 9,'), 0),
+        (good.replace(b"\n", b" "), 0),
     ):
         path.write_bytes(damaged)
-        refused(run, "metrics.jsonl", "expected the records up to step 4")
+        resume_refused(str(path), last, run, kind=MetasymError)
 
 
 def test_flipped_bytes_of_metrics_are_refused_or_leave_whole_records(run):
@@ -198,9 +204,14 @@ def test_damaged_metrics_are_refused_and_a_torn_last_line_is_cut(run):
     path.write_bytes(good + b'{"step": 5, "outer_lo')
     resume(run, outer_steps=5)
     assert [json.loads(line)["step"] for line in path.read_text().splitlines()] == [1, 2, 3, 4, 5]
-    for damaged in (good[:-3], good[:10], b"\x80rubbish\n" + good, good.replace(b'"step": 3', b'"step": x')):
+    for damaged, last in (
+        (good[:-3], 3),
+        (good[:10], 0),
+        (b"\x80rubbish\n" + good, 0),
+        (good.replace(b'"step": 3', b'"step": x'), 2),
+    ):
         path.write_bytes(damaged)
-        refused(run, "metrics.jsonl", "expected the records up to step 5")
+        resume_refused(str(path), last, run, kind=MetasymError)
     path.unlink()
     assert resume(run)[0].step == 6
     assert json.loads(path.read_text().splitlines()[0])["step"] == 6
@@ -210,27 +221,27 @@ def test_checkpoints_of_other_files_learners_models_and_runs_are_refused(run):
     class Other(ToyMAML):
         pass
 
-    refused(run, "method 'Other'", "'ToyMAML'", made=Other(nn.Sequential(nn.Linear(3, 1))))
-    refused(run, "model.0.weight", "float32 [1, 2]", "[1, 3]", made=ToyMAML(nn.Sequential(nn.Linear(2, 1))))
-    refused(run, "float64 []", made=learner().double())
-    refused(
-        run,
-        "a tensor model.1.weight, found none",
-        made=ToyMAML(nn.Sequential(nn.Linear(3, 1), nn.Linear(1, 1))),
-    )
-    refused(run, "chunk_size 1", made=learner(chunk_size=1))
-    refused(run, "optimizer.lr 0.5", "0.001", outer_lr=0.5)
-    refused(run, "seed 7", "found one with 0", seed=7)
-    refused(run, "tasks_per_step 3", tasks_per_step=3)
-    refused(run, "tasks 41", tasks=Lines(41))
-    refused(run, "clip_norm", clip_norm=1.0)
-    refused(run, "optimizer.name 'SGD'", optimizer=lambda p: torch.optim.SGD(p, lr=1e-3))
-    refused(run, "scheduler", scheduler=lambda o: torch.optim.lr_scheduler.StepLR(o, 2))
-    refused(run, "validation", validation=Lines(2), validate_every=2)
+    deeper = ToyMAML(nn.Sequential(nn.Linear(3, 1), nn.Linear(1, 1)))
+    for field, found, changes in (
+        ("method", "ToyMAML", {"made": Other(nn.Sequential(nn.Linear(3, 1)))}),
+        ("model.0.weight", "float32 [1, 3]", {"made": ToyMAML(nn.Sequential(nn.Linear(2, 1)))}),
+        ("inner_lr", "float32 []", {"made": learner().double()}),
+        ("model.1.weight", None, {"made": deeper}),
+        ("chunk_size", None, {"made": learner(chunk_size=1)}),
+        ("optimizer.lr", 0.001, {"outer_lr": 0.5}),
+        ("seed", 0, {"seed": 7}),
+        ("tasks_per_step", 2, {"tasks_per_step": 3}),
+        ("tasks", 40, {"tasks": Lines(41)}),
+        ("clip_norm", None, {"clip_norm": 1.0}),
+        ("optimizer.name", "Adam", {"optimizer": lambda p: torch.optim.SGD(p, lr=1e-3)}),
+        ("scheduler", None, {"scheduler": lambda o: torch.optim.lr_scheduler.StepLR(o, 2)}),
+        ("validation", None, {"validation": Lines(2), "validate_every": 2}),
+    ):
+        resume_refused(f"{run / CURRENT}: {field}", found, run, **changes)
     safetensors.torch.save_file({"a": torch.ones(2)}, run / CURRENT)
-    refused(run, "expected a metasym checkpoint", PREVIOUS, "step 2")
+    resume_refused(str(run / CURRENT), "another format", run, older=2)
     save(learner(), run / CURRENT)
-    refused(run, "expected a training checkpoint", PREVIOUS)
+    resume_refused(str(run / CURRENT), "a saved learner", run, older=2)
 
 
 def test_another_loss_or_schedule_is_another_run(tmp_path):
@@ -246,16 +257,14 @@ def test_another_loss_or_schedule_is_another_run(tmp_path):
         **OPTIONS,
     ):
         pass
-    refused(
-        tmp_path,
-        "loss 'l1_loss', found one with 'mse_loss'",
-        made=learner(loss=F.l1_loss),
-        scheduler=steps(2),
-    )
-    refused(tmp_path, "loss 'MSELoss'", made=learner(loss=nn.MSELoss()), scheduler=steps(2))
-    refused(tmp_path, "schedule.step_size 3, found one with 2", scheduler=steps(3))
-    refused(tmp_path, "schedule.gamma 0.5, found one with 0.1", scheduler=steps(2, 0.5))
-    refused(tmp_path, "scheduler 'ExponentialLR'", scheduler=lambda o: lr_scheduler.ExponentialLR(o, 0.1))
+    for field, found, changes in (
+        ("loss", "mse_loss", {"made": learner(loss=F.l1_loss), "scheduler": steps(2)}),
+        ("loss", "mse_loss", {"made": learner(loss=nn.MSELoss()), "scheduler": steps(2)}),
+        ("schedule.step_size", 2, {"scheduler": steps(3)}),
+        ("schedule.gamma", 0.1, {"scheduler": steps(2, 0.5)}),
+        ("scheduler", "StepLR", {"scheduler": lambda o: lr_scheduler.ExponentialLR(o, 0.1)}),
+    ):
+        resume_refused(f"{tmp_path / CURRENT}: {field}", found, tmp_path, **changes)
     assert resume(tmp_path, scheduler=steps(2))[0].step == 5
 
 
@@ -295,9 +304,8 @@ def test_two_runs_do_not_share_a_folder(tmp_path):
     running = train(learner(), Lines(), outer_steps=3, out=Files(tmp_path, checkpoint_every=2), **OPTIONS)
     next(running)
     before = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
-    with pytest.raises(MetasymError, match="no other run writes to") as caught:
+    with refused(str(tmp_path), "a run that trains there"):
         resume(tmp_path)
-    assert "\n" not in str(caught.value)
     program = f"import tests.training.test_checkpoint as t; t.resume(t.Path({str(tmp_path)!r}))"
     other = forked.run(["-c", program], cwd=HERE)
     assert "MetasymError" in other.stderr
@@ -324,15 +332,16 @@ def test_a_newer_format_is_named(run, monkeypatch):
     newer = pack({"learner": {}})
     monkeypatch.undo()
     (run / CURRENT).write_bytes(newer)
-    refused(run, "expected format metasym version 1, found metasym version 2")
+    resume_refused(str(run / CURRENT), ("metasym", 2), run, older=2)
 
 
 def test_a_folder_with_a_run_is_not_overwritten(run):
-    refused(run, "resume", "checkpoint.safetensors", resume=False)
-    (run / CURRENT).unlink()
-    refused(run, "checkpoint.previous.safetensors", resume=False)
-    (run / PREVIOUS).unlink()
-    refused(run, "metrics.jsonl", resume=False)
+    for name in (CURRENT, PREVIOUS):
+        with refused(str(run), name, CheckpointError):
+            resume(run, resume=False)
+        (run / name).unlink()
+    with refused(str(run / "metrics.jsonl"), "records"):
+        resume(run, resume=False)
 
 
 def test_a_full_disk_keeps_the_checkpoint_that_is_there(run, monkeypatch):
@@ -343,7 +352,7 @@ def test_a_full_disk_keeps_the_checkpoint_that_is_there(run, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr("metasym.training.checkpoint.os.fsync", full)
-        with pytest.raises(MetasymError, match="No space left on device"):
+        with refused(str(run / CURRENT), "No space left on device"):
             save(learner(), run / CURRENT)
     assert (run / CURRENT).read_bytes() == before
     assert not list(run.glob("*.tmp"))
@@ -388,9 +397,9 @@ def test_load_takes_the_best_of_a_run_and_says_what_does_not_fit(run, tmp_path):
     assert bits(load(folder / CURRENT, learner(seed=1))) == bits(made)
     assert bits(load(folder / CURRENT, learner(seed=1), best=False)) != bits(made)
     assert bits(load(folder / CURRENT, learner(chunk_size=1))) == bits(made)
-    with pytest.raises(CheckpointError, match="another model"):
+    with refused(f"{folder / CURRENT}: model.0.weight", "float32 [1, 3]", CheckpointError):
         load(folder / CURRENT, ToyMAML(nn.Sequential(nn.Linear(2, 1))))
-    with pytest.raises(CheckpointError, match="No such file"):
+    with refused(str(tmp_path / "missing"), os.strerror(errno.ENOENT), CheckpointError):
         load(tmp_path / "missing", made)
-    with pytest.raises(MetasymError, match="No such file"):
+    with refused(str(tmp_path / "missing" / "a"), os.strerror(errno.ENOENT)):
         save(made, tmp_path / "missing" / "a")

@@ -10,7 +10,7 @@ import pytest
 
 from metasym.training.loop import train
 from metasym.training.settings import Files
-from metasym.types import MetasymError
+from tests.refusals import refused
 from tests.training.toy_learner import Lines, learner
 
 OPTIONS = {"outer_steps": 5, "tasks_per_step": 2}
@@ -66,5 +66,5 @@ def test_missing_tensorboard_is_one_line(tmp_path, monkeypatch):
         return original(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", missing)
-    with pytest.raises(MetasymError, match="pip install tensorboard"):
+    with refused("tensorboard"):
         list(train(learner(), Lines(), progress="silent", out=Files(tmp_path, tensorboard=True), **OPTIONS))

@@ -18,7 +18,7 @@ from metasym.tasks.arrays import ArrayTasks
 from metasym.training.checkpoint import read_training
 from metasym.training.loop import train
 from metasym.training.settings import Files
-from metasym.types import MetasymError
+from tests.refusals import refused
 from tests.training.toy_learner import Lines, bits, learner, reproducible
 
 OPTIONS = {"tasks_per_step": 3, "progress": "silent"}
@@ -174,7 +174,7 @@ def test_resume_without_a_checkpoint_starts_afresh(tmp_path):
 
 
 def test_an_optimizer_that_needs_a_closure_is_refused():
-    with pytest.raises(MetasymError, match="LBFGS"):
+    with refused("optimizer", "LBFGS"):
         train(learner(), Lines(), outer_steps=2, optimizer=torch.optim.LBFGS, **OPTIONS)
 
 

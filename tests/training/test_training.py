@@ -17,7 +17,7 @@ from metasym.training.episodes import Supply
 from metasym.training.loop import train
 from metasym.training.randomness import step_seed, task_ids
 from metasym.training.settings import Files, Validation
-from metasym.types import MetasymError
+from tests.refusals import refused
 from tests.training.toy_learner import Lines, ToyMAML, bits, flat, learner, msr, reproducible
 
 SILENT = {"progress": "silent"}
@@ -147,54 +147,53 @@ def test_bfloat16_autocast_trains_near_full_precision():
 
 @pytest.mark.parametrize("options", [{"every": 0}, {"goal": "up"}, {"count": 0}])
 def test_bad_choices_of_validation_are_errors(options):
-    with pytest.raises(MetasymError, match=next(iter(options))):
+    with refused(*next(iter(options.items()))):
         Validation(Lines(2), **{"every": 1, **options})
 
 
 def test_checkpoints_at_no_step_are_refused(tmp_path) -> None:
-    with pytest.raises(MetasymError, match="expected checkpoint_every to be a whole number >= 1, found 0"):
+    with refused("checkpoint_every", 0):
         Files(tmp_path, checkpoint_every=0)
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "about", "found"),
     [
-        ({"outer_steps": 0}, "outer_steps"),
-        ({"tasks_per_step": 0}, "tasks_per_step"),
-        ({"outer_lr": -1.0}, "outer_lr"),
-        ({"clip_norm": 0.0}, "clip_norm"),
-        ({"on_nonfinite": "ignore"}, "on_nonfinite"),
-        ({"progress": "loud"}, "progress"),
-        ({"autocast": "float16"}, "autocast"),
-        ({"validation": Lines(2)}, "validate_every"),
-        ({"validation": Lines(2), "validate_every": 0}, "validate_every"),
-        ({"validate_every": 3}, "validation"),
-        ({"validation": Validation(Lines(2), 3), "validate_every": 3}, "inside Validation"),
-        ({"seed": 1.5}, "seed to be a whole number of 64 bits, found 1.5"),
-        ({"seed": 2**63}, "seed"),
-        ({"seed": None}, "seed"),
-        ({"validation": Validation(Lines(2), 1, metric="f1")}, "f1"),
-        ({"device": "abacus"}, "abacus"),
-        ({"device": "mps"}, "expected a device 'cpu' or 'cuda', found 'mps'"),
-        ({"device": "xpu"}, "'xpu'"),
-        ({"device": "meta"}, "'meta'"),
-        ({"device": 1.5}, "1.5"),
-        ({"optimizer": "adam"}, "torch Optimizer, found 'adam'"),
-        ({"optimizer": lambda p: None}, "torch Optimizer, found None"),
-        ({"scheduler": 3}, "torch LRScheduler, found 3"),
+        ({"outer_steps": 0}, "outer_steps", 0),
+        ({"tasks_per_step": 0}, "tasks_per_step", 0),
+        ({"outer_lr": -1.0}, "outer_lr", -1.0),
+        ({"clip_norm": 0.0}, "clip_norm", 0.0),
+        ({"on_nonfinite": "ignore"}, "on_nonfinite", "ignore"),
+        ({"progress": "loud"}, "progress", "loud"),
+        ({"autocast": "float16"}, "autocast", "float16"),
+        ({"validation": Lines(2)}, "validation, validate_every", (True, 0)),
+        ({"validation": Lines(2), "validate_every": 0}, "validation, validate_every", (True, 0)),
+        ({"validate_every": 3}, "validation, validate_every", (False, 3)),
+        ({"validation": Validation(Lines(2), 3), "validate_every": 3}, "validate_every", 3),
+        ({"seed": 1.5}, "seed", 1.5),
+        ({"seed": 2**63}, "seed", 2**63),
+        ({"seed": None}, "seed", None),
+        ({"validation": Validation(Lines(2), 1, metric="f1")}, "metric", "f1"),
+        ({"device": "abacus"}, "device", "abacus"),
+        ({"device": "mps"}, "device", "mps"),
+        ({"device": "xpu"}, "device", "xpu"),
+        ({"device": "meta"}, "device", "meta"),
+        ({"device": 1.5}, "device", 1.5),
+        ({"optimizer": "adam"}, "optimizer", "adam"),
+        ({"optimizer": lambda p: None}, "optimizer", None),
+        ({"scheduler": 3}, "scheduler", 3),
     ],
 )
-def test_bad_arguments_are_refused_at_the_call(options, message):
-    with pytest.raises(MetasymError, match=message) as caught:
+def test_bad_arguments_are_refused_at_the_call(options, about, found):
+    with refused(about, found):
         train(learner(), Lines(), **{"outer_steps": 1, **options})
-    assert "\n" not in str(caught.value)
 
 
 def test_no_tasks_and_no_gpu_are_refused():
-    with pytest.raises(MetasymError, match="at least one task"):
+    with refused("tasks", 0):
         train(learner(), Lines(0), outer_steps=1)
     if not torch.cuda.is_available():
-        with pytest.raises(MetasymError, match="CUDA"):
+        with refused("device", 0):
             train(learner(), Lines(), outer_steps=1, device="cuda")
 
 
@@ -228,19 +227,19 @@ def test_optimizers_and_schedulers_of_something_else_are_refused():
     made, other = msr(), msr()
     own = torch.optim.SGD(made.outer_parameters().values(), lr=0.1)
     foreign = torch.optim.SGD([*made.outer_parameters().values(), *other.parameters()], lr=0.1)
-    for options, message in (
-        ({"optimizer": torch.optim.SGD(other.parameters(), lr=0.1)}, "5 tensors that are not among them"),
-        ({"optimizer": foreign}, "5 tensors that are not among them"),
-        ({"scheduler": StepLR(own, 2)}, "a scheduler of the optimizer of this run"),
-        ({"optimizer": own, "scheduler": StepLR(foreign, 2)}, "a scheduler of the optimizer of this run"),
-        ({"optimizer": torch.optim.LBFGS(made.outer_parameters().values())}, "LBFGS"),
+    for options, about, found in (
+        ({"optimizer": torch.optim.SGD(other.parameters(), lr=0.1)}, "optimizer", 5),
+        ({"optimizer": foreign}, "optimizer", 5),
+        ({"scheduler": StepLR(own, 2)}, "scheduler", "of another optimizer"),
+        ({"optimizer": own, "scheduler": StepLR(foreign, 2)}, "scheduler", "of another optimizer"),
+        ({"optimizer": torch.optim.LBFGS(made.outer_parameters().values())}, "optimizer", "LBFGS"),
     ):
-        with pytest.raises(MetasymError, match=message):
+        with refused(about, found):
             train(made, Lines(), outer_steps=1, **options)
 
 
 def test_a_learner_on_no_real_device_is_refused():
-    with pytest.raises(MetasymError, match="'meta'"):
+    with refused("device", "meta"):
         train(learner().to("meta"), Lines(), outer_steps=1)
 
 

@@ -64,6 +64,7 @@ REASONS: list[tuple[AnyReason, list[str]]] = [
     (values.NoiseHides(0.35), ["35 %"]),
     (values.NearestRefuted("a group of order 48", 48, 0.072), ["a group of order 48", "7.2 %"]),
     (values.NothingNear(), ["no permutation"]),
+    (values.NothingNear(5), ["no permutation", "5 blocks"]),
     (values.TasksDiffer("Z_3", 3, 0.25, 0.2), ["Z_3, order 3", "25 %", "20 %"]),
     (values.NoiseUnlikeModel("Z_3", 3, -8.4), ["Z_3, order 3", "8.4"]),
     (values.ExamplesDependent(0.9), ["0.9"]),

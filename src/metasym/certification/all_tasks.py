@@ -27,6 +27,8 @@ MOST = 0.2
 """If a larger part of the tasks contradicts a group one by one, it is not a few tasks that differ."""
 NEGLIGIBLE = 1e-4
 """Relative defects below this are not held against a symmetry: solvers and float32 leave as much."""
+_FEWEST = 5
+"""Independent tasks, or blocks of them, below which how much they vary tells nothing about an error. By hand."""
 _CHANCE = 0.01
 """The chance that noise makes any task of a file differ."""
 _SEEN, _OF_TASKS = 0.975, 0.95
@@ -46,6 +48,20 @@ class AllTasks:
     """``[T]``: its number in the file."""
     blocks: Tensor | None = None
     """``[T]``: the block that it belongs to; tasks of different blocks are independent."""
+
+    @property
+    def firsts(self) -> Tensor:
+        """``[T]``: one held-out task of every block, or one of those that are not; all where there are no blocks."""
+        if self.blocks is None:
+            return torch.ones_like(self.fresh)
+        order = torch.argsort((~self.fresh).long(), stable=True)
+        names, where = self.blocks[order].unique(return_inverse=True)
+        first = torch.full((len(names),), len(order)).scatter_reduce_(
+            0, where, torch.arange(len(order)), "amin"
+        )
+        found = torch.zeros_like(self.fresh)
+        found[order[first]] = True
+        return found
 
     def minus(self, weights: Tensor) -> AllTasks:
         """With ``weights [m, n]`` taken off those of each task."""
@@ -93,7 +109,9 @@ def mean_square(tasks: AllTasks, form: Tensor, differing: Tensor) -> MeanSquare:
     mean = float(squares.mean())
     groups = torch.arange(count) if tasks.blocks is None else tasks.blocks
     deviations = _block_sums(others - others.mean(), groups[usual])
-    freedom = max(1, len(deviations) - 1)
+    if len(deviations) < _FEWEST:
+        return MeanSquare(mean, math.inf, math.inf)
+    freedom = len(deviations) - 1
     variance = float(deviations.square().sum()) * (freedom + 1) / freedom
     learned = _block_sums((others - others.mean())[~fresh], groups[usual][~fresh])
     of_learned = math.sqrt(float(learned.square().sum()))

@@ -152,7 +152,7 @@ def certify_all(
         mean_square(tasks, one, there) for one in (form, *(_element_form(g, shape) for g in generators))
     ]
     classes = mean_square(tasks, by_class, there)
-    held = tasks.fresh & ~there
+    held = tasks.fresh & ~there & tasks.firsts
     known = own[held]
     refuted = differing.many or any(
         _fresh_refutes(known, one, unit) for one, unit in ((form, total), (by_class, 1.0))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from metasym.certification.ladder import Ladder, Rung
 from metasym.certification.resolution import Resolution
+from metasym.inspection.pattern import unconnected
 from metasym.verdicts.defect_words import LARGEST_DEFECT
 from metasym.verdicts.layer_words import bound_of
 from metasym.verdicts.reports import PLAIN, DifferingTasks, LadderRung, LayerReport
@@ -82,7 +83,7 @@ def with_ladder(report: LayerReport, ladder: Ladder, seen: Circumstances) -> Lay
     elif partial:
         verdict = Verdict(Status.READ)
     else:
-        verdict = _unnamed(ladder, seen)
+        verdict = _unnamed(ladder, seen, report)
     about = named or _headline(ladder)
     counts = not capped and broken is None
     return dataclasses.replace(
@@ -178,7 +179,7 @@ def _not_linear(ladder: Ladder, seen: Circumstances) -> NotLinear:
     return NotLinear(seen.unlinear, nearest=None if near is None else (near.group.name, near.group.order))
 
 
-def _unnamed(ladder: Ladder, seen: Circumstances) -> Verdict:
+def _unnamed(ladder: Ladder, seen: Circumstances, report: LayerReport) -> Verdict:
     """Why no group is named: none is there, or the tasks could not have told."""
     undecided: AnyReason | None = None
     refuted = [r for r in ladder.rungs if r.certificate.refuted]
@@ -208,7 +209,8 @@ def _unnamed(ladder: Ladder, seen: Circumstances) -> Verdict:
         c = nearest.certificate
         found = NearestRefuted(nearest.group.name, nearest.group.order, c.defect, _possible(c.defect_upper))
         return Verdict(Status.NONE, (found,))
-    return Verdict(Status.NONE, (NothingNear(),))
+    blocks = 0 if report.pattern is None or not report.pattern.clear else unconnected(report.pattern)
+    return Verdict(Status.NONE, (NothingNear(blocks if blocks > 1 else 0),))
 
 
 def _possible(bound: float) -> float | None:

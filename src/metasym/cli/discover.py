@@ -54,9 +54,7 @@ def add(commands: Commands) -> None:
 
     add_flags(parser, DiscoverReading, "how the file is read")
     add_flags(parser, DiscoverOptions, "what is looked for")
-    parser.add_argument(
-        "--threads", type=int, metavar="N", help="threads of torch and numpy (default: their own choice)"
-    )
+    parser.add_argument("--threads", type=int, metavar="N", help="threads of torch and numpy (default: 1)")
     parser.set_defaults(command=_discover)
 
 
@@ -93,6 +91,9 @@ def _discover(options: argparse.Namespace) -> None:
     _summary(options.out, found)
 
 
+_MOST_OUTPUTS = 12
+
+
 def _function(
     options: argparse.Namespace, chosen: DiscoverOptions, inputs: str | None, note: Callable[[str], None]
 ) -> dict[str, Any]:
@@ -117,6 +118,8 @@ def _number(value: float | None) -> str:
 def _summary(folder: Path, found: dict[str, Any]) -> None:
     from rich.table import Table
 
+    from metasym.verdicts.discovery_words import interval_words
+
     out = console()
 
     def line(text: str) -> None:
@@ -132,7 +135,7 @@ def _summary(folder: Path, found: dict[str, Any]) -> None:
             continue
         line(
             f"  {one['name']}: the data allow a violation of {_number(one['violation_upper'])} of the variance of y; "
-            f"beta {_number(one['beta'])} ({' to '.join(map(_number, one['beta_ci']))})"
+            f"{interval_words(one['beta'], *one['beta_ci'])}"
         )
     for one in found["refused"]:
         said = "not looked for" if one["outcome"] == "not examined" else "not claimed"
@@ -156,6 +159,11 @@ def _summary(folder: Path, found: dict[str, Any]) -> None:
             relative = "not finite" if scores["relative"] is None else f"{scores['relative']:.2%}"
             table.add_row(label, interval(scores["mean"], scores["ci95"]), relative)
     out.print(table, highlight=False, markup=False)
+    own = (found["symmetric"] or found["plain"]).get("by_output", [])
+    if own:
+        shown = ", ".join("not finite" if one is None else f"{one:.2%}" for one in own[:_MOST_OUTPUTS])
+        more = f" and {len(own) - _MOST_OUTPUTS} more" if len(own) > _MOST_OUTPUTS else ""
+        line(f"Unexplained of each output, by its own variance: {shown}{more}")
     for text in found["notes"]:
         line(f"Note: {text}.")
     line(f"Saved in {folder}: result.json, model.safetensors ({found['seconds'] or 0:.0f} s)")

@@ -34,6 +34,7 @@ _EXTRAS = {
     "onnx": (("onnx", "onnxruntime", "onnxscript"), "metasym export cannot write .onnx files, only .pt2"),
     "tables": (("pyarrow",), "metasym learn cannot read .parquet files"),
     "tensorboard": (("tensorboard",), "ms.Files(tensorboard=True) of ms.train is refused"),
+    "robots": (("mujoco",), "metasym mirror reads URDF, not MuJoCo's XML"),
     "kornia": (("kornia",), "metasym.tasks.kornia_transform is refused"),
     "simulators": (
         ("gymnasium", "mujoco", "rebound", "ase", "spglib"),

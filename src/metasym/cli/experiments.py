@@ -7,7 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from metasym.cli.common import BUDGET_HELP, PROGRESS, Commands, add_recipe, chosen, console, say, write_text
+from metasym.cli.common import PROGRESS, Commands, console, say, write_text
+from metasym.cli.recipes import BUDGET_HELP, add_recipe, chosen
 from metasym.paper.catalogue import names, printed
 from metasym.paper.image_cells import BUDGETS
 from metasym.paper.synthetic_cells import RECIPES

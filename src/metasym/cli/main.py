@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib
 import io
 import json
 import os
@@ -13,20 +14,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import metasym
-from metasym.cli import (
-    angles,
-    completion,
-    data,
-    demo,
-    discover,
-    doctor,
-    experiments,
-    export,
-    inspect,
-    learn,
-    mirror,
-    report,
-)
 from metasym.cli.common import Parser
 from metasym.cli.freed_memory import keep_freed_memory
 from metasym.types import MetasymError
@@ -40,6 +27,21 @@ _GOES_ON = {
 }
 """What to do after an interrupt, by command; nothing where there is nothing to go on with."""
 
+_MODULES = {
+    "demo": ("demo",),
+    "learn": ("learn",),
+    "discover": ("discover",),
+    "mirror": ("mirror",),
+    "experiments": ("list", "run", "reproduce", "cost"),
+    "inspect": ("inspect",),
+    "export": ("export",),
+    "angles": ("angles",),
+    "report": ("report",),
+    "data": ("data",),
+    "doctor": ("doctor",),
+}
+"""The commands of each module, in the order of the help."""
+
 _TRAINING = ("angles", "demo", "learn", "reproduce", "run")
 """Commands whose steps use the same large buffers again and again."""
 
@@ -51,7 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")
     options = argparse.Namespace(part=None)
     try:
-        options = parser().parse_args(arguments)
+        typed = sys.argv[1:] if arguments is None else list(arguments)
+        options = parser(typed[0] if typed else None).parse_args(typed)
         if options.part in _TRAINING:
             keep_freed_memory()
         options.command(options)
@@ -110,8 +113,8 @@ def _drop_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def parser() -> argparse.ArgumentParser:
-    """The parser of all commands."""
+def parser(only: str | None = None) -> argparse.ArgumentParser:
+    """The parser of all commands, or of the command ``only``: what it does not need is not imported."""
     whole = Parser(
         prog="metasym",
         description="Learn the symmetries that a family of tasks shares, and build them into a network.",
@@ -119,7 +122,9 @@ def parser() -> argparse.ArgumentParser:
     )
     whole.add_argument("--version", action="version", version=f"metasym {metasym.__version__}")
     commands = whole.add_subparsers(required=True, metavar="COMMAND", dest="part")
-    for group in (demo, learn, discover, mirror, experiments, inspect, export, angles, report, data, doctor):
-        group.add(commands)
-    completion.add(commands, whole)
+    wanted = [name for name, its in _MODULES.items() if only in its]
+    for name in wanted or _MODULES:
+        importlib.import_module(f"metasym.cli.{name}").add(commands)
+    if not wanted:
+        importlib.import_module("metasym.cli.completion").add(commands, whole)
     return whole

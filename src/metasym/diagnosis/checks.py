@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from metasym.diagnosis.columns import columns_of, copies, large_means, never_varying, unlike_scales
-from metasym.diagnosis.family import few_tasks, outlying_tasks, tasks_alike
+from metasym.diagnosis.dependence import dependence, less_the_one_before, said
+from metasym.diagnosis.family import copies_among_tasks, few_tasks, outlying_tasks, tasks_alike
 from metasym.diagnosis.findings import CAUTION, NOTE, Diagnosis, Finding, Standard, ordered
 from metasym.diagnosis.linear_part import affordable, fit_tasks, what_is_left
 from metasym.diagnosis.samples import Floats, Samples, take
@@ -32,7 +34,7 @@ def diagnose(file: TaskFile) -> Diagnosis:
     outliers: tuple[int, ...] = ()
     if not file.classes:
         some, outliers = outlying_tasks(file)
-        findings += some
+        findings += some + copies_among_tasks(file)
     samples = without(whole, outliers)
     if file.x.ndim > 3:
         return _images(samples, findings, outliers)
@@ -52,6 +54,13 @@ def diagnose(file: TaskFile) -> Diagnosis:
             findings += copies(y)
         rest, scales = affordable(samples), np.asarray(y_columns or (1.0,))
         part = fit_tasks(rest, scales, _precision(file.y.dtype))
+        dependent = dependence(rest, scales, _precision(file.y.dtype))
+        if dependent is not None:
+            findings.append(said(dependent))
+            new = fit_tasks(
+                less_the_one_before(rest, dependent.correlation), scales, _precision(file.y.dtype)
+            )
+            part = replace(part, offset=new.offset, bend=new.bend)
         findings += what_is_left(part, len(x.mean), file.examples) + tasks_alike(rest, part, scales)
         some = _mean_offset(rest) if part.unexplained is None and not means else []
         findings += some

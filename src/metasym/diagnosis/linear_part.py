@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import fdtrc
 
 from metasym.diagnosis.findings import CAUTION, NOTE, Finding, percent
@@ -23,6 +24,11 @@ _SURE = 1e-6
 _RANK = 1e-9
 _ROUNDING = 1e-10
 """A part of y that an offset has to explain at least: less is lost in a fit."""
+_EVEN, _ALONE = 3.0, 5.0
+"""Standard errors beyond which a bend is more than noise that depends on the inputs: one that random combinations of
+squares show too, and one that they do not."""
+_MIXED, _TASKS_LEAST = 0.01, 8
+"""The smallest eigenvalue of a system for the noise of each example that is solved, and the tasks that it takes."""
 _BENDS = 16
 """Squares of random combinations of the inputs that are tried to explain what a linear map leaves."""
 _LITTLE, _MUCH = 0.01, 0.1
@@ -79,7 +85,7 @@ def fit_tasks(samples: Samples, scales: Floats, precision: float = 1e-16) -> Lin
     rounding = (100 * precision) ** 2 * float((y**2).sum()) + _ROUNDING * total
     offset = extra > 0 and more > rounding and _there(more, extra, float(squares[told].sum()), dof)
     without = float((rest0**2).sum((1, 2))[told].sum()) / max(1, dof + extra) / variance
-    bend = _bend(samples, rest, basis, counts - 1 - rank, variance)
+    bend = _bend(samples, y_in, rest, basis, counts - 1 - rank, variance)
     return LinearPart(unexplained, without, offset, bend, share, variance)
 
 
@@ -99,10 +105,11 @@ def _there(more: float, extra: int, left: float, dof: int) -> bool:
     return bool(fdtrc(extra, dof, (more / extra) / (left / dof)) < _SURE)
 
 
-def _bend(samples: Samples, rest: Floats, basis: Floats, free: Ints, variance: float) -> float:
+def _bend(samples: Samples, y: Floats, rest: Floats, basis: Floats, free: Ints, variance: float) -> float:
     """The share of y that squares of random combinations of the inputs explain in what is left, if any is sure.
 
-    ``rest [tasks, most, outputs]`` is what is left, ``free [tasks]`` its degrees of freedom for each output.
+    ``y`` are the outputs around their means, ``rest [tasks, most, outputs]`` is what is left of them, and
+    ``free [tasks]`` its degrees of freedom for each output.
     """
     inputs, outputs = samples.x.shape[2], rest.shape[2]
     tries = min(_BENDS, int(np.median(free[free > 0])) - 2, inputs * (inputs + 1) // 2)
@@ -116,14 +123,62 @@ def _bend(samples: Samples, rest: Floats, basis: Floats, free: Ints, variance: f
     squares = (squares - squares.sum(1, keepdims=True) / counts[:, None, None]) * there
     squares = squares - basis[use] @ (basis[use].transpose(0, 2, 1) @ squares)
     bent, bends = _basis(squares)
-    explained = float(((bent.transpose(0, 2, 1) @ rest[use]) ** 2).sum())
+    taken = bent.transpose(0, 2, 1) @ rest[use]
+    explained = float((taken**2).sum())
     extra = int(bends.sum()) * outputs
     dof = int(free[use].sum()) * outputs - extra
     left = float((rest[use] ** 2).sum()) - explained
-    if dof < _FREEDOM or extra < 1 or not _there(explained, extra, left, dof):
+    if dof < _FREEDOM or extra < 1:
+        return 0.0
+    if float((rest**2).sum()) <= _ROUNDING * float((y**2).sum()):
+        return 0.0
+    sure, single = _single_bends(
+        x / np.where(spread > 0, spread, np.inf), y[use], rest[use], basis[use], samples.there[use]
+    )
+    bends_at_all = _there(explained, extra, left, dof)
+    if sure <= (_EVEN if bends_at_all else _ALONE):
         return 0.0
     freedom = int((counts - 1).sum()) * outputs
-    return max(0.0, (explained - extra * left / dof) / freedom / variance)
+    return max(single, explained - extra * left / dof if bends_at_all else 0.0) / freedom / variance
+
+
+def _single_bends(
+    x: Floats, y: Floats, rest: Floats, basis: Floats, there: npt.NDArray[np.bool_]
+) -> tuple[float, float]:
+    """What squares and cubes, of single inputs and of the fit, explain of the ``rest`` beyond noise of any sizes.
+
+    In standard errors over tasks, and as squares of the best single one. Noise that some examples have more of is in
+    the same directions as a bend. How much of it each example has follows from the rest: its squares are those of the
+    noise, mixed by the squares of the matrix that makes residuals of noise. What is then left goes together in
+    different examples, as a bend does.
+    """
+    counts = there.sum(1)
+    one = (there / np.sqrt(counts)[:, None])[..., None]
+    spanned = np.concatenate([basis, one], axis=2)
+    maker = np.eye(there.shape[1]) - spanned @ spanned.transpose(0, 2, 1)
+    mixing = np.where(there[:, :, None] & there[:, None, :], maker**2, np.eye(there.shape[1]))
+    known = np.linalg.eigvalsh(mixing)[:, 0] > _MIXED
+    if known.sum() < _TASKS_LEAST:
+        return np.inf, 0.0
+    maker, rest, x, fit = maker[known], rest[known], x[known], (y - rest)[known]
+    there = there[known]
+    noise = np.linalg.solve(mixing[known], rest**2)
+
+    def beyond(features: Floats, each: bool) -> Floats:
+        """``[tasks, features]``; ``each``: a feature is held against its own output alone."""
+        left = maker @ features * there[..., None]
+        left = left / np.maximum(np.linalg.norm(left, axis=1, keepdims=True), 1e-300)
+        if each:
+            return np.asarray((left * rest).sum(1) ** 2 - (left**2 * noise).sum(1))
+        taken = ((left.transpose(0, 2, 1) @ rest) ** 2).sum(2)
+        return np.asarray(taken - (left**2 * noise.sum(2, keepdims=True)).sum(1))
+
+    found = np.concatenate(
+        [beyond(x**2, False), beyond(x**3, False), beyond(fit**2, True), beyond(fit**3, True)], axis=1
+    )
+    more = found.sum(1)
+    error = max(float(more.std(ddof=1)) * np.sqrt(len(more)), 1e-300)
+    return float(more.sum()) / error, max(0.0, float(found.sum(0).max())) * len(known) / len(more)
 
 
 def what_is_left(part: LinearPart, inputs: int, examples: int) -> list[Finding]:
@@ -145,7 +200,7 @@ def what_is_left(part: LinearPart, inputs: int, examples: int) -> list[Finding]:
             Finding(
                 "not_linear",
                 CAUTION if part.bend > _LITTLE else NOTE,
-                f"The tasks are not linear: squares of the inputs explain at least {percent(part.bend)} of y "
+                f"The tasks are not linear: squares or cubes explain at least {percent(part.bend)} of y "
                 "more than a "
                 f"linear map, which explains {percent(1 - left)}; with a linear network the verdict is about "
                 "the linear "

@@ -15,6 +15,9 @@ TOLERANCE = 0.003
 Counted; ``--tolerance`` changes it.
 """
 
+ERRS_MORE = 0.995
+"""How sure it is that a model errs more than another on held-out examples. By hand."""
+
 
 @dataclass(frozen=True)
 class LikelihoodThresholds:
@@ -25,6 +28,17 @@ class LikelihoodThresholds:
     rough: float = 0.2
     """The length of functions that are rough along one input, which are looked for too: short beside the spread of
     the inputs, long beside the distances of examples. By hand, after seven false claims of a user's 93 functions."""
+
+
+@dataclass(frozen=True)
+class LocalThresholds:
+    """Violations in few places; for all rooms."""
+
+    far: float = 5.0
+    """Residuals larger than so many usual ones are not the noise of the others. Set on seeds 0 and 1 of
+    ``studies.function_attacks``; counted on fresh ones."""
+    median: float = 0.6745
+    """The median of the size of a Gaussian number of variance 1."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +102,9 @@ class FiniteThresholds:
     labels: float = 10 / 3
     """How many times larger a violation may be where outputs are labels: a hundredth of the variance by default.
     Counted on boards and flipped digits."""
+    small_output: float = 0.1
+    """Outputs that vary less than this part of what the largest does are judged by themselves, too. By hand: a
+    violation of all of such an output is a hundredth of the variance of y."""
     polynomial_level: float = 0.995
     """How sure it is that the polynomial's mean squared error is not larger than its bound. By hand."""
     certain: float = 9.0
@@ -127,6 +144,7 @@ class FamilyThresholds:
 
 
 LIKELIHOOD = LikelihoodThresholds()
+LOCAL = LocalThresholds()
 CONTINUOUS = ContinuousThresholds()
 FINITE = FiniteThresholds()
 FAMILIES = FamilyThresholds()

@@ -22,11 +22,14 @@ class Scores:
     """Half of its 95 % interval."""
     relative: float
     """The mean squared error divided by the variance of y."""
+    by_output: tuple[float, ...] = ()
+    """The same of each output by its own variance; empty where there is one output, or labels."""
 
     def as_dict(self, metric: str) -> dict[str, Any]:
         """Plain types, for ``result.json``."""
         value = 1 - self.error if metric == "accuracy" else self.error
-        return {"metric": metric, "mean": value, "ci95": self.interval, "relative": self.relative}
+        found = {"metric": metric, "mean": value, "ci95": self.interval, "relative": self.relative}
+        return {**found, "by_output": list(self.by_output)} if self.by_output else found
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,14 +12,10 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from metasym.engines.convolution.convolution_engine import ConvolutionEngine
-from metasym.engines.dense.dense_engine import DenseEngine
 from metasym.engines.description import Description, Setting
 from metasym.engines.engine import Engine, Ways
 from metasym.engines.kernels.engine_kernels import library
-from metasym.engines.layerwise.layerwise_engine import LayerwiseEngine
 from metasym.engines.plan import WAYS, Choice, Plan, choose
-from metasym.engines.reference import Reference
 from metasym.types import Batch, Episode, Loss, MetasymError, OuterLoss, Params
 
 
@@ -59,7 +55,12 @@ class Selected:
 
 
 def make_engines() -> tuple[Engine, ...]:
-    """The engines of one learner; the last can do everything."""
+    """The engines of one learner; the last can do everything. Imported here: not every learner takes steps."""
+    from metasym.engines.convolution.convolution_engine import ConvolutionEngine
+    from metasym.engines.dense.dense_engine import DenseEngine
+    from metasym.engines.layerwise.layerwise_engine import LayerwiseEngine
+    from metasym.engines.reference import Reference
+
     reference = Reference()
     return DenseEngine(reference), ConvolutionEngine(reference), LayerwiseEngine(reference), reference
 

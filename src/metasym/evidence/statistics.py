@@ -52,12 +52,20 @@ class TaskStatistics:
             _check(x, y)
             return cls._even(x.double(), y.double(), offset)
         if len(x) != len(y) or len(x) == 0:
-            raise MetasymError(f"expected as many tasks in x as in y, found {len(x)} and {len(y)}")
+            raise MetasymError(
+                f"expected as many tasks in x as in y, found {len(x)} and {len(y)}",
+                about="tasks",
+                found=(len(x), len(y)),
+            )
         for one, other in zip(x, y, strict=True):
             _check(one.unsqueeze(0), other.unsqueeze(0))
         sizes = {(one.shape[1], other.shape[1]) for one, other in zip(x, y, strict=True)}
         if len(sizes) > 1:
-            raise MetasymError(f"expected tasks of one number of inputs and outputs, found {sorted(sizes)}")
+            raise MetasymError(
+                f"expected tasks of one number of inputs and outputs, found {sorted(sizes)}",
+                about="inputs, outputs",
+                found=sorted(sizes),
+            )
         by_length: dict[int, list[int]] = {}
         for t, one in enumerate(x):
             by_length.setdefault(len(one), []).append(t)
@@ -206,8 +214,14 @@ def _check(x: Tensor, y: Tensor) -> None:
     if x.ndim != 3 or y.ndim != 3 or x.shape[:2] != y.shape[:2] or 0 in x.shape or 0 in y.shape:
         raise MetasymError(
             f"expected x [tasks, examples, inputs] and y [tasks, examples, outputs], found {list(x.shape)} and "
-            f"{list(y.shape)}"
+            f"{list(y.shape)}",
+            about="x, y",
+            found=(tuple(x.shape), tuple(y.shape)),
         )
     for name, value in (("x", x), ("y", y)):
         if not bool(value.isfinite().all()):
-            raise MetasymError(f"expected finite numbers, found NaN or infinity in {name}")
+            raise MetasymError(
+                f"expected finite numbers, found NaN or infinity in {name}",
+                about=name,
+                found="NaN or infinity",
+            )

@@ -25,7 +25,8 @@ from metasym.fast_layers.sliding import find_sliding
 from metasym.fast_layers.sums import find_sums
 from metasym.groups.signed_permutations import SignedPermutation
 from metasym.inspection.layers import inspect
-from metasym.symmetry.reparam import JointWeight, bake, symmetric_lists, symmetries
+from metasym.symmetry.joint_bias import JointWeight
+from metasym.symmetry.reparam import bake, symmetric_lists, symmetries
 from metasym.types import MetasymError, MetasymWarning
 from metasym.verdicts.layer_words import shortest_reason
 from metasym.verdicts.reports import NEARLY, LayerReport

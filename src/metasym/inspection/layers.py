@@ -21,8 +21,9 @@ from metasym.inspection.pattern import MOST_WEIGHTS, PAIRS, Labels, find_pattern
 from metasym.inspection.spatial import match, spatial_group, transforms
 from metasym.inspection.spectrum import dominant, effective_size, singular_values, symmetry_values
 from metasym.inspection.translations import explains, find_translations
+from metasym.symmetry.joint_bias import JointWeight
 from metasym.symmetry.matrices import DenseSymmetry, KroneckerSymmetry, Symmetry
-from metasym.symmetry.reparam import JointWeight, symmetric_lists, symmetries
+from metasym.symmetry.reparam import symmetric_lists, symmetries
 from metasym.types import MetasymError
 from metasym.verdicts.reports import FoundGroup, GroupErrors, LayerReport, SpatialTransform
 from metasym.verdicts.symmetry_report import SymmetryReport

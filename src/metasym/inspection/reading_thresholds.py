@@ -1,8 +1,8 @@
 """The numbers that decide what is read off a U: each with what it decides and what set it.
 
 "Counted" means: fixed on some seeds, and what is named with it counted on fresh seeds by
-``python -m studies.symmetries`` (results under ``results/inspect``, tables in ``docs/inspection.md``). "By hand" means that no study compared it with
-other values. Sizes that only bound cost or memory stand beside the code that they bound.
+``python -m studies.symmetries`` (results in ``results/inspect``, tables in ``docs/inspection.md``). "By hand" means
+that no study compared it with other values. Sizes that only bound cost or memory stand beside the code.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class TranslationThresholds:
     evidence: float = 20.0
     """How unlikely, as a logarithm, the agreeing ties must be if classes were spread at random. By hand."""
     share: float = 0.5
-    """A shift holds on at least this part of the rows that it takes to rows. By hand."""
+    """A shift holds on at least this part of all rows. By hand."""
 
 
 @dataclass(frozen=True)

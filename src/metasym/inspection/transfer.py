@@ -17,8 +17,9 @@ from metasym.inspection.spectrum import dominant, effective_size, singular_value
 from metasym.storage.atomic import read_bytes, write_atomically
 from metasym.storage.described import Count, described
 from metasym.storage.serialization import CheckpointError, pack, unpack
+from metasym.symmetry.joint_bias import JointWeight
 from metasym.symmetry.matrices import DenseSymmetry, KroneckerSymmetry, Symmetry
-from metasym.symmetry.reparam import JointWeight, reparameterize, symmetric_lists, symmetries
+from metasym.symmetry.reparam import reparameterize, symmetric_lists, symmetries
 from metasym.symmetry.selection import SUPPORTED
 from metasym.types import MetasymError
 from metasym.verdicts.symmetry_report import SymmetryReport

@@ -27,11 +27,12 @@ def find_translations(classes: Classes) -> tuple[PartialSymmetry, ...]:
     """
     m, n = classes.shape
     surprise = _surprise(classes)
+    tried = math.log(max(1, m // 2) * (2 * n - 1))  # the best of so many shifts is looked at
     found: list[tuple[PartialSymmetry, npt.NDArray[np.bool_]]] = []
     for step in range(1, m // 2 + 1):
         best: tuple[PartialSymmetry, npt.NDArray[np.bool_]] | None = None
         for move in range(1 - n, n) if classes.size <= _EVERY else _likely(classes, step):
-            shift = _shift(classes, step, move, surprise)
+            shift = _shift(classes, step, move, surprise, tried)
             if shift is not None and (best is None or shift[0].ties > best[0].ties):
                 best = shift
         if best is None or any(_is_multiple(best[0], one) for one, _ in found):
@@ -92,7 +93,7 @@ def _is_grid(
 
 
 def _shift(
-    classes: Classes, step: int, move: int, surprise: float
+    classes: Classes, step: int, move: int, surprise: float, tried: float
 ) -> tuple[PartialSymmetry, npt.NDArray[np.bool_]] | None:
     """The shift by ``step`` rows and ``move`` columns, with the rows on which it holds, if there is enough of it."""
     m = len(classes)
@@ -102,7 +103,11 @@ def _shift(
     holds: npt.NDArray[np.bool_] = (equal | ~live).all(1) & live.any(1)
     rows = int(holds.sum())
     ties = int((live & equal)[holds].sum())
-    if rows < 3 or rows < TRANSLATIONS.share * (m - step) or ties * surprise < TRANSLATIONS.evidence:
+    told = ties
+    if step == move:  # an output's own input is special: ties on the diagonal say nothing about a shift
+        own = np.arange(m - step)[:, None] == np.arange(source.shape[1])
+        told -= int((live & equal & own)[holds].sum())
+    if rows < 3 or rows < TRANSLATIONS.share * m or told * surprise < TRANSLATIONS.evidence + tried:
         return None
     by = f"shift by {step}" if step == move else f"shift of the outputs by {step} and the inputs by {move}"
     return PartialSymmetry(step, move, rows, m, ties, f"{by} on {rows} of {m} rows"), holds

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -14,7 +15,7 @@ from torch import Tensor, nn
 from metasym.adaptation.choices import AUTO
 from metasym.adaptation.functional import choose_map
 from metasym.engines.description import Description, Setting
-from metasym.engines.engine import autograd_gradient
+from metasym.engines.engine import Engine, autograd_gradient
 from metasym.engines.plan import Plan, Sizes, parse
 from metasym.engines.select import Selected, make_engines, select
 from metasym.learners.own_learner import checked_losses
@@ -78,7 +79,11 @@ class Learner(nn.Module, ABC):
         self.chunk_size = chunk_size
         self.forced = parse(paths)
         """Ways of computing a step that the user has decided on (see ``metasym.engines.plan``)."""
-        self._engines = make_engines()
+
+    @functools.cached_property
+    def _engines(self) -> tuple[Engine, ...]:
+        """What computes steps; a learner that takes none never imports them."""
+        return make_engines()
 
     @abstractmethod
     def outer_parameters(self) -> Params:

@@ -20,6 +20,7 @@ from metasym.storage.file_names import MODEL, RESULT
 from metasym.types import MetasymError
 from metasym.verdicts.defect_words import percent
 from metasym.verdicts.discovery_reasons import Outcome
+from metasym.verdicts.discovery_words import interval_words
 
 _MOST_GENERATORS = 12
 _MOST_CYCLES = 16
@@ -94,10 +95,9 @@ def _percent(value: float | None) -> str:
 def _symmetry(one: dict[str, Any], inputs: list[str], outputs: list[str]) -> dict[str, Any]:
     continuous = one["kind"] == "continuous"
     size = f"dimension {one.get('dimension', '?')}" if continuous else f"{one.get('order', '?')} elements"
-    low, high = (number(value, 2) for value in one["beta_ci"])  # null where a function was called
     about = (
         f"The data allow a violation of at most {number(one['violation_upper'], 2)} of the variance of y: up to that "
-        f"the function keeps it. beta = {number(one['beta'], 2)}, interval {low} to {high}: what breaks the "
+        f"the function keeps it. {interval_words(one['beta'], *one['beta_ci'])}: what breaks the "
         "symmetry in a model without it does not predict what the symmetric model leaves (0 for a true symmetry)."
     )
     if one.get("defect") is not None:

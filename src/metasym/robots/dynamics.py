@@ -30,9 +30,12 @@ class Dynamics:
     @property
     def free(self) -> Array:
         """``[P, n, n]``: the joint inertia with a free base eliminated."""
-        onto: Array = self.joints - self.momenta @ np.linalg.solve(
-            self.whole, self.momenta.transpose(0, 2, 1)
-        )
+        back = self.momenta.transpose(0, 2, 1)
+        try:
+            moved = np.linalg.solve(self.whole, back)
+        except np.linalg.LinAlgError:  # all mass in one line: about that, nothing resists
+            moved = np.linalg.pinv(self.whole, hermitian=True) @ back
+        onto: Array = self.joints - self.momenta @ moved
         return onto
 
     @property

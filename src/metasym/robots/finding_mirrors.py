@@ -121,6 +121,9 @@ def _status(
         return Status.NONE, MASSES
     if not limits and (offsets or not certified):
         return Status.NONE, LIMITS
+    if found.nothing_tested:
+        return Status.READ, ""
+    certified = certified and not found.untested
     return (Status.CERTIFIED if certified and limits else Status.APPROXIMATE), ""
 
 

@@ -55,9 +55,11 @@ def _directions(mechanism: Mechanism) -> list[Array]:
     if len(points) > 2:
         found += list(np.linalg.svd(points - points.mean(0))[2])
     axes = [frames[i, :3, :3] @ joint.axis for i, joint in enumerate(mechanism.joints)]
-    found += [points[a] - points[b] for a in range(len(points)) for b in range(a)]
+    carried = mechanism.above.sum(1)  # a limb is taken to one with as many joints
+    alike = [(a, b) for k, a in enumerate(first) for b in first[:k] if carried[a] == carried[b]]
+    found += [frames[a, :3, 3] - frames[b, :3, 3] for a, b in alike]
     found += [axes[i] for i in first]
-    found += [axes[a] + sign * axes[b] for a in first for b in first if b < a for sign in (1, -1)]
+    found += [axes[a] + sign * axes[b] for a, b in alike for sign in (1, -1)]
     if not mechanism.floating:  # the plane of an arm may stand anywhere above the ground
         found += axes + [np.cross(axis, GRAVITY) for axis in axes]
     kept: list[Array] = []

@@ -104,7 +104,13 @@ def _morpho_tables(value: dict[str, Any], names: Sequence[str], where: str) -> l
     lists: list[Any] = [value["permutation_Q_js"], value.get("reflection_Q_js")]
     found = []
     if not all(isinstance(one, list) and one for one in lists) or len(lists[0]) != len(lists[1]):
-        raise MetasymError(f"{where}: expected as many lists in permutation_Q_js as in reflection_Q_js")
+        sizes = [len(one) if isinstance(one, list) else type(one).__name__ for one in lists]
+        raise MetasymError(
+            f"{where}: expected as many lists in permutation_Q_js as in reflection_Q_js, "
+            f"found {sizes[0]} and {sizes[1]}",
+            about=f"{where}: permutation_Q_js, reflection_Q_js",
+            found=tuple(sizes),
+        )
     for permutation, reflection in zip(*lists, strict=True):
         for what, entries in (("permutation_Q_js", permutation), ("reflection_Q_js", reflection)):
             if not isinstance(entries, list) or len(entries) != len(names):
@@ -113,7 +119,11 @@ def _morpho_tables(value: dict[str, Any], names: Sequence[str], where: str) -> l
                     f"{where}: expected {len(names)} entries of {what}, as joints, found {size}"
                 )
         if any(not isinstance(i, int) or not 0 <= i < len(names) for i in permutation):
-            raise MetasymError(f"{where}: expected numbers of joints below {len(names)} in permutation_Q_js")
+            raise MetasymError(
+                f"{where}: expected numbers of joints below {len(names)} in permutation_Q_js, found {permutation}",
+                about=f"{where}: permutation_Q_js",
+                found=permutation,
+            )
         found.append(
             _checked([(names[p], names[i], reflection[i]) for i, p in enumerate(permutation)], names, where)
         )

@@ -30,6 +30,11 @@ def verdict_words(found: RobotSymmetries) -> str:
         best = found.refused[0] if found.refused else None
         nearest = f"; the nearest, {best.base}, does not: {best.refused}" if best else ""
         return f"no mirror or turn takes the robot to itself{nearest}."
+    if found.status == Status.READ:
+        return (
+            f"the robot's axes are themselves after {', '.join(g.base for g in found.generators)} "
+            f"({found.group.name}, order {found.group.order}); the file has no masses that could certify it."
+        )
     sure = [g for g in found.generators if g.status == Status.CERTIFIED]
     near = [g for g in found.generators if g.status != Status.CERTIFIED]
     parts = []
@@ -60,6 +65,10 @@ def evidence_words(found: RobotSymmetries, g: RobotSymmetry) -> str:
 def breaking_words(g: RobotSymmetry) -> list[str]:
     """What breaks it, a line each; the rest is counted."""
     lines = []
+    if g.certificate.untested:
+        names = ", ".join(g.certificate.untested[:_MOST])
+        more = ", ..." if len(g.certificate.untested) > _MOST else ""
+        lines.append(f"signs rest on geometry alone for joints that move no mass: {names}{more}")
     for kind, what in ((g.masses, "differences of masses"), (g.limits, "joints with other limits")):
         lines += [one.text for one in kind[:_MOST]]
         if len(kind) > _MOST:
@@ -89,6 +98,8 @@ def check_words(check: TableCheck) -> str:
         return f"right: {check.nearest} ({defect})"
     if check.status == Status.APPROXIMATE:
         return f"right by geometry, nearly so by masses and limits: {check.nearest} ({defect})"
+    if check.status == Status.READ:
+        return f"right by geometry; the file has no masses that could certify it: {check.nearest}"
     if check.nearest:
         return f"not a symmetry, though geometry has it: {check.nearest} ({defect})"
     return f"wrong: the robot has no mirror or turn at all ({defect})"

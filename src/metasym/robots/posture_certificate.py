@@ -52,6 +52,9 @@ class Certificate:
     untested: tuple[str, ...]
     """Joints that move no mass: nothing but geometry can say something about them."""
 
+    nothing_tested: bool = False
+    """Whether no joint moves any mass: then there is no certificate."""
+
     @property
     def upper(self) -> float:
         """The largest of the three bounds."""
@@ -84,6 +87,7 @@ class Postures:
             float(geometry[axis]),
             mechanism.names[axis],
             untested,
+            len(untested) == len(mechanism.joints),
         )
 
     def inertia_defect(self, g: SignedPermutation, centre: Array) -> tuple[Defect, Defect, tuple[str, str]]:
@@ -102,7 +106,7 @@ class Postures:
         own = np.where(larger, own[:, images], own)  # of a joint and its image the one that moves more mass
         power = own.mean(0)
         scale = np.sqrt(np.outer(power, power))
-        tested = scale > 1e-18 * scale.max()
+        tested = scale > 1e-18 * max(scale.max(), np.finfo(float).tiny)
         parts = own / np.maximum(power, np.finfo(float).tiny)
         size = (
             scale * (parts[:, :, None] + parts[:, None, :]) / 2

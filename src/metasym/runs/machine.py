@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from threadpoolctl import threadpool_limits
 from torch import nn
 
 import metasym
@@ -59,6 +60,17 @@ def threads(count: int | None) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+@contextlib.contextmanager
+def threads_of_small_problems(count: int | None) -> Iterator[None]:
+    """Torch and numpy with this many threads; None is one, whatever the environment says.
+
+    Threads that wait for each other gain little on systems of at most some thousand rows, and on a machine that is
+    busy with other programs they take many times as long.
+    """
+    with threads(count or 1), threadpool_limits(count or 1):
+        yield
 
 
 def enough_threads(model: nn.Module, episodes: Episode, tasks: int) -> int:

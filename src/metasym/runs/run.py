@@ -51,6 +51,7 @@ class Run:
         "symmetries": "symmetries of a function",
         "scores": "scores",
         "baseline": "a baseline",
+        "curves": "learning curves",
         "columns": "columns of a table",
         "choices": "choices",
         "refused": "refused symmetries",

@@ -30,19 +30,28 @@ def check_same_run(
     error: type[MetasymError] = MetasymError,
 ) -> None:
     """Refuse the settings ``stored`` in ``name`` if they are not the ``wanted`` ones, naming what differs."""
-    differing = list(differences(as_stored(wanted), as_stored(stored)))
+    differing = list(differences(as_stored(wanted, error), as_stored(stored, error)))
     if not differing:
         return
     shown = differing[:_MOST_SHOWN]
     expected = ", ".join(f"{path} {value!r}" for path, value, _ in shown)
     found = ", ".join(f"{value!r}" for _, _, value in shown)
     more = f" ({len(differing) - len(shown)} more differ)" if len(differing) > len(shown) else ""
-    raise error(f"{name}: expected {what} with {expected}, found one with {found}{more}{remedy}")
+    first, _, value = differing[0]
+    raise error(
+        f"{name}: expected {what} with {expected}, found one with {found}{more}{remedy}",
+        about=f"{name}: {first}",
+        found=value,
+    )
 
 
-def as_stored(value: Any) -> Any:
+def as_stored(value: Any, error: type[MetasymError] = MetasymError) -> Any:
     """``value`` as it comes back from JSON: tuples as lists, keys as text."""
     try:
         return json.loads(json.dumps(value))
-    except TypeError as error:
-        raise MetasymError(f"expected numbers and text in the settings of a run, found {error}") from None
+    except TypeError as cause:
+        raise error(
+            f"expected numbers and text in the settings of a run, found {cause}",
+            about="settings",
+            found=str(cause),
+        ) from None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from metasym.symmetry.matrices import Cost
+from metasym.symmetry.cost_of_weight import Cost
 from metasym.symmetry.reparam import bake, symmetric_lists, symmetries
 from metasym.types import MetasymError
 

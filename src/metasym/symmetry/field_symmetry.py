@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from metasym.groups import KernelBasis
-from metasym.symmetry.matrices import Cost, Symmetry, checked_matrix
+from metasym.symmetry.cost_of_weight import Cost
+from metasym.symmetry.matrices import Symmetry, checked_matrix
 from metasym.types import MetasymError
 
 

@@ -12,51 +12,15 @@ import math
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
+from metasym.symmetry.cost_of_weight import Cost
 from metasym.types import MetasymError
 
 _LARGEST_IDENTITY = 2**28
 """Entries of an identity U: a gigabyte in float32."""
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What a reparameterized weight costs beside the plain one (Appendix A)."""
-
-    plain_entries: int
-    """Entries of W: what the plain layer stores."""
-    symmetry_entries: int
-    """Entries of U as stored, learned or frozen."""
-    filter_entries: int
-    """Entries of v."""
-    build_multiply_adds: int
-    """Multiply-adds to build W from v; the plain layer needs none."""
-    element_size: int
-    """Bytes of one entry."""
-
-    @property
-    def entries(self) -> int:
-        """All entries of the reparameterized weight, U and v."""
-        return self.symmetry_entries + self.filter_entries
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of U and v."""
-        return self.entries * self.element_size
-
-    @property
-    def plain_bytes(self) -> int:
-        """Bytes of W."""
-        return self.plain_entries * self.element_size
-
-    @property
-    def memory_ratio(self) -> float:
-        """Entries of U and v for each entry of W: about 3 for square Kronecker factors and m = n."""
-        return self.entries / self.plain_entries
 
 
 class Symmetry(nn.Module, ABC):
@@ -98,18 +62,16 @@ class Symmetry(nn.Module, ABC):
 
     def _check_filter(self, v: Tensor) -> None:
         if v.shape != self.filter_shape:
+            want, found = tuple(self.filter_shape), tuple(v.shape)
             raise MetasymError(
-                f"expected a filter of shape {tuple(self.filter_shape)}, found {tuple(v.shape)}",
-                about="filter",
-                found=tuple(v.shape),
+                f"expected a filter of shape {want}, found {found}", about="filter", found=found
             )
 
     def _check_weight(self, W: Tensor) -> None:
         if W.shape != self.weight_shape:
+            want, found = tuple(self.weight_shape), tuple(W.shape)
             raise MetasymError(
-                f"expected a weight of shape {tuple(self.weight_shape)}, found {tuple(W.shape)}",
-                about="weight",
-                found=tuple(W.shape),
+                f"expected a weight of shape {want}, found {found}", about="weight", found=found
             )
 
     def _store(self, name: str, value: Tensor, learnable: bool) -> None:
@@ -244,10 +206,9 @@ class KroneckerSymmetry(Symmetry):
                 )
             columns = [f.shape[1] for f in given]
             if filter_shape is not None and list(filter_shape) != columns:
+                want, found = tuple(filter_shape), tuple(columns)
                 raise MetasymError(
-                    f"expected factors with columns {tuple(filter_shape)}, found {tuple(columns)}",
-                    about="factors",
-                    found=tuple(columns),
+                    f"expected factors with columns {want}, found {found}", about="factors", found=found
                 )
             start = [f.detach().clone().to(dtype=dtype, device=device) for f in given]
         else:

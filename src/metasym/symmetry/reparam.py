@@ -15,9 +15,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
+from metasym.symmetry.joint_bias import JointBias, JointWeight
 from metasym.symmetry.matrices import DenseSymmetry, KroneckerSymmetry, Symmetry
 from metasym.symmetry.parametrized import drop_lists, list_of, lists_of, plain_type
-from metasym.symmetry.selection import Select, say_what_stays, select_layers
+from metasym.symmetry.selection import Select, check_fit, joint_shape, say_what_stays, select_layers
 from metasym.types import MetasymError, Params
 
 MakeSymmetry = Callable[[str, nn.Module], Symmetry | None]
@@ -37,54 +38,6 @@ class Split:
     """Everything else: biases, norms, layers that were not reparameterized."""
     frozen: Params = field(default_factory=dict)
     """Frozen symmetry matrices: buffers, which nothing trains."""
-
-
-class JointWeight(nn.Module):
-    """The weight's part of a symmetry that makes weight and bias together from one filter.
-
-    The paper's appended input of 1: the symmetry's weight is ``[out, inputs + 1]`` and its last column
-    is the bias.
-    """
-
-    def __init__(self, symmetry: Symmetry, weight_shape: torch.Size, bias: Tensor) -> None:
-        super().__init__()
-        self.symmetry = symmetry
-        self.weight_shape = weight_shape
-        self._start = bias.detach().clone()
-        self._list: tuple[
-            parametrize.ParametrizationList, ...
-        ] = ()  # a tuple: not a submodule of its own part
-
-    def forward(self, v: Tensor) -> Tensor:
-        """``v [*filter_shape] -> W [*weight_shape]``."""
-        joint: Tensor = self.symmetry(v)
-        return joint[:, :-1].reshape(self.weight_shape)
-
-    def bias(self, v: Tensor) -> Tensor:
-        """``v [*filter_shape] -> bias [out]``."""
-        joint: Tensor = self.symmetry(v)
-        return joint[:, -1]
-
-    def right_inverse(self, W: Tensor) -> Tensor:
-        """Least squares on the weight and the bias that the layer has now."""
-        bias = self.bias(self._list[0].original).detach() if self._list else self._start
-        joint = torch.cat([W.reshape(W.shape[0], -1), bias.unsqueeze(1).to(W)], dim=1)
-        return self.symmetry.right_inverse(joint)
-
-
-class JointBias(nn.Module):
-    """The bias's part: reads the filter that the weight of the same layer owns."""
-
-    def __init__(self, weight: parametrize.ParametrizationList) -> None:
-        super().__init__()
-        self._weight = (weight,)  # in a tuple: a second registration would list its parameters twice
-
-    def forward(self, _: Tensor) -> Tensor:
-        """``[0] -> bias [out]``."""
-        (weight,) = self._weight
-        joint = weight[0]
-        assert isinstance(joint, JointWeight)
-        return joint.bias(weight.original)
 
 
 def reparameterize(
@@ -149,7 +102,7 @@ def reparameterize(
             continue
         symmetry = make(name, module)
         if symmetry is not None:
-            _check_fit(symmetry, name, module, bias, sites)
+            check_fit(symmetry, name, module, bias, sites)
             plan[id(module.weight)] = (symmetry, module)
     if not plan:
         raise MetasymError(
@@ -271,7 +224,7 @@ def _maker(
     def make(name: str, module: nn.Module) -> Symmetry:
         weight = module.weight
         assert isinstance(weight, Tensor)
-        shape = _joint_shape(module) if bias == "joint" and module.bias is not None else weight.shape
+        shape = joint_shape(module) if bias == "joint" and module.bias is not None else weight.shape
         common = {"learnable": learnable, "std": std, "generator": generator}
         try:
             if kind == "dense":
@@ -283,55 +236,6 @@ def _maker(
             ) from None
 
     return make
-
-
-def _joint_shape(module: nn.Module) -> torch.Size:
-    weight = module.weight
-    assert isinstance(weight, Tensor)
-    return torch.Size([weight.shape[0], weight[0].numel() + 1])
-
-
-def _check_fit(
-    symmetry: Symmetry, name: str, module: nn.Module, bias: str, sites: dict[int, list[tuple[nn.Module, str]]]
-) -> None:
-    if not isinstance(symmetry, Symmetry):
-        raise MetasymError(
-            f"module {name!r}: expected a Symmetry or None, found {type(symmetry).__name__}",
-            about=f"module {name!r}",
-            found=type(symmetry).__name__,
-        )
-    weight = module.weight
-    assert isinstance(weight, Tensor)
-    joint = bias == "joint" and module.bias is not None
-    if joint and "bias" not in module._parameters:
-        raise MetasymError(
-            f"module {name!r}: expected a plain bias with bias='joint', found a parametrized one",
-            about=f"module {name!r}: bias",
-            found="parametrized",
-        )
-    for part in ("weight", "bias") if joint else ():
-        places = len(sites[id(module._parameters[part])])
-        if places > 1:
-            raise MetasymError(
-                f"module {name!r}: expected a {part} of its own with bias='joint', found one tied in {places} places",
-                about=f"module {name!r}: {part}",
-                found=places,
-            )
-    want = _joint_shape(module) if joint else weight.shape
-    if symmetry.weight_shape != want:
-        raise MetasymError(
-            f"module {name!r}: expected a symmetry for a weight of shape {tuple(want)}, "
-            f"found one for {tuple(symmetry.weight_shape)}",
-            about=f"module {name!r}",
-            found=tuple(symmetry.weight_shape),
-        )
-    tensors = [*symmetry.parameters(), *symmetry.buffers()]
-    if tensors and tensors[0].dtype != weight.dtype:
-        raise MetasymError(
-            f"module {name!r}: expected a symmetry of type {weight.dtype}, found {tensors[0].dtype}",
-            about=f"module {name!r}",
-            found=tensors[0].dtype,
-        )
 
 
 def _sites(model: nn.Module) -> dict[int, list[tuple[nn.Module, str]]]:

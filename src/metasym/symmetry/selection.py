@@ -1,4 +1,4 @@
-"""Which layers of a model are meant: by name pattern, by type, by a callable, or all that qualify."""
+"""Which layers of a model are meant: by name pattern, type, callable, or all that qualify; and what fits them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter
 from torch.nn.utils import parametrize
 
+from metasym.symmetry.matrices import Symmetry
 from metasym.symmetry.parametrized import is_inside, list_of
 from metasym.types import MetasymError, MetasymWarning
 
@@ -188,6 +189,57 @@ def check_supported(name: str, module: nn.Module) -> None:
             f"expected finite weights, found NaN or infinity in {where}",
             about=f"module {name!r}: weight",
             found="NaN or infinity",
+        )
+
+
+def joint_shape(module: nn.Module) -> torch.Size:
+    """The shape of a layer's weight with its bias as one more column."""
+    weight = module.weight
+    assert isinstance(weight, Tensor)
+    return torch.Size([weight.shape[0], weight[0].numel() + 1])
+
+
+def check_fit(
+    symmetry: Symmetry, name: str, module: nn.Module, bias: str, sites: dict[int, list[tuple[nn.Module, str]]]
+) -> None:
+    """Raise an error that says why a symmetry cannot be put into a module."""
+    if not isinstance(symmetry, Symmetry):
+        raise MetasymError(
+            f"module {name!r}: expected a Symmetry or None, found {type(symmetry).__name__}",
+            about=f"module {name!r}",
+            found=type(symmetry).__name__,
+        )
+    weight = module.weight
+    assert isinstance(weight, Tensor)
+    joint = bias == "joint" and module.bias is not None
+    if joint and "bias" not in module._parameters:
+        raise MetasymError(
+            f"module {name!r}: expected a plain bias with bias='joint', found a parametrized one",
+            about=f"module {name!r}: bias",
+            found="parametrized",
+        )
+    for part in ("weight", "bias") if joint else ():
+        places = len(sites[id(module._parameters[part])])
+        if places > 1:
+            raise MetasymError(
+                f"module {name!r}: expected a {part} of its own with bias='joint', found one tied in {places} places",
+                about=f"module {name!r}: {part}",
+                found=places,
+            )
+    want = joint_shape(module) if joint else weight.shape
+    if symmetry.weight_shape != want:
+        raise MetasymError(
+            f"module {name!r}: expected a symmetry for a weight of shape {tuple(want)}, "
+            f"found one for {tuple(symmetry.weight_shape)}",
+            about=f"module {name!r}",
+            found=tuple(symmetry.weight_shape),
+        )
+    tensors = [*symmetry.parameters(), *symmetry.buffers()]
+    if tensors and tensors[0].dtype != weight.dtype:
+        raise MetasymError(
+            f"module {name!r}: expected a symmetry of type {weight.dtype}, found {tensors[0].dtype}",
+            about=f"module {name!r}",
+            found=tensors[0].dtype,
         )
 
 

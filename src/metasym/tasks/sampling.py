@@ -188,7 +188,7 @@ def explained(episodes: Episode, where: str) -> Iterator[None]:
             f"{where}: expected episodes that fit the model and the loss, found {said} "
             f"(of {episodes.count} tasks: {describe(episodes)})",
             about=where,
-            found=said,
+            found=describe(episodes),
         ) from error
 
 

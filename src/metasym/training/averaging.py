@@ -21,7 +21,9 @@ class Average:
 
     def __init__(self, parameters: Params, decay: float) -> None:
         if not 0 < decay < 1:
-            raise MetasymError(f"expected average between 0 and 1, found {decay}")
+            raise MetasymError(
+                f"expected average between 0 and 1, found {decay}", about="average", found=decay
+            )
         self.decay = decay
         self._parameters = parameters
         self.values: Params = {}

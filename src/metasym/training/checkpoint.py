@@ -86,7 +86,11 @@ def training_state(data: bytes, name: str) -> dict[str, Any]:
     """The state in the bytes of a training's checkpoint; ``name`` is what errors call the file."""
     state = unpack(data, name)
     if "run" not in state:
-        raise CheckpointError(f"{name}: expected a training checkpoint, found a saved learner")
+        raise CheckpointError(
+            f"{name}: expected a training checkpoint, found a saved learner",
+            about=name,
+            found="a saved learner",
+        )
     described(state, TrainingFile, name, error=CheckpointError)
     return state
 
@@ -139,12 +143,16 @@ def _check_tensors(learner: Learner, other: Mapping[str, Any], name: str) -> Non
         if key not in other or key not in own:
             raise CheckpointError(
                 f"{name}: expected {'a tensor' if key in own else 'no tensor'} {key}, "
-                f"found {'none' if key in own else 'one'}: a checkpoint of another model"
+                f"found {'none' if key in own else 'one'}: a checkpoint of another model",
+                about=f"{name}: {key}",
+                found=None if key in own else _kind(other[key]),
             )
         if _kind(own[key]) != _kind(other[key]):
             raise CheckpointError(
                 f"{name}: expected {key} to be {_kind(own[key])}, found {_kind(other[key])}: "
-                "a checkpoint of another model"
+                "a checkpoint of another model",
+                about=f"{name}: {key}",
+                found=_kind(other[key]),
             )
 
 
@@ -177,7 +185,9 @@ class Checkpoints:
         if found and not resume:
             raise CheckpointError(
                 f"{self.folder}: expected a folder without a run, found {found[0].name}; "
-                "resume that run or choose another folder"
+                "resume that run or choose another folder",
+                about=str(self.folder),
+                found=found[0].name,
             )
         remove_abandoned(self.folder, self.current.name)
         if not found:
@@ -185,7 +195,9 @@ class Checkpoints:
         try:
             return self._verified(found[0], check)
         except CheckpointError as error:
-            raise CheckpointError(f"{error}{self._older(found[1:], check)}") from None
+            raise CheckpointError(
+                f"{error}{self._older(found[1:], check)}", about=error.about, found=error.found
+            ) from None
 
     def write(self, state: dict[str, Any]) -> None:
         """Make ``state`` the current checkpoint and keep the previous one."""

@@ -101,13 +101,19 @@ def pick_device(device: str | torch.device | None, default: torch.device) -> tor
     try:
         chosen = default if device is None else torch.device(device)
     except (RuntimeError, TypeError):
-        raise MetasymError(f"expected a device such as 'cpu' or 'cuda', found {device!r}") from None
+        raise MetasymError(
+            f"expected a device such as 'cpu' or 'cuda', found {device!r}", about="device", found=device
+        ) from None
     if chosen.type not in ("cpu", "cuda"):
-        raise MetasymError(f"expected a device 'cpu' or 'cuda', found {str(chosen)!r}")
+        raise MetasymError(
+            f"expected a device 'cpu' or 'cuda', found {str(chosen)!r}", about="device", found=str(chosen)
+        )
     if chosen.type == "cuda":
         if (chosen.index or 0) >= torch.cuda.device_count():
             raise MetasymError(
-                f"expected a CUDA device for device={str(device)!r}, found {torch.cuda.device_count() or 'none'}"
+                f"expected a CUDA device for device={str(device)!r}, found {torch.cuda.device_count() or 'none'}",
+                about="device",
+                found=torch.cuda.device_count(),
             )
         if chosen.index is None:
             chosen = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))

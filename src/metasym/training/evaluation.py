@@ -48,15 +48,25 @@ def evaluate(
     check_seed(seed)
     chosen = torch.arange(number_to_score(tasks)) if ids is None else torch.as_tensor(list(ids))
     if len(chosen) == 0:
-        raise MetasymError("expected at least one task to evaluate on, found none")
+        raise MetasymError("expected at least one task to evaluate on, found none", about="tasks", found=0)
     if chosen.is_floating_point() or chosen.ndim != 1:
-        raise MetasymError(f"expected ids to be a list of whole numbers, found {ids!r:.80}")
+        raise MetasymError(
+            f"expected ids to be a list of whole numbers, found {ids!r:.80}", about="ids", found=ids
+        )
     chosen = chosen.to(torch.int64)
     wrong = chosen[(chosen < 0) | (chosen >= len(tasks))]
     if len(wrong) > 0:
-        raise MetasymError(f"expected ids from 0 to {len(tasks) - 1}, found {int(wrong[0])}")
+        raise MetasymError(
+            f"expected ids from 0 to {len(tasks) - 1}, found {int(wrong[0])}",
+            about="ids",
+            found=int(wrong[0]),
+        )
     if tasks_per_chunk < 1:
-        raise MetasymError(f"expected tasks_per_chunk >= 1, found {tasks_per_chunk}")
+        raise MetasymError(
+            f"expected tasks_per_chunk >= 1, found {tasks_per_chunk}",
+            about="tasks_per_chunk",
+            found=tasks_per_chunk,
+        )
     found = score_tasks(
         learner,
         tasks,
@@ -120,7 +130,11 @@ def number_to_score(tasks: Tasks) -> int:
     if wanted is None:
         return len(tasks)
     if isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 1:
-        raise MetasymError(f"expected tasks.scored to be a whole number >= 1, found {wanted!r}")
+        raise MetasymError(
+            f"expected tasks.scored to be a whole number >= 1, found {wanted!r}",
+            about="tasks.scored",
+            found=wanted,
+        )
     if wanted < len(tasks):
         _say_once(f"metasym: {type(tasks).__name__} has tasks without end: the first {wanted:,} are scored")
     return min(wanted, len(tasks))
@@ -139,7 +153,11 @@ def resolve_metric(learner: Learner, metric: MetricChoice) -> tuple[Metric, str]
         return learner.loss, metric
     if metric == "accuracy":
         return accuracy, metric
-    raise MetasymError(f"expected metric to be 'loss', 'accuracy' or a function, found {metric!r}")
+    raise MetasymError(
+        f"expected metric to be 'loss', 'accuracy' or a function, found {metric!r}",
+        about="metric",
+        found=metric,
+    )
 
 
 def device_of(module: nn.Module) -> torch.device:

@@ -116,7 +116,11 @@ def _error(step: int, what: str, ids: list[int], kept: int) -> NonFiniteError:
     named = ", ".join(map(str, ids[:_NAMED])) + (", ..." if len(ids) > _NAMED else "")
     where = f"for {len(ids)} of {kept} tasks: {named}" if ids else f"in the sum over {kept} tasks"
     return NonFiniteError(
-        f"step {step}: expected a finite {what}, found NaN or infinity {where}", step=step, task_ids=ids
+        f"step {step}: expected a finite {what}, found NaN or infinity {where}",
+        step=step,
+        task_ids=ids,
+        about=what,
+        found="NaN or infinity",
     )
 
 

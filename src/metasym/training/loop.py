@@ -121,18 +121,22 @@ def train(
     check_choice("autocast", autocast, (None, "bfloat16"))
     check_seed(seed)
     if len(tasks) < 1:
-        raise MetasymError("expected at least one task to train on, found none")
+        raise MetasymError("expected at least one task to train on, found none", about="tasks", found=0)
     if clip_norm is not None and not clip_norm > 0:
-        raise MetasymError(f"expected clip_norm > 0, found {clip_norm}")
+        raise MetasymError(f"expected clip_norm > 0, found {clip_norm}", about="clip_norm", found=clip_norm)
     if max_seconds is not None and not max_seconds >= 0:
-        raise MetasymError(f"expected max_seconds >= 0, found {max_seconds}")
+        raise MetasymError(
+            f"expected max_seconds >= 0, found {max_seconds}", about="max_seconds", found=max_seconds
+        )
     wanted = validation_of(validation, validate_every)
     if (
         min(tasks_per_step, len(tasks)) < ranks_of_run()
     ):  # before they join: one that leaves takes others along
         raise MetasymError(
             f"expected at least one task a step for each of {ranks_of_run()} ranks, "
-            f"found {min(tasks_per_step, len(tasks))}"
+            f"found {min(tasks_per_step, len(tasks))}",
+            about="tasks_per_step",
+            found=min(tasks_per_step, len(tasks)),
         )
     place = pick_device(device, device_of(learner))
     learner.to(place)
@@ -186,7 +190,11 @@ def _run(
         data = checkpoints.open(resume=resume, check=loop.check)
         lines = checkpoints.folder / NAME
         if not resume and lines.exists() and lines.stat().st_size > 0:
-            raise MetasymError(f"{lines}: expected a folder without a run, found records of one")
+            raise MetasymError(
+                f"{lines}: expected a folder without a run, found records of one",
+                about=str(lines),
+                found="records",
+            )
         cut_back(lines, _recorded(training_state(data, str(checkpoints.current))) if data else 0)
         if data is None:
             checkpoints.write_settings(loop.settings)

@@ -49,14 +49,22 @@ def read_records(path: Path, *, up_to: int | None = None) -> StoredRecords:
     try:
         lines = path.read_bytes().split(b"\n")
     except OSError as error:
-        raise MetasymError(f"{path}: expected records of training, found {error.strerror}") from None
+        raise MetasymError(
+            f"{path}: expected records of training, found {error.strerror}",
+            about=str(path),
+            found=error.strerror,
+        ) from None
     tail = lines.pop()  # empty where the last line is whole
     found: list[StoredRecord] = []
     for number, line in enumerate(lines[:up_to], 1):
         try:
             value = parse(line)
         except ValueError:
-            raise MetasymError(f"{path}: expected a record on line {number}, found {_shown(line)}") from None
+            raise MetasymError(
+                f"{path}: expected a record on line {number}, found {_shown(line)}",
+                about=f"{path}: line {number}",
+                found=line,
+            ) from None
         found.append(described(value, StoredRecord, f"{path}, line {number}"))
     return StoredRecords(found, bool(tail))
 
@@ -86,7 +94,9 @@ def cut_back(path: Path, step: int) -> None:
     if last != step and not begins_later:
         raise MetasymError(
             f"{path}: expected the records up to step {step}, found good ones up to {last}; "
-            "move the file away to resume without it"
+            "move the file away to resume without it",
+            about=str(path),
+            found=last,
         )
     with open(path, "r+b", opener=open_own) as file:
         file.truncate(end)
@@ -139,4 +149,8 @@ class MetricsFile:
         try:
             yield
         except OSError as error:
-            raise MetasymError(f"{self._path}: expected to write records, found {error.strerror}") from None
+            raise MetasymError(
+                f"{self._path}: expected to write records, found {error.strerror}",
+                about=str(self._path),
+                found=error.strerror,
+            ) from None

@@ -29,7 +29,7 @@ def make_optimizer(
         raise MetasymError("expected a learner with outer parameters, found none")
     if choice is None:
         if not outer_lr > 0:
-            raise MetasymError(f"expected outer_lr > 0, found {outer_lr}")
+            raise MetasymError(f"expected outer_lr > 0, found {outer_lr}", about="outer_lr", found=outer_lr)
         fused = all(p.is_contiguous() and p.is_floating_point() for p in parameters)
         return torch.optim.Adam(parameters, lr=outer_lr, fused=fused or None)
     optimizer = _instance(choice, Optimizer, "optimizer", parameters)
@@ -38,13 +38,17 @@ def make_optimizer(
     if strangers:
         raise MetasymError(
             "expected an optimizer of the learner's outer_parameters() alone, found one with "
-            f"{strangers} tensors that are not among them"
+            f"{strangers} tensors that are not among them",
+            about="optimizer",
+            found=strangers,
         )
     closure = inspect.signature(optimizer.step).parameters.get("closure")
     if closure is not None and closure.default is inspect.Parameter.empty:
         raise MetasymError(
             f"expected an optimizer that steps on one gradient, found {type(optimizer).__name__}, "
-            "which evaluates the loss again and again"
+            "which evaluates the loss again and again",
+            about="optimizer",
+            found=type(optimizer).__name__,
         )
     return optimizer
 
@@ -57,7 +61,9 @@ def make_scheduler(choice: LRScheduler | SchedulerFactory | None, optimizer: Opt
     if getattr(scheduler, "optimizer", None) is not optimizer:
         raise MetasymError(
             "expected a scheduler of the optimizer of this run, found one of another: "
-            "give both as instances, or the scheduler as a function of the optimizer"
+            "give both as instances, or the scheduler as a function of the optimizer",
+            about="scheduler",
+            found="of another optimizer",
         )
     return scheduler
 
@@ -66,5 +72,9 @@ def _instance(choice: Any, kind: type[Kind], name: str, argument: Any) -> Kind:
     """``choice`` where it is of this kind, or else ``choice(argument)``, which has to be."""
     made = choice if isinstance(choice, kind) else choice(argument) if callable(choice) else choice
     if not isinstance(made, kind):
-        raise MetasymError(f"expected {name} to be, or to make, a torch {kind.__name__}, found {made!r:.80}")
+        raise MetasymError(
+            f"expected {name} to be, or to make, a torch {kind.__name__}, found {made!r:.80}",
+            about=name,
+            found=made,
+        )
     return made

@@ -256,6 +256,8 @@ class OuterLoop:
                     f"step {self.step}: expected finite parameters, found NaN or infinity in {name}: "
                     "an outer step was too large",
                     step=self.step,
+                    about=name,
+                    found="NaN or infinity",
                 )
 
     def _describe_run(self) -> dict[str, Any]:

@@ -132,7 +132,8 @@ class _TensorBoard:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
             raise MetasymError(
-                "expected the package tensorboard for Files(tensorboard=True), found none: pip install tensorboard"
+                "expected the package tensorboard for Files(tensorboard=True), found none: pip install tensorboard",
+                about="tensorboard",
             ) from None
         self._writer = SummaryWriter(str(folder), purge_step=done + 1)
 

@@ -42,13 +42,17 @@ def validation_of(given: Tasks | Validation | None, every: int) -> Validation | 
     if isinstance(given, Validation):
         if every:
             raise MetasymError(
-                "expected validate_every inside Validation(tasks, every=...), found it beside one"
+                "expected validate_every inside Validation(tasks, every=...), found it beside one",
+                about="validate_every",
+                found=every,
             )
         return given
     if (given is None) != (every == 0) or every < 0:
         raise MetasymError(
             "expected validation tasks together with validate_every >= 1, found "
-            f"{'none' if given is None else 'tasks'} and {every}"
+            f"{'none' if given is None else 'tasks'} and {every}",
+            about="validation, validate_every",
+            found=(given is not None, every),
         )
     return None if given is None else Validation(given, every)
 
@@ -84,10 +88,16 @@ def check_whole(**values: int) -> None:
     """Refuse what is not a whole number of at least 1."""
     for name, value in values.items():
         if not isinstance(value, int) or value < 1:
-            raise MetasymError(f"expected {name} to be a whole number >= 1, found {value!r}")
+            raise MetasymError(
+                f"expected {name} to be a whole number >= 1, found {value!r}", about=name, found=value
+            )
 
 
 def check_choice(name: str, value: object, choices: tuple[object, ...]) -> None:
     """Refuse what is none of the choices."""
     if value not in choices:
-        raise MetasymError(f"expected {name} to be one of {', '.join(map(repr, choices))}, found {value!r}")
+        raise MetasymError(
+            f"expected {name} to be one of {', '.join(map(repr, choices))}, found {value!r}",
+            about=name,
+            found=value,
+        )

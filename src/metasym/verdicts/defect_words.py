@@ -36,6 +36,11 @@ def breaking_words(breaking: Breaking, layer: LayerReport) -> str:
     return f"{breaking.part} {one} at {breaking.factor:.2g} times what the symmetry asks"
 
 
+def negatable_words(blocks: int) -> str:
+    """That parts which no weight connects may be negated, if there are such: true of any weights they have."""
+    return f" (its {blocks} blocks that no weight connects may each be negated, as always)" if blocks else ""
+
+
 def percent(share: float) -> str:
     """A share of 1 as percent, with two digits that matter, rounded up."""
     value = 100 * share

@@ -121,12 +121,25 @@ class RefutedByBeta(About, frozen=True, tag="refuted_by_beta"):
     on: Literal["examples", "tasks"] = "examples"
 
 
-class RefutedByLikelihood(About, frozen=True, tag="refuted_by_likelihood"):
-    """The data are likelier with a part that the symmetry does not keep."""
+class LikelierWithout(About, frozen=True, tag="likelier_without"):
+    """The data are likelier with a part that the symmetry does not keep, which held-out data do not confirm.
 
-    outcome = Outcome.REFUTED
-    turning: bool
-    """Whether the symmetry turns inputs and outputs; else it is a finite group."""
+    Smooth kernels also ask for such a part where a symmetric function has kinks: it refutes nothing.
+    """
+
+    part: float
+    """The variance of that part at its likeliest, as a part of that of y."""
+
+
+class FewRowsDiffer(About, frozen=True, tag="few_rows_differ"):
+    """Some examples are far from what the symmetric model says: a violation in few places, or outliers."""
+
+    rows: tuple[int, ...]
+    """The largest first, at most ten, as the file counts them."""
+    count: int
+    share: float
+    """What they hold, as a part of the variance of y."""
+    tolerance: float
 
 
 class RefutedByPolynomial(About, frozen=True, tag="refuted_by_polynomial"):
@@ -147,9 +160,7 @@ class RefutedBySameTerms(About, frozen=True, tag="refuted_by_same_terms"):
 
 
 class ExplainedBetter(About, frozen=True, tag="explained_better"):
-    """A model with another symmetry has the higher evidence."""
-
-    outcome = Outcome.REFUTED
+    """A model with another symmetry has the higher evidence: what this one leaves is not all noise."""
 
 
 class NearSymmetry(About, frozen=True, tag="near_symmetry"):
@@ -212,10 +223,18 @@ class MovesNoOutput(About, frozen=True, tag="moves_no_output"):
 # Finite groups.
 
 
-class NoneLikely(DiscoveryReason, frozen=True, tag="none_likely"):
-    """No signed permutation that was tried makes the data as likely as none does."""
+class EveryMoveRefuted(DiscoveryReason, frozen=True, tag="every_move_refuted"):
+    """Held-out data refute every signed permutation that was tried, each by beta."""
 
     outcome = Outcome.REFUTED
+    tried: int
+    unlike: int = 0
+    """Permutations that a shape suggests, but that would exchange inputs of different laws."""
+
+
+class NoneLikely(DiscoveryReason, frozen=True, tag="none_likely"):
+    """No signed permutation that was tried makes the data as likely as none does; not all are refuted."""
+
     tried: int
     unlike: int = 0
     """Permutations that a shape suggests, but that would exchange inputs of different laws."""
@@ -356,7 +375,8 @@ AnyDiscoveryReason = (
     | TooManyInputs
     | NotForFamilies
     | RefutedByBeta
-    | RefutedByLikelihood
+    | LikelierWithout
+    | FewRowsDiffer
     | RefutedByPolynomial
     | RefutedBySameTerms
     | ExplainedBetter
@@ -371,6 +391,7 @@ AnyDiscoveryReason = (
     | NeverComesBack
     | NotClosedAtWholeFrequencies
     | MovesNoOutput
+    | EveryMoveRefuted
     | NoneLikely
     | GroupTooLarge
     | RepeatedOutputs

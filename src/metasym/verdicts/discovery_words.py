@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from metasym.verdicts.claims import CandidateVerdict, Claim
+from metasym.verdicts.claims import CandidateVerdict, Claim, Kind
 from metasym.verdicts.defect_words import percent
 from metasym.verdicts.discovery_reasons import (
     AffineFunction,
@@ -15,14 +15,17 @@ from metasym.verdicts.discovery_reasons import (
     CommonAllows,
     DependentOutputs,
     EveryDirectionChanges,
+    EveryMoveRefuted,
     ExplainedBetter,
     FewDirectionsTold,
+    FewRowsDiffer,
     FewValues,
     GroupTooLarge,
     HardlyMatters,
     InputsCarryTooLittle,
     InputsElsewhere,
     LeavesInputs,
+    LikelierWithout,
     MapTooLarge,
     MovesNoOutput,
     NearSymmetry,
@@ -43,7 +46,6 @@ from metasym.verdicts.discovery_reasons import (
     NumberOfInvariants,
     RefutedByBeta,
     RefutedByCalls,
-    RefutedByLikelihood,
     RefutedByPolynomial,
     RefutedBySameTerms,
     RepeatedOutputs,
@@ -62,6 +64,8 @@ EXACT = 1e-5
 """Defects of a function's symmetry below this are rounding."""
 _MAPS = "the tasks' linear maps"
 _NEAR = "cannot be told from a near symmetry"
+_UNTOLD = 10.0
+"""beta is 0 for a true symmetry and about 1 for a false one: a wider interval says nothing."""
 
 
 def claims_words(claims: Sequence[Claim]) -> str:
@@ -71,13 +75,18 @@ def claims_words(claims: Sequence[Claim]) -> str:
 
 def claim_words(claim: Claim) -> str:
     """``finite symmetry D_4, of order 8, acting on inputs 0-3``."""
-    size = f"of {'dimension' if claim.kind == 'continuous' else 'order'} {claim.size}"
     where = f"inputs {_runs(claim.inputs)}"
     if claim.outputs:
         where += f" and outputs {_runs(claim.outputs)}"
     near = claim.defect is not None and claim.defect > EXACT
     within = f", within {percent(math.sqrt(claim.violation_upper))}" if near else ""
-    return f"{claim.kind} symmetry {claim.name}, {size}, acting on {where}{within}"
+    return f"{claim.kind} symmetry {sized(claim.name, claim.kind, claim.size)}, acting on {where}{within}"
+
+
+def sized(name: str, kind: Kind, size: int) -> str:
+    """``D_4, of order 8``; the size once where the name is ``a group of order 32``."""
+    said = f"of {'dimension' if kind == 'continuous' else 'order'} {size}"
+    return name if name.endswith(said) else f"{name}, {said}"
 
 
 def kept_words(claims: Sequence[Claim], left_out: Sequence[CandidateVerdict] = ()) -> str:
@@ -121,10 +130,12 @@ def refusal_words(reason: AnyDiscoveryReason) -> str:
             return f"expected at most {most} inputs, found {inputs}"
         case NotForFamilies():
             return "they are looked for in single functions, not yet in families"
+        case EveryMoveRefuted(tried, unlike):
+            return f"held-out data refute each of {tried} signed permutations{_unlike(unlike)}"
+        case NoneLikely(0, unlike):
+            return f"no signed permutation keeps the law of the inputs{_unlike(unlike)}"
         case NoneLikely(tried, unlike):
-            shapes = f"; {unlike} that their shape suggests would exchange inputs of different laws"
-            said = f"none of {tried} signed permutations makes the data no less likely"
-            return said + (shapes if unlike else "")
+            return f"none of {tried} signed permutations makes the data no less likely{_unlike(unlike)}"
         case NoneKept(tried):
             return f"none of {tried} signed permutations that were tried keeps the function"
         case NoisyFunction():
@@ -157,7 +168,8 @@ def _of_maps(reason: TooFewExamples | MapTooLarge | ZerosUnclear | NoLinearPart 
 
 def _about(
     reason: RefutedByBeta
-    | RefutedByLikelihood
+    | LikelierWithout
+    | FewRowsDiffer
     | RefutedByPolynomial
     | RefutedBySameTerms
     | ExplainedBetter
@@ -184,9 +196,18 @@ def _about(
     match reason:
         case RefutedByBeta(_, beta, low, high, on):
             by = "on held-out data" if on == "examples" else "by functions fitted to fresh tasks"
-            return f"is refuted {by}: {_interval(beta, low, high)}"
-        case RefutedByLikelihood(_, turning):
-            return f"is refuted by the likelihood of a part that {'does not turn' if turning else 'it does not keep'}"
+            return f"is refuted {by}: {interval_words(beta, low, high)}"
+        case LikelierWithout(_, part):
+            return (
+                f"{_NEAR}: the data are likelier with a part of {part:.2g} of the variance that it does not keep, "
+                "which held-out data do not confirm; kinks ask for such a part too, and more examples decide"
+            )
+        case FewRowsDiffer(_, rows, count, share, tolerance):
+            listed = ", ".join(map(str, rows)) + (", ..." if count > len(rows) else "")
+            return (
+                f"{_NEAR}: {count} examples ({listed}) are far from what it predicts and hold {share:.2g} of the "
+                f"variance, more than {tolerance:g} of what its inputs carry; more examples near them decide"
+            )
         case RefutedByPolynomial(_, left, broken):
             return (
                 f"is refuted by a polynomial that leaves at most {left:.2g} of the variance of held-out data: "
@@ -195,7 +216,7 @@ def _about(
         case RefutedBySameTerms(_, f):
             return f"is refuted by polynomials with the same terms that do not have it (F = {f:.3g})"
         case ExplainedBetter():
-            return "is refuted by a model with another symmetry, which explains the data better"
+            return "is not all: a model with another symmetry explains the data better"
         case NearSymmetry(_, violation, tolerance):
             return (
                 f"{_NEAR}: the data allow a violation of {violation:.2g} of the variance, more than {tolerance:g} of "
@@ -242,8 +263,8 @@ def _about(
             return "cannot be decided: it takes inputs to where there are none, since their means or sizes differ"
         case TasksAllow(_, beta, low, high, violation, most):
             return (
-                f"{_NEAR}: {_interval(beta, low, high)} allows a violation of {violation:.2g} of the variance (named "
-                f"up to {most:g})"
+                f"{_NEAR}: {interval_words(beta, low, high)} allows a violation of {violation:.2g} of the variance "
+                f"(named up to {most:g})"
             )
         case CommonAllows(_, violation, most):
             return (
@@ -252,8 +273,17 @@ def _about(
             )
 
 
-def _interval(beta: float, low: float, high: float) -> str:
+def interval_words(beta: float | None, low: float | None, high: float | None) -> str:
+    """``beta 0.1 (-0.2 to 0.4)``; a wide interval around 0 or 1 has no number worth reading."""
+    if beta is None or low is None or high is None:
+        return "beta not finite"
+    if high - low > _UNTOLD:
+        return "beta is not told: what breaks it in a model is next to nothing"
     return f"beta {beta:.2g} ({low:.2g} to {high:.2g})"
+
+
+def _unlike(count: int) -> str:
+    return f"; {count} that their shape suggests would exchange inputs of different laws" if count else ""
 
 
 def _runs(numbers: Sequence[int]) -> str:

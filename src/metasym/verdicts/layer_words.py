@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from metasym.verdicts.defect_words import breaking_words, differing_words, percent
+from metasym.verdicts.defect_words import breaking_words, differing_words, negatable_words, percent
 from metasym.verdicts.reports import (
     PLAIN,
     FoundGroup,
@@ -161,11 +161,13 @@ def _read(layer: LayerReport) -> str:
     """What U shows, without a certificate."""
     group, pattern, shifts = layer.group, layer.pattern, _shifts(layer)
     if group is None:
-        about = f"translation structure, {shifts}: no permutation of all outputs and inputs keeps it"
         if layer.verdict.tasks is not None:
-            return f"{about}; read off U, without a certificate"
+            return f"translation structure, {shifts}: read off U, without a certificate"
         assert pattern is not None
-        return f"{about}; {_ties(pattern)}{_evidence(pattern)}"
+        return (
+            f"translation structure, {shifts}: no permutation of all outputs and inputs keeps the classes; "
+            f"{_ties(pattern)}{_evidence(pattern)}"
+        )
     if pattern is None:
         return (
             f"{_claim(group)} {group.name}, of order {group.order_in_words}: exchanges of equal rows of the "
@@ -254,10 +256,11 @@ def reason_words(reason: AnyReason, layer: LayerReport, *, none: str = "no symme
                 f"{correlation:.2g}), so that examples are not independent; fewer examples further apart, or "
                 "differences of successive ones, would tell"
             )
-        case NothingNear():
+        case NothingNear(blocks):
             return (
                 "no symmetry: no permutation of outputs and inputs, with signs or without, comes near what tasks "
-                "share; symmetries of other kinds, such as rotations that mix inputs, were not looked for"
+                f"share{negatable_words(blocks)}; symmetries of other kinds, such as rotations that mix inputs, were "
+                "not looked for"
             )
         case NoPermutation():
             return _no_permutation(reason, layer, none)
@@ -291,14 +294,9 @@ def _no_transform(reason: NoTransform, layer: LayerReport, none: str) -> str:
 
 def _no_permutation(reason: NoPermutation, layer: LayerReport, none: str) -> str:
     assert layer.pattern is not None
-    blocks = reason.negatable_blocks
-    signs = (
-        f" (signs can change: its {blocks} blocks that no weight connects may each be negated)"
-        if blocks
-        else ""
-    )
     return (
-        f"{none}: {_ties(layer.pattern)}, but no permutation keeps all classes{signs}"
+        f"{none}: {_ties(layer.pattern)}, but no permutation keeps all classes"
+        f"{negatable_words(reason.negatable_blocks)}"
         f"{_evidence(layer.pattern)}"
     )
 

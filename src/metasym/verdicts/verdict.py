@@ -194,7 +194,10 @@ class ExamplesDependent(Reason, frozen=True, tag="examples_dependent"):
 
 
 class NothingNear(Reason, frozen=True, tag="nothing_near"):
-    """No signed permutation comes near what tasks share."""
+    """No signed permutation comes near what tasks share, but for signs of parts that no weight connects."""
+
+    negatable_blocks: int = 0
+    """Blocks that no weight connects, where there are several: each may be negated, whatever its weights are."""
 
 
 AnyReason = (

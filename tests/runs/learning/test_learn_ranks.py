@@ -11,7 +11,7 @@ import pytest
 from metasym.cli import main
 from tests import forked
 
-DRIVER = Path(__file__).parents[1] / "paper" / "only_rank_0_writes.py"
+DRIVER = Path(__file__).parents[1] / "reproducing" / "only_rank_0_writes.py"
 STEPS = ["--find-steps", "6", "--outer-steps", "6", "--tasks-per-step", "4"]
 
 

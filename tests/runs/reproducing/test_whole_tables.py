@@ -34,7 +34,7 @@ def test_small_files_stand_for_runs_whose_folders_are_gone(tmp_path: Path) -> No
     stored["config"]["recipe"]["outer_lr"] = 1.0  # the file of another recipe is refused, not overwritten
     first[0].write_text(json.dumps(stored))
     refused = re.escape(
-        f"{first[0]}: expected a result with outer_lr 0.0005, found one with 1.0; move it away"
+        f"{first[0]}: expected a result with recipe.outer_lr 0.0005, found one with 1.0; move it away"
     )
     with pytest.raises(MetasymError, match=refused):
         reproduce(

@@ -26,14 +26,15 @@ from metasym.discovery.models.circle_averaged_kernels import (
     hidden_beside_circle,
 )
 from metasym.discovery.models.gaussian_processes import Hyper, Posterior, posterior
+from metasym.discovery.models.local_residuals import largest_residuals
 from metasym.verdicts.discovery_reasons import (
     AnyDiscoveryReason,
+    LikelierWithout,
     NearSymmetry,
     NeverComesBack,
     NotClosedAtWholeFrequencies,
     NotRotations,
     NotShownToBeNoise,
-    RefutedByLikelihood,
 )
 
 _CLOSED = 1e-6
@@ -133,14 +134,16 @@ def _certified(
             return None, refuted_by(name, judged)
         hidden = hidden_beside_circle(hyper, one, *every)
         if hidden.refutes:
-            return None, RefutedByLikelihood(name, turning=True)
+            return None, LikelierWithout(name, hidden.upper)
         if worst is None or judged.violation_upper > worst.violation_upper:
             worst = judged
         # Both bounds know smooth functions; a rougher violation is among what the symmetric model leaves.
         left = unexplained(float(((symmetric(x_new) - y_new) ** 2).sum(1).mean()) / variance, floor)
         if left > CONTINUOUS.surely * tolerance:
             return None, NotShownToBeNoise(name, left, floor)
-        violation = max(violation, judged.violation_upper, hidden.upper, left)
+        rest = y_new - symmetric(x_new)
+        local = largest_residuals(rest, np.ones_like(rest), y_new)
+        violation = max(violation, judged.violation_upper, hidden.upper, left, local.share)
         least = min(least, _share(one, fit, x, generator))
     assert worst is not None
     if violation > tolerance * least:

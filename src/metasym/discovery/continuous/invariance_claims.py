@@ -14,20 +14,25 @@ from metasym.discovery.continuous.certified_algebras import CertifiedAlgebra, na
 from metasym.discovery.continuous.input_constraints import constraint_left
 from metasym.discovery.continuous.invariance_search import Candidate
 from metasym.discovery.continuous.violation_bound import largest_hidden_violation
-from metasym.discovery.models.gaussian_processes import Hyper, Posterior, posterior, squares
+from metasym.discovery.models.gaussian_processes import LEAST_NOISE, Hyper, Posterior, posterior, squares
 from metasym.discovery.models.invariant_features import SymmetricFit
+from metasym.discovery.models.local_residuals import LocalResiduals, local_residuals
 from metasym.discovery.models.preprocessing import Prepared
 from metasym.groups.lie_algebra import LieAlgebra, ideals, radical
 from metasym.types import MetasymError
 from metasym.verdicts.claims import Claim
 from metasym.verdicts.discovery_reasons import (
     AnyDiscoveryReason,
+    FewRowsDiffer,
     HardlyMatters,
     InputsCarryTooLittle,
     NearSymmetry,
     NotAnAlgebra,
     NotShownToBeNoise,
 )
+
+MOST_LOCAL = 900
+"""Examples that are looked at one by one: the cost grows with the cube."""
 
 
 def certificate(
@@ -71,6 +76,15 @@ def _left_over(fit: SymmetricFit, plain: Hyper, prepared: Prepared) -> tuple[flo
     found = fit.fit(x, y)(fit.inputs(x_new)), posterior(plain, x, y)(x_new)
     each = [float(((one - y_new) ** 2).mean()) / variance for one in found]
     return each[0], each[1]
+
+
+def _local(fit: SymmetricFit, prepared: Prepared) -> LocalResiduals:
+    """Examples that are far from what the others say, among functions that the symmetry keeps."""
+    x, y = (
+        np.concatenate(parts)[:MOST_LOCAL] for parts in zip(prepared.held_out, prepared.train, strict=True)
+    )
+    noise = max(fit.hyper.noise, LEAST_NOISE)
+    return local_residuals(fit.hyper.kernel(fit.inputs(x)), noise, y - y.mean(0), 1)
 
 
 def unexplained(left_over: float, floor: float) -> float:
@@ -137,6 +151,7 @@ def judge(
     if unknown > tolerance:
         return None, (NotShownToBeNoise(name, left_over, floor),)
     violation = max(violation, left_over)
+    local = _local(candidate.fit, prepared)
     kept: list[Array] = []
     weak: list[Array] = []
     most = 0.0
@@ -146,15 +161,18 @@ def judge(
     for ideal in parts:
         carried = share(ideal, candidate.fit, *prepared.train, generator)
         most = max(most, carried)
-        (kept if max(violation, unknown) <= tolerance * carried else weak).append(ideal)
+        (kept if max(violation, unknown, local.share) <= tolerance * carried else weak).append(ideal)
     if not kept and most < CONTINUOUS.hardly:
         return None, (HardlyMatters(name, most),)
+    if not kept and max(violation, unknown) <= tolerance * most:
+        listed = tuple(int(prepared.order[i]) for i in local.rows[:10])
+        return None, (FewRowsDiffer(name, listed, len(local.rows), local.share, tolerance),)
     if not kept:
         return None, (NearSymmetry(name, violation, tolerance),)
     fields = prepared.whole(np.concatenate(kept))
     # Named in these coordinates: in the data's units, which may differ by a million, entries would pass for 0.
     name = name_of_fields(orthonormal(np.concatenate(kept)))
-    certified = CertifiedAlgebra(name, fields, found, violation)
+    certified = CertifiedAlgebra(name, fields, found, max(violation, local.share))
     return certified.claim(fields, prepared.units), tuple(
         InputsCarryTooLittle(name_of_fields(one)) for one in weak
     )

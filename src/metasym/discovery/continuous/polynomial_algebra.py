@@ -157,7 +157,9 @@ def kept_by(fields: Array, support: Support, x: Array) -> Kept:
         gram += flat.T @ flat / len(points)
         right += np.einsum("pmk,m->k", first, second) / len(points)
     powers, vectors = np.linalg.eigh(gram)
-    null = powers < _NULL**2 * max(float(powers[-1]), 1e-300)
+    # Where the fields keep every term all of it is rounding: sizes are those of the fields, not of what they change.
+    moved = float((fields**2).sum())
+    null = powers < _NULL**2 * max(float(powers[-1]), moved, 1e-300)
     others = vectors[:, ~null]
     start = others @ ((others.T @ right) / powers[~null]) if others.shape[1] else np.zeros(support.size)
     return Kept(start / size, vectors[:, null] / size[:, None])

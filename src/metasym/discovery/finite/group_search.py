@@ -8,32 +8,35 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from metasym.certification.beta import Beta, beta
 from metasym.discovery.algebra.vector_fields import Array
 from metasym.discovery.claim_thresholds import FINITE
-from metasym.discovery.finite.candidate_permutations import candidates
+from metasym.discovery.finite.candidate_permutations import Candidates, candidates
 from metasym.discovery.finite.movable_inputs import MovableInputs, kernel_on_movable_inputs
 from metasym.discovery.finite.polynomial_bound import NearExactPolynomial, near_exact_polynomial
 from metasym.discovery.models.gaussian_processes import Hyper, Posterior, posterior
 from metasym.discovery.models.group_averaged_kernels import MOST_LIKELY, MOST_ROWS, Equivariant, equivariant
+from metasym.discovery.models.local_residuals import LocalResiduals, local_residuals
 from metasym.groups.signed_groups import SignedGroup
 from metasym.groups.signed_permutations import SignedPermutation
 from metasym.verdicts.claims import Claim
 from metasym.verdicts.discovery_reasons import (
     AnyDiscoveryReason,
+    EveryMoveRefuted,
+    FewRowsDiffer,
     GroupTooLarge,
+    LikelierWithout,
     NearSymmetry,
     NoneLikely,
     RefutedByBeta,
-    RefutedByLikelihood,
     RefutedByPolynomial,
     RepeatedOutputs,
 )
-from metasym.verdicts.discovery_words import refusal_words
+from metasym.verdicts.discovery_words import refusal_words, sized
 
 ROWS = 300
 """Rows of the likelihoods that candidates are ranked by."""
@@ -41,6 +44,9 @@ ROWS_ALONE = 1200
 MOST_ALONE = 24
 MOST_GENERATORS = 16
 TRIES = 4
+FEW_ELEMENTS = 24
+"""Elements of a group up to which none is looked at alone before all are looked at together."""
+SOME = 6
 
 MOST_ELEMENTS = 1000
 """Elements of a group that is written out; larger ones are claimed in parts."""
@@ -59,6 +65,10 @@ class _Search:
     tolerance: float
     labels: bool
     polynomial: NearExactPolynomial | None
+    alone: dict[SignedPermutation, RefutedByBeta | None] = field(default_factory=dict)
+    """What held-out data say about moves by themselves."""
+    judged: dict[frozenset[SignedPermutation], Claim | AnyDiscoveryReason] = field(default_factory=dict)
+    """What became of groups, by their elements: several sets of moves generate the same."""
 
 
 def finite_symmetries(
@@ -88,21 +98,29 @@ def finite_symmetries(
     kept = _likely(search, tried.moves)
     note(f"{len(kept)} of {len(tried.moves)} signed permutations make the data no less likely")
     if not kept:
-        return [], (NoneLikely(len(tried.moves), tried.unlike),)
-    alone = []
-    refuted: AnyDiscoveryReason | None = None
-    for g in kept:
-        group = generated([g])
-        if group is None:
-            continue
-        found = _beta(search, group, ROWS_ALONE)[1]
-        if found.refutes:
-            refuted = refuted or _refuted(group, found)
-        else:
-            alone.append(g)
+        return [], (_none_likely(search, tried),)
+    alone = [g for g in kept if generated([g]) is not None and _alone(search, g) is None]
     if not alone:
-        return [], (refuted or GroupTooLarge(1, MOST_ELEMENTS),)
+        refuted = [found for g in kept if (found := search.alone.get(g)) is not None]
+        return [], (refuted[0] if refuted else GroupTooLarge(1, MOST_ELEMENTS),)
     return _claims(search, _independent(alone), note)
+
+
+def _none_likely(search: _Search, tried: Candidates) -> AnyDiscoveryReason:
+    """The likelihood of smooth functions ranks moves and refutes none: beta does, where it is asked of all."""
+    few = tried.moves if len(tried.moves) <= MOST_ALONE else []
+    if few and all(_alone(search, g) is not None for g in few):
+        return EveryMoveRefuted(len(few), tried.unlike)
+    return NoneLikely(len(tried.moves), tried.unlike)
+
+
+def _alone(search: _Search, g: SignedPermutation) -> RefutedByBeta | None:
+    """Whether held-out data refute a move by itself."""
+    if g not in search.alone:
+        group = generated([g])
+        found = None if group is None else _beta(search, group, _units(search, group), ROWS_ALONE)[1]
+        search.alone[g] = _refuted(group, found) if group and found and found.refutes else None
+    return search.alone[g]
 
 
 def generated(moves: Sequence[SignedPermutation]) -> SignedGroup | None:
@@ -219,14 +237,58 @@ def _counts(most: int, tries: int) -> list[int]:
     return found
 
 
-def _beta(search: _Search, group: SignedGroup, rows: int = MOST_ROWS) -> tuple[Equivariant, Beta]:
-    """Functions that the group keeps, fitted to training data, and beta on held-out data."""
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Examples in units that a group keeps."""
+
+    x: Array
+    y: Array
+    x_new: Array
+    y_new: Array
+
+    @property
+    def every(self) -> tuple[Array, Array]:
+        """Held-out examples first."""
+        return np.concatenate([self.x_new, self.x]), np.concatenate([self.y_new, self.y])
+
+
+def _units(search: _Search, group: SignedGroup) -> _Rows:
     _, x, y, x_new, y_new = search.sites.placed(group)
+    return _Rows(x, y, x_new, y_new)
+
+
+def _by_scale(rows: _Rows, group: SignedGroup) -> list[_Rows]:
+    """The examples; and those outputs alone, in their own units, that are too small to show beside others."""
+    found = [rows]
+    spread = rows.y.std(0)
+    small = np.flatnonzero(spread < FINITE.small_output * spread.max())
+    if group.keeps_outputs:
+        found += [
+            _Rows(rows.x, rows.y[:, [k]] / spread[k], rows.x_new, rows.y_new[:, [k]] / spread[k])
+            for k in small
+        ]
+    return found
+
+
+def _beta(
+    search: _Search, group: SignedGroup, rows: _Rows, most: int = MOST_ROWS
+) -> tuple[Equivariant, Beta]:
+    """Functions that the group keeps, fitted to training data, and beta on held-out data.
+
+    What breaks the symmetry is what a flexible model adds to those functions, or the part of the plain model that the
+    group does not keep: the worse of the two.
+    """
+    x, y = rows.x, rows.y
     model = equivariant(group, search.plain, x, y)
-    symmetric, free = model.fit(x, y, rows), model.breaking(x, y, rows)
-    variance = float(((y_new - y.mean(0)) ** 2).sum(1).mean())
-    breaking = free(x_new) - model.averaged(free, x_new)
-    return model, beta(y_new - model.averaged(symmetric, x_new), breaking, variance)
+    symmetric, free = model.fit(x, y, most), model.breaking(x, y, most)
+    variance = float(((rows.y_new - y.mean(0)) ** 2).sum(1).mean())
+    left = rows.y_new - model.averaged(symmetric, rows.x_new)
+    found = beta(left, free(rows.x_new) - model.averaged(free, rows.x_new), variance)
+    if not found.refutes:
+        plain = posterior(search.plain, x[:most], y[:most])
+        other = beta(left, plain(rows.x_new) - model.averaged(plain, rows.x_new), variance)
+        found = other if other.refutes else found
+    return model, found
 
 
 def _judged(search: _Search, moves: list[SignedPermutation], note: Note) -> Claim | AnyDiscoveryReason:
@@ -234,40 +296,75 @@ def _judged(search: _Search, moves: list[SignedPermutation], note: Note) -> Clai
     group = generated(moves)
     if group is None:
         return GroupTooLarge(len(moves), MOST_ELEMENTS)
+    key = frozenset(group.elements)
+    if key not in search.judged:
+        search.judged[key] = _judged_group(search, moves, group, note)
+    return search.judged[key]
+
+
+def _judged_group(
+    search: _Search, moves: list[SignedPermutation], group: SignedGroup, note: Note
+) -> Claim | AnyDiscoveryReason:
     everywhere = [search.sites.on_all(g) for g in moves]
     if any(g is None for g in everywhere):
         return RepeatedOutputs(group.name)
-    note(f"certifying {group.name}, of order {len(group.elements)}")
+    note(f"certifying {sized(group.name, 'finite', len(group.elements))}")
     if search.polynomial is not None and search.polynomial.refutes(group):
         return RefutedByPolynomial(group.name, search.polynomial.left, search.polynomial.broken(group))
-    model, found = _beta(search, group)
-    if found.refutes:
-        return _refuted(group, found)
-    _, x, y, x_new, y_new = search.sites.placed(group)
-    fit = posterior(search.plain, x, y)
-    least = min(_share(search, g, fit, x) for g in moves)
-    violation = np.inf if search.polynomial is None else search.polynomial.upper(group)
-    if violation > search.tolerance * least:
-        every = np.concatenate([x_new, x]), np.concatenate([y_new, y])
-        hidden = model.hidden_part(*every)
-        if hidden.refutes:
-            return RefutedByLikelihood(group.name, turning=False)
-        violation = max(found.violation_upper, hidden.upper)
-        if search.labels:  # a function of numbers is smooth, labels may differ in a few places alone
-            violation = max(violation, FINITE.unseen / len(model.rows(*every, MOST_LIKELY)[0]))
-    if violation > search.tolerance * least:
+    if len(group.elements) > FEW_ELEMENTS:  # what refutes one of them is found sooner than with all
+        draw = np.random.default_rng([search.seed, 23])
+        for g in [*moves, *group.some_elements(SOME, draw)[1:]]:
+            if g.moved_inputs and (refuted := _alone(search, g)) is not None:
+                return RefutedByBeta(group.name, refuted.beta, refuted.low, refuted.high)
+    rows = _units(search, group)
+    fit = posterior(search.plain, rows.x, rows.y)
+    least = min(_share(search, g, fit, rows.x) for g in moves)
+    tolerance = search.tolerance * least
+    worst: Beta | None = None
+    violation, local = 0.0, LocalResiduals((), 0.0)
+    for one in _by_scale(rows, group):
+        model, found = _beta(search, group, one)
+        if found.refutes:
+            return _refuted(group, found)
+        here, residuals = np.inf, LocalResiduals((), 0.0)
+        if search.polynomial is not None and one is rows:
+            here, residuals = search.polynomial.upper(group), search.polynomial.local
+        if max(here, residuals.share) > tolerance:
+            hidden = model.hidden_part(*one.every)
+            if hidden.refutes:
+                return LikelierWithout(group.name, hidden.upper)
+            here = max(found.violation_upper, hidden.upper)
+            residuals = LocalResiduals((), 0.0) if search.labels else _local(model, one)
+        if worst is None or found.violation_upper > worst.violation_upper:
+            worst = found
+        violation, local = max(violation, here), max(local, residuals, key=lambda some: some.share)
+    assert worst is not None
+    if search.labels:  # a function of numbers is smooth, labels may differ in a few places alone
+        violation = max(violation, FINITE.unseen / len(model.rows(*rows.every, MOST_LIKELY)[0]))
+    if violation > tolerance:
         return NearSymmetry(group.name, violation, search.tolerance)
+    if local.share > tolerance:
+        listed = tuple(int(search.sites.prepared.order[i]) for i in local.rows[:10])
+        return FewRowsDiffer(group.name, listed, len(local.rows), local.share, search.tolerance)
     whole = generated([g for g in everywhere if g is not None])
     assert whole is not None
     return Claim.of_group(
         whole.name,
         whole.order,
         whole.generators,
-        violation_upper=violation,
-        beta=found.value,
-        beta_ci=(found.low, found.high),
-        tested_on=found.examples,
+        violation_upper=max(violation, local.share),
+        beta=worst.value,
+        beta_ci=(worst.low, worst.high),
+        tested_on=worst.examples,
     )
+
+
+def _local(model: Equivariant, rows: _Rows) -> LocalResiduals:
+    """Examples that are far from what the others say, among functions that the group keeps."""
+    x, y = model.rows(*rows.every, MOST_LIKELY)
+    flat = y if model.group.keeps_outputs else y.reshape(-1, 1)
+    columns = 1 if model.group.keeps_outputs else y.shape[1]
+    return local_residuals(model.matrix(model.hyper.kernel, x), model.hyper.noise, flat, columns)
 
 
 def _refuted(group: SignedGroup, found: Beta) -> RefutedByBeta:

@@ -16,6 +16,7 @@ from metasym.certification.beta import NEGLIGIBLE
 from metasym.discovery.algebra.vector_fields import Array
 from metasym.discovery.claim_thresholds import FINITE
 from metasym.discovery.finite.movable_inputs import MovableInputs
+from metasym.discovery.models.local_residuals import LocalResiduals, largest_residuals
 from metasym.discovery.models.matching_pursuit import Term
 from metasym.groups.signed_groups import SignedGroup
 from metasym.groups.signed_permutations import Points
@@ -36,6 +37,8 @@ class NearExactPolynomial:
     """``[m]``"""
     left: float
     """At most so large a part of the variance is unexplained on held-out examples."""
+    local: LocalResiduals
+    """Examples that are far from it; held-out ones are counted first."""
 
     def __call__(self, x: Array) -> Array:
         """``[points, m]`` at inputs ``x [points, n]``, as the data have them, in units of the outputs."""
@@ -85,4 +88,8 @@ def near_exact_polynomial(sites: MovableInputs, terms: list[Term], most: float) 
         / len(squares) ** 0.5
     )
     left = (float(squares.mean()) + reach) / variance
-    return NearExactPolynomial(sites, factors, values, constant, left) if left <= most else None
+    if left > most:
+        return None
+    rest = np.concatenate([y_new - fresh, y - train]) - constant
+    local = largest_residuals(rest, np.ones_like(rest), np.concatenate([y_new, y]))
+    return NearExactPolynomial(sites, factors, values, constant, left, local)

@@ -28,6 +28,9 @@ MOST_LIKELY = 900
 """Rows that likelihoods are computed of: their cost grows with the cube, and they are asked for often."""
 _DELTAS = np.concatenate([[0.0], np.logspace(-7, 0, 15)])
 _HALVINGS = 3
+_FALLEN = 50.0
+"""Logarithms of likelihood below the largest behind which none comes near it again."""
+_BLOCK = 128
 _MOST_PRODUCTS = 4e8
 """Entries of kernels, over all elements of a group and outputs, that a matrix is made of."""
 _CUBES = (0.01, 1.0)
@@ -105,18 +108,20 @@ class Equivariant:
         base = self.matrix(self.hyper.kernel, x)
         variance = float(np.mean(y**2))
         flat = self._flat(y)
-        worst, refuted = 0.0, False
+        worst = 0.0
         looked_for: list[Any] = [RBF(n**0.5), RBF(2 * n**0.5), DotProduct(1.0) ** 2, DotProduct(1.0) ** 3]
         if n * len(self.group.elements) <= MOST_ROUGH:
             # Rough in all inputs looks like noise, in one of them not.
             looked_for.append(OfEachInput(LIKELIHOOD.rough))
+        without = best_noise(base, flat)[0]
         for kernel in looked_for:
             free, kept = self._free(kernel, x, m), self.matrix(kernel, x)
             scale = variance / float(np.mean(np.diag(free)))
-            likely = [best_noise(base + delta * scale * kept, flat)[0] for delta in _DELTAS]
+            likely = _profile(base, scale * kept, flat, without)
             beside = base + _DELTAS[int(np.argmax(likely))] * scale * kept
-            profile = np.array([best_noise(beside + delta * scale * free, flat)[0] for delta in _DELTAS])
-            refuted = refuted or profile.max() > profile[0] + LIKELIHOOD.level
+            profile = _profile(beside, scale * free, flat, float(likely.max()))
+            if profile.max() > profile[0] + LIKELIHOOD.level:
+                return HiddenPart(float(_DELTAS[int(np.argmax(profile))]), refutes=True)
             last = int(np.flatnonzero(profile > profile.max() - LIKELIHOOD.level)[-1])
             low, high = float(_DELTAS[last]), float(_DELTAS[min(last + 1, len(_DELTAS) - 1)])
             for _ in range(_HALVINGS if 0 < low < high and high > worst else 0):
@@ -126,7 +131,7 @@ class Equivariant:
                 )
                 low, high = (middle, high) if allowed else (low, middle)
             worst = max(worst, high)
-        return HiddenPart(worst, bool(refuted))
+        return HiddenPart(worst, refutes=False)
 
     def gain(self, x: Array, y: Array, rows: int) -> float:
         """By how much some examples are likelier with the group than without, at amplitudes and noises that suit."""
@@ -150,13 +155,32 @@ class Equivariant:
         return y if self.group.keeps_outputs else y.reshape(-1, 1)
 
 
+def _profile(matrix: Array, other: Array, y: Array, without: float) -> Array:
+    """The logarithm of the likelihood with each of ``_DELTAS`` times ``other`` beside ``matrix``; the first is known.
+
+    It has one maximum: what comes after a deep fall is not computed.
+    """
+    found = np.full(len(_DELTAS), -np.inf)
+    found[0] = without
+    for i, delta in enumerate(_DELTAS[1:], 1):
+        found[i] = best_noise(matrix + delta * other, y)[0]
+        if found[i] < found.max() - _FALLEN:
+            break
+    return found
+
+
 def averaged_matrix(group: SignedGroup, kernel: Any, x: Array) -> Array:
     """``mean_g k(x, g x') g'`` of the examples ``x``, made symmetric to rounding."""
     count, m = len(x), group.shape[0]
     if group.keeps_outputs:
         total = np.zeros((count, count))
+        parts = [(first, first + _BLOCK) for first in range(0, count, _BLOCK)]
         for g in group.elements:
-            total += kernel_values(kernel, x, g.on_inputs(x))
+            moved = g.on_inputs(x)
+            for first, last in parts:  # the sum is symmetric: what is below its diagonal is above it
+                total[first:last, first:] += kernel_values(kernel, x[first:last], moved[first:])
+        for first, last in parts:
+            total[last:, first:last] = total[first:last, last:].T
     else:
         blocks = np.zeros((m, m, count, count))
         for g in group.elements:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from metasym.discovery.algebra.vector_fields import Array, conjugated
 from metasym.discovery.models.shared_units import Coordinates, coordinates
@@ -13,6 +14,8 @@ from metasym.tasks.dataset import CONSTANT, DataSet
 from metasym.types import MetasymError
 
 TEST = 0.2
+FEWEST = 10
+"""Different examples below which there is nothing to split."""
 MOST_FITTED = 1500
 """Training examples that models are fitted to: their cost grows with the cube."""
 
@@ -54,6 +57,8 @@ class Prepared:
     unit: float
     total: int
     """Inputs of the data."""
+    order: npt.NDArray[np.int64]
+    """Which examples of the data: held-out ones first, then those to train on."""
     notes: tuple[str, ...]
 
     def whole(self, fields: Array) -> Array:
@@ -85,10 +90,8 @@ class Prepared:
 
 def prepare(data: DataSet, seed: int, test: float = TEST) -> Prepared:
     """Split by ``seed``, leave out inputs that say nothing, and scale."""
-    order = np.random.default_rng([seed, 1]).permutation(len(data.x))
-    count = max(5, round(test * len(order)))
-    held_out, train = order[:count], order[count:]
-    notes = []
+    notes: list[str] = []
+    held_out, train = _parts(data, np.random.default_rng([seed, 1]), test, notes)
     if len(train) > MOST_FITTED:
         notes.append(f"models see {MOST_FITTED} of {len(train)} training examples")
         train = train[:MOST_FITTED]
@@ -119,8 +122,38 @@ def prepare(data: DataSet, seed: int, test: float = TEST) -> Prepared:
         offset=offset,
         unit=unit,
         total=data.x.shape[1],
+        order=np.concatenate([held_out, train]),
         notes=tuple(notes),
     )
+
+
+def _parts(
+    data: DataSet, draw: np.random.Generator, test: float, notes: list[str]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Held-out examples and the others: those with the same inputs are on one side, and equal ones count once."""
+    whole = np.concatenate([data.x, data.y], axis=1) + 0.0
+    once = np.sort(np.unique(whole, axis=0, return_index=True)[1])
+    if len(once) < len(whole):
+        notes.append(f"{len(whole) - len(once)} of {len(whole)} examples repeat others and are left out")
+    if len(once) < FEWEST:
+        raise MetasymError(f"expected at least {FEWEST} different examples, found {len(once)}")
+    place = np.unique(data.x[once] + 0.0, axis=0, return_inverse=True)[1].reshape(-1)
+    different = int(place.max()) + 1
+    count = max(5, round(test * len(once)))
+    if different == len(once):
+        order = once[draw.permutation(len(once))]
+        return order[:count], order[count:]
+    notes.append(
+        f"{len(once)} examples have {different} different inputs: those with the same are held out together"
+    )
+    if different < FEWEST:
+        raise MetasymError(f"expected at least {FEWEST} different inputs, found {different}")
+    rank = draw.permutation(different)[place]
+    order = np.lexsort((draw.permutation(len(once)), rank))
+    last = rank[order[count - 1]]
+    count = int((rank <= last).sum())
+    mixed = draw.permutation(len(once) - count)
+    return once[order[:count]], once[order[count:][mixed]]
 
 
 def each_once(columns: Array) -> list[int]:

@@ -17,6 +17,7 @@ from metasym.runs.discovering.discover_options import DiscoverOptions
 from metasym.runs.discovering.discover_run import config_of
 from metasym.runs.discovering.discovered_run import DiscoveredRun
 from metasym.runs.discovering.function_files import as_function, function_config
+from metasym.runs.machine import threads_of_small_problems
 from metasym.tasks.dataset import dataset, family, is_family
 from metasym.types import MetasymError
 
@@ -32,6 +33,7 @@ def discover(
     continuous: bool = True,
     finite: bool = True,
     labels: bool | None = None,
+    threads: int | None = None,
     centre: Any = None,
     matrix_output: bool = False,
     note: Note = lambda _: None,
@@ -40,7 +42,8 @@ def discover(
 
     Whole numbers ``y [examples]`` are labels. A part ``test`` of the examples takes no part in the search: symmetries
     are certified on it, and it is what the errors are of. A symmetry is named where the data allow no violation of
-    more than ``tolerance`` of the variance that the moved inputs carry. ``note`` is told what is being done. Of more
+    more than ``tolerance`` of the variance that the moved inputs carry. ``threads`` are those of numpy and torch: one
+    where nothing else is asked for, whatever the environment says. ``note`` is told what is being done. Of more
     than 10,000 examples a random sample by ``seed`` is looked at, and the result's notes say so.
 
     Arrays ``x [tasks, examples, ...]`` and ``y [tasks, examples, ...]`` are tasks of a family (``tasks`` says so
@@ -69,10 +72,12 @@ def discover(
     together = is_family(np.asarray(x), np.asarray(y)) if tasks is None else tasks
     if together:
         tasks_of = family(x, y, seed=seed)
-        found = discover_family_in(tasks_of, options, note=note, memory=forget)
+        with threads_of_small_problems(threads):
+            found = discover_family_in(tasks_of, options, note=note, memory=forget)
         return DiscoveredRun(None, config_of(tasks_of, "arrays", options), found)
     data = dataset(x, y, labels=labels, seed=seed)
-    found = discover_in(data, options, note=note)
+    with threads_of_small_problems(threads):
+        found = discover_in(data, options, note=note)
     return DiscoveredRun(None, config_of(data, "arrays", options), found)
 
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import sklearn
 import torch
-from threadpoolctl import threadpool_limits
 from torch import nn
 
 from metasym.discovery.discovered import Discovered
@@ -29,7 +28,7 @@ from metasym.runs.files.discover_files import (
     StageFile,
 )
 from metasym.runs.files.result_files import read_result, write_result
-from metasym.runs.machine import commit, threads, versions
+from metasym.runs.machine import commit, threads_of_small_problems, versions
 from metasym.storage.atomic import make_folder, make_inside, write_atomically
 from metasym.storage.file_names import CONFIG, MODEL, RESULT, STAGES
 from metasym.storage.json_files import read_json, write_json
@@ -55,9 +54,10 @@ def discover_file(
 ) -> dict[str, Any]:
     """Look for symmetries in ``data``, which came from ``path``; everything goes into the folder ``out``.
 
-    ``reading`` holds the options that ``path`` was read with, for the command line in the result. Gives what
-    ``result.json`` holds. A finished run of the same data and options is not run again; with ``resume`` one that was
-    killed goes on behind the last search that ended.
+    ``reading`` holds the options that ``path`` was read with, for the command line in the result. ``threads_used``
+    is one where it is not given: systems of some thousand rows gain little by more. Gives what ``result.json`` holds.
+    A finished run of the same data and options is not run again; with ``resume`` one that was killed goes on behind
+    the last search that ended.
     """
     folder = Path(out)
     make_folder(folder)
@@ -75,8 +75,7 @@ def discover_file(
             for old in stages.glob("*.json"):
                 old.unlink()
         began = time.perf_counter()
-        # Most of the work is numpy's, whose threads torch does not know.
-        with threads(threads_used), threadpool_limits(threads_used):
+        with threads_of_small_problems(threads_used):
             memory = _memory(stages, note)
             with _as_searched(stages):
                 if isinstance(data, Family):

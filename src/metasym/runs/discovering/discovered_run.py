@@ -189,4 +189,5 @@ def _scores(stored: dict[str, Any]) -> Scores:
     mean, reach, relative = (
         float("nan") if stored[key] is None else stored[key] for key in ("mean", "ci95", "relative")
     )
-    return Scores(1 - mean if stored["metric"] == "accuracy" else mean, reach, relative)
+    own = tuple(float("nan") if one is None else one for one in stored.get("by_output", ()))
+    return Scores(1 - mean if stored["metric"] == "accuracy" else mean, reach, relative, own)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
-from metasym.paper.config import experiment_from
 from metasym.runs.files.discover_files import DiscoverConfig
 from metasym.runs.files.learn_files import LearnConfig
 from metasym.storage.described import Count, described
@@ -42,6 +41,8 @@ def check_config(found: dict[str, Any], name: str) -> None:
     """Refuse a config with a field that cannot be; ``name`` is what errors call the file."""
     kind = kind_of(found)
     if kind == "run":
+        from metasym.paper.config import experiment_from  # no other kind of run needs recipes
+
         experiment_from(found, name)
     else:
         described(found, {"learn": LearnConfig, "discover": DiscoverConfig, "train": TrainConfig}[kind], name)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
+import torch
 from torch import Tensor, nn
 
 from metasym.storage.atomic import read_bytes, write_atomically
@@ -17,9 +18,10 @@ from metasym.storage.described import Count, Scalar, described
 from metasym.storage.file_names import MODEL
 from metasym.storage.serialization import CheckpointError, pack, unpack
 from metasym.symmetry.field_symmetry import FieldSymmetry
+from metasym.symmetry.joint_bias import JointWeight
 from metasym.symmetry.matrices import DenseSymmetry, KroneckerSymmetry, Symmetry
 from metasym.symmetry.parametrized import JOINT, symmetry_name
-from metasym.symmetry.reparam import JointWeight, symmetric_lists, symmetries
+from metasym.symmetry.reparam import symmetric_lists, symmetries
 from metasym.types import MetasymError
 
 
@@ -111,17 +113,19 @@ def symmetry_of(stored: Mapping[str, Any], name: str) -> Symmetry | None:
     tensors = {
         key.removeprefix(head): value for key, value in stored["learner"].items() if key.startswith(head)
     }
-    shape = layer["weight_shape"]
+    shape, zeros = layer["weight_shape"], {key: torch.zeros_like(value) for key, value in tensors.items()}
     made: Symmetry | None = None
     try:
         if layer["kind"] == "dense":
-            made = DenseSymmetry(shape, U=tensors["U"], learnable=layer["learnable"])
+            made = DenseSymmetry(shape, U=zeros["U"], learnable=layer["learnable"])
         elif layer["kind"] == "kronecker":
-            factors = [tensors[f"U{i + 1}"] for i in range(len(tensors))]
+            factors = [zeros[f"U{i + 1}"] for i in range(len(tensors))]
             made = KroneckerSymmetry(shape, factors=factors, learnable=layer["learnable"])
         elif layer["kind"] == "field":
-            made = FieldSymmetry(tensors["block"], *layer["filter_shape"][:2])
-    except (KeyError, TypeError, MetasymError) as error:
+            made = FieldSymmetry(zeros["block"], *layer["filter_shape"][:2])
+        if made is not None:
+            made.load_state_dict(tensors)  # not given: what was learned may not be finite
+    except (KeyError, TypeError, RuntimeError, MetasymError) as error:
         raise CheckpointError(
             f"{MODEL}: expected the symmetry of {name or 'the layer'}, found {error}"
         ) from None

@@ -48,12 +48,7 @@ class RunResult(TypedDict, total=False):
     schema: Count
     experiment: Required[str]
     recipe: Required[str]
-    seconds: Required[Score]
     peak_memory_mb: Score
-    command: Required[str]
-    """The command line that makes the run again."""
-    commit: Required[str | None]
-    versions: Required[dict[str, Scalar]]
 
 
 class ScoredResult(RunResult, total=False):
@@ -90,7 +85,12 @@ class ScoredResult(RunResult, total=False):
     starts: Count
     problem: str
     threads: Count | None
-    config: Required[dict[str, Any]]
+    seconds: Score
+    command: str
+    """The command line that makes the run again."""
+    commit: str | None
+    versions: dict[str, Scalar]
+    config: dict[str, Any]
     symmetry: dict[str, Any]
     curve: _Curve
 
@@ -102,6 +102,7 @@ class _Scores(TypedDict):
     mean: Score
     ci95: Score
     relative: Score
+    by_output: NotRequired[list[Score]]
 
 
 class DiscoverResult(RunResult):
@@ -117,6 +118,11 @@ class DiscoverResult(RunResult):
     held_out: Count
     family: bool
     notes: list[str]
+    seconds: Score
+    command: str
+    """The command line that makes the run again."""
+    commit: str | None
+    versions: dict[str, Scalar]
     config: DiscoverConfig
 
 

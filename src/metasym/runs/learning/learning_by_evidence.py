@@ -16,6 +16,7 @@ from metasym.certification.ladder import Ladder, climb
 from metasym.certification.naming import Circumstances, rung_report, with_ladder
 from metasym.certification.own_weights import own_weights
 from metasym.certification.resolution import resolution
+from metasym.diagnosis.family import copied_tasks
 from metasym.diagnosis.findings import Diagnosis
 from metasym.evidence import Prior, TaskStatistics
 from metasym.evidence.completion import completed
@@ -93,17 +94,27 @@ def learn_by_evidence(
     note(
         f"{prior.directions} directions after {fitted.rounds} rounds; candidates are held against the test tasks"
     )
+    held = (prior, train[fitted.weights > 0], test)
+    before, unexplained = _dependence(diagnosis)
+    if (
+        before
+    ):  # the noise of successive examples goes together: candidates and certificates rest on what is new
+        new = [statistics(part, choices.bias, before) for part in parts]
+        again = robust_prior(new[0], new[1])
+        held = (again.prior, new[0][again.weights > 0], new[2])
+    finding, learned, fresh = held
     outside = torch.isin(parts[2].given, torch.tensor(choices.left_out, dtype=torch.int64))
-    fresh, learned = test[~(unlike(prior, test) | outside)], train[fitted.weights > 0]
-    everyone = all_tasks(parts[2], choices.bias)
-    ladder = climb(prior, learned, fresh, everyone=everyone, tolerance=choices.tolerance)
-    deviations = _deviations(prior, learned, fresh, everyone, ladder)
+    fresh = fresh[~(unlike(finding, fresh) | outside)]
+    everyone = all_tasks(parts[2], choices.bias, before)
+    ladder = climb(finding, learned, fresh, everyone=everyone, tolerance=choices.tolerance)
+    deviations = _deviations(finding, learned, fresh, everyone, ladder)
     seen = Circumstances(
-        resolution(fresh, prior.power, prior.noise),
+        resolution(fresh, finding.power, finding.noise),
         parts[2].file.tasks,
         int(fresh.counts.double().median()),
         prior.directions,
         _unlinear(diagnosis),
+        unexplained,
         task_names=tuple(
             parts[2].file.name_of_task(t).removeprefix("task ") for t in range(parts[2].file.tasks)
         ),
@@ -132,31 +143,35 @@ def learn_by_evidence(
     return ByEvidence(learner, bare, SymmetryReport((layer,)), fitted.rounds)
 
 
-def statistics(tasks: StoredTasks, offset: bool) -> TaskStatistics:
-    """All examples of the tasks, as a linear layer sees them."""
+def statistics(tasks: StoredTasks, offset: bool, before: float = 0.0) -> TaskStatistics:
+    """All examples of the tasks, as a linear layer sees them, less ``before`` times the example before."""
+    x, y = _examples(tasks, before)
+    if len({len(one) for one in x}) == 1:
+        return TaskStatistics.of(torch.stack(x), torch.stack(y), offset=offset)
+    return TaskStatistics.of(x, y, offset=offset)
+
+
+def _examples(tasks: StoredTasks, before: float) -> tuple[list[Tensor], list[Tensor]]:
+    """``x [N_t, n]`` and ``y [N_t, m]`` of every task, each example less ``before`` times the one before."""
     found = tasks.examples()
-    x, y = found.x.flatten(2), found.y.flatten(2)
-    if not bool((found.counts != x.shape[1]).any()):
-        return TaskStatistics.of(x, y, offset=offset)
-    counts = found.counts.tolist()
-    return TaskStatistics.of(
-        [one[:c] for one, c in zip(x, counts, strict=True)],
-        [one[:c] for one, c in zip(y, counts, strict=True)],
-        offset=offset,
+    x, y = (
+        [one[:count] for one, count in zip(value.flatten(2), found.counts.tolist(), strict=True)]
+        for value in (found.x, found.y)
     )
+    if before:
+        x, y = ([one[1:] - before * one[:-1] for one in value] for value in (x, y))
+    return x, y
 
 
-def all_tasks(test: StoredTasks, offset: bool) -> AllTasks | TaskStatistics:
+def all_tasks(test: StoredTasks, offset: bool, before: float) -> AllTasks | TaskStatistics:
     """Every task of the file that the ``test`` tasks are from: with its own weights, where all tell theirs."""
     ids = torch.arange(test.file.tasks)
     everything = StoredTasks(test.file, ids, support=test.support, layout=test.layout)
-    found = everything.examples()
-    counts = found.counts.tolist()
-    x, y = ([one[:c] for one, c in zip(v.flatten(2), counts, strict=True)] for v in (found.x, found.y))
-    own = own_weights(x, y, offset=offset)
+    own = own_weights(*_examples(everything, before), offset=offset)
     if own is None:
-        return statistics(everything, offset)
-    return AllTasks(own, torch.isin(ids, test.given), ids)
+        return statistics(everything, offset, before)
+    blocks = torch.from_numpy(copied_tasks(test.file))
+    return AllTasks(own, torch.isin(ids, test.given), ids, None if bool((blocks == ids).all()) else blocks)
 
 
 def symmetrised(prior: Prior, group: WeightOrbits) -> Prior:
@@ -197,6 +212,15 @@ def _deviations(
         beyond=found,
     )
     return other if other.certified is not None else None
+
+
+def _dependence(diagnosis: Diagnosis) -> tuple[float, float]:
+    """How many times the example before is taken off; and the correlation, where that is not enough."""
+    for finding in diagnosis.findings:
+        if finding.kind == "dependent_examples":
+            correlation = float(finding.numbers["correlation"])
+            return correlation, 0.0 if finding.numbers["explained"] else correlation
+    return 0.0, 0.0
 
 
 def _unlinear(diagnosis: Diagnosis) -> float:

@@ -1,0 +1,60 @@
+"""A violation in few places: which rows differ from what a symmetric model predicts, and how much they hold.
+
+Bounds by likelihoods and averages know violations that are spread over all rows. One that touches few rows looks like
+noise to them. Each row is predicted from all others, by the leave-one-out formula of Gaussian processes, and compared
+with the spread that the model expects there, on the robust scale of all rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+from metasym.discovery.algebra.vector_fields import Array
+from metasym.discovery.claim_thresholds import LOCAL
+
+_TINY = 1e-300
+
+
+@dataclass(frozen=True)
+class LocalResiduals:
+    """Rows that differ from what the others predict."""
+
+    rows: tuple[int, ...]
+    """The largest first."""
+    share: float
+    """What they hold, as a part of the variance of y."""
+
+
+def local_residuals(matrix: Array, noise: float, y: Array, columns: int) -> LocalResiduals:
+    """Of the kernel matrix of symmetric functions, and ``y [rows, k]`` centred; ``columns`` rows make one example."""
+    size = len(matrix)
+    for _ in range(8):
+        try:
+            factor = cho_factor(matrix + noise * np.eye(size), lower=True)
+            break
+        except LinAlgError:
+            noise *= 10
+    else:
+        return LocalResiduals((), 0.0)
+    inverse = cho_solve(factor, np.eye(size))
+    spread = 1 / np.maximum(np.diag(inverse), _TINY)
+    left = cho_solve(factor, y) * spread[:, None]
+    return largest_residuals(
+        left.reshape(size // columns, -1),
+        np.repeat(spread[:, None], y.shape[1], 1).reshape(size // columns, -1),
+        y,
+    )
+
+
+def largest_residuals(left: Array, spread: Array, y: Array) -> LocalResiduals:
+    """``left [examples, m]`` with its expected squares ``spread``; ``y`` gives the variance."""
+    sizes = np.sqrt((left**2 / np.maximum(spread, _TINY)).mean(1))
+    usual = max(float(np.median(sizes)) / LOCAL.median, _TINY)
+    rows = np.flatnonzero(sizes > LOCAL.far * usual)
+    squares = (left**2).sum(1)
+    total = float(((y - y.mean(0)) ** 2).sum())
+    ordered = rows[np.argsort(-squares[rows])]
+    return LocalResiduals(tuple(int(i) for i in ordered), float(squares[rows].sum()) / max(total, _TINY))
