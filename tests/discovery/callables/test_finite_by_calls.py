@@ -140,6 +140,16 @@ def test_a_centre_that_is_given() -> None:
     assert claim.centre == tuple(centre)
 
 
+def test_a_function_that_does_not_take_every_point() -> None:
+    """Signs cannot be changed where logarithms are taken."""
+    draws = np.random.default_rng(4)
+    (claim,) = ms.discover(
+        lambda x: np.log(x).sum(1) + x.prod(1), draws.uniform(0.5, 2, size=(300, 4)), continuous=False
+    ).verdict.claims
+    assert claim.size == 24
+    assert not any(g.signed for g in claim.moves)
+
+
 def test_noise_is_measured_and_taken_off() -> None:
     draws = np.random.default_rng(3)
     f = lambda x: np.sin(x).sum(1) + x.sum(1) ** 2 + 0.05 * draws.normal(size=len(x))  # noqa: E731

@@ -35,6 +35,8 @@ _PRODUCTS = 20
 _NEARLY = 0.15
 """The part of an input's effect that candidates for near symmetries may be off."""
 _NO_EFFECT = 1e-12
+_EXACT = 0.01
+"""Limits of defects above this are those of near symmetries."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,9 +63,10 @@ class FiniteFindings:
     idle: tuple[int, ...]
     """Inputs that f does not depend on, or that do not vary: they are moved by nothing that is claimed."""
     complete: bool
+    """Whether the search for exact ones ended."""
+    near_complete: bool
+    """Whether that for near ones did."""
     centre: Array
-    points: int
-    notes: tuple[str, ...] = ()
 
 
 class FiniteSearch:
@@ -91,7 +94,7 @@ class FiniteSearch:
         self.actions = OutputActions(f, self.quick.x, self.quick.y, two_sided)
         self.certificate = CallCertificate(f, draws.fresh(POINTS), self.centre)
         self.tried = 0
-        self.complete = True
+        self.complete = self.near_complete = True
         self.idle = idle_inputs(f, draws, self.quick)
 
     def run(self) -> FiniteFindings:
@@ -108,7 +111,14 @@ class FiniteSearch:
                 near = None
         refused.sort(key=lambda one: one[1].value)
         return FiniteFindings(
-            found, near, tuple(refused), self.tried, self.idle, self.complete, self.centre, self.f.points
+            found,
+            near,
+            tuple(refused),
+            self.tried,
+            self.idle,
+            self.complete,
+            self.near_complete,
+            self.centre,
         )
 
     def _promising(self, moves: list[Move]) -> list[Move]:
@@ -127,12 +137,23 @@ class FiniteSearch:
         step = max(1, 2**18 // (3 * max(self.f.inputs, self.f.outputs)))
         for start in range(0, len(moves), step):
             some = moves[start : start + step]
-            points = np.concatenate([moved(*one, x, self.centre) for one in some])
-            after = np.sort(np.abs(self.f(points)), axis=1).reshape(len(some), len(x), -1)
-            apart = np.sqrt(((after - target) ** 2).sum(2).mean(1))
+            after = self._outputs_after(some, x)
+            apart = np.sqrt(((np.sort(np.abs(after), axis=2) - target) ** 2).sum(2).mean(1))
             kept += [one for one, d in zip(some, apart, strict=True) if d <= self.limit * 2 * spread]
         self.tried += len(moves)
         return kept
+
+    def _outputs_after(self, moves: list[Move], x: Array) -> Array:
+        """``[moves, points, m]``; infinite where f does not take the moved points."""
+        try:
+            points = np.concatenate([moved(*one, x, self.centre) for one in moves])
+            return self.f(points).reshape(len(moves), len(x), -1)
+        except MetasymError:
+            if len(moves) == 1:
+                return np.full((1, len(x), self.f.outputs), np.inf)
+            half = len(moves) // 2
+            parts = (self._outputs_after(some, x) for some in (moves[:half], moves[half:]))
+            return np.concatenate(list(parts))
 
     def _element(self, move: Move, limit: float) -> SignedPermutation | None:
         """The element with its output moves, where f keeps it within ``limit`` at a few points."""
@@ -141,7 +162,7 @@ class FiniteSearch:
             g = self.actions.element(*move, self.centre)
             if g is None:
                 return None
-            defects = self.quick.measure(g, orbits=limit > 0.01)
+            defects = self.quick.measure(g, orbits=limit > _EXACT)
         except MetasymError:
             return None
         # A few points only: fresh ones decide.
@@ -163,8 +184,10 @@ class FiniteSearch:
         for move in suggestions:
             if doubled(*move) not in chain:
                 add(self._element(move, limit))
-        allowed = _NEARLY if limit > 0.01 else 1e3 * self.f.rounding
-        self.note(f"{len(found)} moves keep f {'nearly' if limit > 0.01 else 'exactly'}; looking for others")
+        allowed = _NEARLY if limit > _EXACT else 1e3 * self.f.rounding
+        self.note(
+            f"{len(found)} moves keep f {'nearly' if limit > _EXACT else 'exactly'}; looking for others"
+        )
         for signed in (False, True):
             free = self._order()
             if not len(free):
@@ -182,9 +205,13 @@ class FiniteSearch:
             )
             try:
                 search.generators([_move(g) for g in found])
-                self.complete &= search.complete
+                ended = search.complete
             except MetasymError:  # f may not take points about the centre
-                self.complete = False
+                ended = False
+            if limit > _EXACT:
+                self.near_complete &= ended
+            else:
+                self.complete &= ended
         return found
 
     def _order(self) -> Images:

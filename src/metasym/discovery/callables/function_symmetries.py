@@ -89,6 +89,8 @@ def discover_function_in(
                 claims.append(_claim(group, found.centre, fresh))
                 notes += _covered(group.group, found.centre, draws)
         refused += _refused(found, search.limit)
+        if not found.near_complete:
+            notes.append("the search for near symmetries did not end: there may be more of them")
         if found.idle:
             notes.append(
                 f"the function does not depend on {_inputs(found.idle)}, or they do not vary: no claim moves them"

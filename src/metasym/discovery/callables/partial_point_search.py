@@ -22,7 +22,7 @@ Move = tuple[Images, Images]
 """Where inputs go, and with which signs."""
 _DEAD_ENDS = 50
 """Choices that fail for one pair of input and image, before it is given up."""
-_BATCHES = 5_000
+_BATCHES = 2_500
 """Calls of one search."""
 
 
