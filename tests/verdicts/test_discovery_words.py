@@ -31,7 +31,7 @@ REASONS: list[tuple[AnyDiscoveryReason, list[str], Outcome]] = [
     (values.RefutedByBeta("Z_2", 1.1, 0.29, 1.8), ["Z_2", "beta 1.1 (0.29 to 1.8)", "held-out"], Outcome.REFUTED),
     (values.RefutedByBeta("Z_2", 1.1, 0.2, 1.8, on="tasks"), ["Z_2", "fresh tasks"], Outcome.REFUTED),
     (values.LikelierWithout("so(2)", 0.013), ["so(2)", "0.013", "held-out"], Outcome.NOT_REFUTED),
-    (values.FewRowsDiffer("Z_2", (7, 3), 5, 0.04, 0.003), ["Z_2", "5 examples (7, 3, ..", "0.04"], Outcome.NOT_REFUTED),
+    (values.FewRowsDiffer("Z_2", (7, 3), 5, 0.04, 0.003), ["Z_2", "5 examples (7, 3, ", "0.04"], Outcome.NOT_REFUTED),
     (values.RefutedByPolynomial("D_4", 1e-5, 0.02), ["D_4", "1e-05", "0.02"], Outcome.REFUTED),
     (values.RefutedBySameTerms("so(3)", 12.34), ["so(3)", "F = 12.3"], Outcome.REFUTED),
     (values.ExplainedBetter("so(5)"), ["so(5)", "another symmetry"], Outcome.NOT_REFUTED),
