@@ -105,6 +105,8 @@ def _true_refuted(made: Made, candidate: dict[str, Any]) -> bool:
     names = made.finite if candidate["kind"] == "finite" else made.continuous
     if candidate["outcome"] != "refuted" or not names:
         return False
+    if candidate["what"] == "rotations" and not any(name.startswith("so(") for name in names):
+        return False  # a space that has none of them
     said = [reason.get("name") for reason in candidate["reasons"]]
     return any(name is None or name.split(" (")[0] in names for name in said)
 

@@ -109,3 +109,16 @@ def test_a_symmetric_model_that_errs_more_is_not_the_one_to_use(monkeypatch: pyt
     assert found.symmetries  # a poor model refutes nothing
     assert len(found.notes) == len(before.notes) + 1
     assert dataclasses.asdict(found.plain) == dataclasses.asdict(before.plain)
+
+
+def test_the_search_does_not_end_with_the_first_group() -> None:
+    made = make("cosines-D4", 0)
+    [claim] = ms.discover(made.x, made.y, continuous=False).symmetries
+    assert (claim["name"], claim["order"]) == ("D_4", 8)
+
+
+def test_a_violation_of_a_small_output_is_seen() -> None:
+    made = make("two-scales", 0)  # the first output is even, the second a thousandth of its size and odd
+    run = ms.discover(made.x, made.y, continuous=False)
+    assert run.symmetries == []
+    assert "refuted_by_beta" in {reason["kind"] for one in run.refused for reason in one["reasons"]}

@@ -92,18 +92,31 @@ def finite_symmetries(
         labels,
         near_exact_polynomial(sites, tried.terms, tolerance),
     )
-    claims = _together(search, tried.together, note)
-    if claims and not _leaves(claims, [g for g in tried.moves if g in tried.natural], sites):
-        return claims, ()
-    kept = _likely(search, tried.moves)
-    note(f"{len(kept)} of {len(tried.moves)} signed permutations make the data no less likely")
+    first = _together(search, tried.together, note)
+    known = {g for claim in first for g in SignedGroup(claim.moves, claim.moves[0].shape).elements}
+    others = [g for g in tried.moves if sites.on_all(g) not in known]
+    if first and not others:
+        return first, ()
+    kept = _likely(search, others)
+    note(f"{len(kept)} of {len(others)} signed permutations make the data no less likely")
+    alone = [g for g in kept if generated([g]) is not None and _alone(search, g) is None]
+    if first and not alone:
+        return first, ()
     if not kept:
         return [], (_none_likely(search, tried),)
-    alone = [g for g in kept if generated([g]) is not None and _alone(search, g) is None]
     if not alone:
-        refuted = [found for g in kept if (found := search.alone.get(g)) is not None]
+        refuted = [seen for g in kept if (seen := search.alone.get(g)) is not None]
         return [], (refuted[0] if refuted else GroupTooLarge(1, MOST_ELEMENTS),)
-    return _claims(search, _independent(alone), note)
+    claimed = [sites.restricted(g) for claim in first for g in claim.moves]
+    found, reasons = _claims(search, _independent([*claimed, *alone]), note)
+    if _size(found) > _size(first):
+        return found, ()
+    return first, () if first else reasons
+
+
+def _size(claims: list[Claim]) -> int:
+    """The number of elements of all groups together."""
+    return math.prod(claim.size for claim in claims) if claims else 0
 
 
 def _none_likely(search: _Search, tried: Candidates) -> AnyDiscoveryReason:
@@ -144,13 +157,6 @@ def _together(search: _Search, groups: list[list[SignedPermutation]], note: Note
         if claims:
             return claims
     return []
-
-
-def _leaves(claims: list[Claim], moves: list[SignedPermutation], sites: MovableInputs) -> bool:
-    """Whether one of the moves is in no claimed group."""
-    known = {g for claim in claims for g in SignedGroup(claim.moves, claim.moves[0].shape).elements}
-    everywhere = [sites.on_all(g) for g in moves]
-    return any(g is not None and g not in known for g in everywhere)
 
 
 def _likely(search: _Search, moves: list[SignedPermutation]) -> list[SignedPermutation]:
@@ -257,16 +263,18 @@ def _units(search: _Search, group: SignedGroup) -> _Rows:
     return _Rows(x, y, x_new, y_new)
 
 
-def _by_scale(rows: _Rows, group: SignedGroup) -> list[_Rows]:
+def _by_scale(rows: _Rows, group: SignedGroup) -> list[tuple[SignedGroup, _Rows]]:
     """The examples; and those outputs alone, in their own units, that are too small to show beside others."""
-    found = [rows]
+    found = [(group, rows)]
     spread = rows.y.std(0)
     small = np.flatnonzero(spread < FINITE.small_output * spread.max())
-    if group.keeps_outputs:
-        found += [
-            _Rows(rows.x, rows.y[:, [k]] / spread[k], rows.x_new, rows.y_new[:, [k]] / spread[k])
-            for k in small
-        ]
+    if group.keeps_outputs and len(small):
+        moves = [SignedPermutation.of([0], g.inputs, [1], g.input_signs) for g in group.generators]
+        alone = generated(moves)
+        assert alone is not None
+        for k in small:
+            y, y_new = (part[:, [k]] / spread[k] for part in (rows.y, rows.y_new))
+            found.append((alone, _Rows(rows.x, y, rows.x_new, y_new)))
     return found
 
 
@@ -322,8 +330,8 @@ def _judged_group(
     tolerance = search.tolerance * least
     worst: Beta | None = None
     violation, local = 0.0, LocalResiduals((), 0.0)
-    for one in _by_scale(rows, group):
-        model, found = _beta(search, group, one)
+    for acting, one in _by_scale(rows, group):
+        model, found = _beta(search, acting, one)
         if found.refutes:
             return _refuted(group, found)
         here, residuals = np.inf, LocalResiduals((), 0.0)
