@@ -43,12 +43,14 @@ class Case:
     """Of a negative control: by how much one coefficient is off."""
 
     def draw(self, count: int, generator: np.random.Generator) -> Any:
+        """Standard normal inputs."""
         """``count`` points."""
         x = generator.normal(size=(count, *self.shape))
         return torch.tensor(x, dtype=torch.float32) if self.tensors else x
 
 
 def gravity(masses: list[float], d: int) -> Callable[[Array], Array]:
+    """Accelerations of bodies in d dimensions."""
     m = np.array(masses)
 
     def f(x: Array) -> Array:
@@ -64,6 +66,7 @@ def gravity(masses: list[float], d: int) -> Callable[[Array], Array]:
 
 
 def energy(masses: list[float], d: int) -> Callable[[Array], Array]:
+    """The energy of bodies that repel each other."""
     m = np.array(masses)
 
     def f(x: Array) -> Array:
@@ -75,6 +78,8 @@ def energy(masses: list[float], d: int) -> Callable[[Array], Array]:
 
 
 def springs(weights: Array) -> Callable[[Array], Array]:
+    """Forces of springs between points on a line, stiffer where they are stretched."""
+
     def f(x: Array) -> Array:
         stretch = x[:, None, :] - x[:, :, None]
         return ((stretch + 0.4 * stretch**3) * weights).sum(2)
@@ -98,6 +103,7 @@ def automorphisms(weights: Array) -> int:
 
 
 def graph(n: int, edges: list[tuple[int, int]]) -> Array:
+    """The weights of a graph, all 1."""
     found = np.zeros((n, n))
     for i, j in edges:
         found[i, j] = found[j, i] = 1.0
@@ -105,6 +111,7 @@ def graph(n: int, edges: list[tuple[int, int]]) -> Array:
 
 
 def graphs() -> dict[str, Array]:
+    """Graphs with few and with many automorphisms."""
     draw = np.random.default_rng(SEED)
     petersen = [(i, (i + 1) % 5) for i in range(5)] + [(i, i + 5) for i in range(5)]
     petersen += [(5 + i, 5 + (i + 2) % 5) for i in range(5)]
@@ -125,6 +132,8 @@ def graphs() -> dict[str, Array]:
 
 
 def pendulums(k: int, ring: bool) -> Callable[[Array], Array]:
+    """Coupled pendulums with friction: angles, then velocities."""
+
     def f(x: Array) -> Array:
         q, p = x[:, :k], x[:, k:]
         pull = np.sin(np.roll(q, 1, 1) - q), np.sin(np.roll(q, -1, 1) - q)
@@ -136,6 +145,8 @@ def pendulums(k: int, ring: bool) -> Callable[[Array], Array]:
 
 
 def tops(inertias: list[tuple[float, float, float]]) -> Callable[[Array], Array]:
+    """Euler's equations of free rigid bodies."""
+
     def f(x: Array) -> Array:
         parts = []
         for i, (a, b, c) in enumerate(inertias):
@@ -147,6 +158,8 @@ def tops(inertias: list[tuple[float, float, float]]) -> Callable[[Array], Array]
 
 
 def field(h: int, w: int, force: float = 1.0) -> Callable[[Array], Array]:
+    """A reaction with diffusion on a torus."""
+
     def f(x: Array) -> Array:
         u = x.reshape(len(x), h, w)
         near = sum(np.roll(u, s, a) for s in (1, -1) for a in (1, 2))
@@ -156,11 +169,13 @@ def field(h: int, w: int, force: float = 1.0) -> Callable[[Array], Array]:
 
 
 def burgers(x: Array) -> Array:
+    """Burgers' equation on a ring."""
     right, left = np.roll(x, -1, 1), np.roll(x, 1, 1)
     return np.asarray(0.3 * (right - 2 * x + left) - x * (right - left) / 2)
 
 
 def eigenvalues(x: Array) -> Array:
+    """Of symmetric matrices, by their upper triangles."""
     a = np.zeros((len(x), 4, 4))
     i, j = np.triu_indices(4)
     a[:, i, j] = a[:, j, i] = x
@@ -168,6 +183,7 @@ def eigenvalues(x: Array) -> Array:
 
 
 def deep_set(n: int, seed: int, off: float = 0.0) -> Callable[[Array], Array]:
+    """A function of a set; one member may weigh more."""
     draw = np.random.default_rng(seed)
     a, b, c = draw.normal(size=(1, 12)), draw.normal(size=12), draw.normal(size=(12, 2)) / 3
     weights = np.ones(n)
@@ -180,19 +196,22 @@ def deep_set(n: int, seed: int, off: float = 0.0) -> Callable[[Array], Array]:
 
 
 def mlp(n: int, seed: int, bias: float) -> Callable[[Array], Array]:
+    """A network with one hidden layer."""
     draw = np.random.default_rng(seed)
     a, b, c = draw.normal(size=(n, 16)) / math.sqrt(n), bias * draw.normal(size=16), draw.normal(size=(16, 3))
     return lambda x: np.tanh(1.5 * x @ a + b) @ c
 
 
 class GraphNetwork(nn.Module):
+    """Two rounds of messages between neighbours."""
+
     def __init__(self, weights: Array, seed: int) -> None:
         super().__init__()
         torch.manual_seed(seed)
         self.edges = torch.tensor(weights, dtype=torch.float32)
         self.first, self.second, self.last = nn.Linear(2, 8), nn.Linear(16, 8), nn.Linear(8, 1)
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: torch.Tensor) -> torch.Tensor:  # noqa: D102
         h = torch.tanh(self.first(torch.stack([x, x @ self.edges], -1)))
         h = torch.tanh(self.second(torch.cat([h, torch.einsum("ij,pjk->pik", self.edges, h)], -1)))
         return self.last(h)[..., 0]
@@ -215,7 +234,7 @@ class Classifier(nn.Module):
                 turned = [torch.rot90(v, k, (2, 3)) for v in (w, w.flip(3)) for k in range(4)]
                 layer.weight.data = torch.stack(turned).mean(0) * 2.5
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: torch.Tensor) -> torch.Tensor:  # noqa: D102
         h = torch.relu(self.second(torch.relu(self.first(x))))
         return self.last(h.flatten(1) if self.kind == "none" else h.mean((2, 3)))
 
@@ -229,7 +248,7 @@ class Tokens(nn.Module):
         self.layer = nn.TransformerEncoderLayer(4, 1, 16, dropout=0.0, batch_first=True)
         self.positions = nn.Parameter(0.5 * torch.randn(8, 4)) if positions else None
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: torch.Tensor) -> torch.Tensor:  # noqa: D102
         return self.layer(x if self.positions is None else x + self.positions)
 
 
@@ -294,6 +313,7 @@ def cases() -> list[Case]:
 
 
 def numbers(case: Case, x: Array) -> Array:
+    """Outputs ``[points, m]``."""
     given = x.reshape(len(x), *case.shape)
     if not case.tensors:
         return np.asarray(case.f(given)).reshape(len(x), -1)

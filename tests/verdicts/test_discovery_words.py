@@ -8,11 +8,13 @@ from typing import get_args
 import pytest
 
 from metasym.groups.signed_permutations import SignedPermutation
+from metasym.verdicts import calling_reasons as calling
 from metasym.verdicts import discovery_reasons as values
 from metasym.verdicts.claims import CandidateVerdict, Claim
-from metasym.verdicts.discovery_reasons import AnyDiscoveryReason, Outcome
+from metasym.verdicts.discovery_reasons import AnyDiscoveryReason
 from metasym.verdicts.discovery_verdict import DiscoveryVerdict, candidate_json
 from metasym.verdicts.discovery_words import claim_words, claims_words, refusal_words
+from metasym.verdicts.reason_outcomes import Outcome
 from metasym.verdicts.verdict import Status, Verdict
 
 REASONS: list[tuple[AnyDiscoveryReason, list[str], Outcome]] = [
@@ -51,6 +53,10 @@ REASONS: list[tuple[AnyDiscoveryReason, list[str], Outcome]] = [
     (values.NoneLikely(12, 3), ["12 signed", "3 that"], Outcome.NOT_REFUTED),
     (values.GroupTooLarge(5, 1000), ["5 moves", "1000"], Outcome.NOT_EXAMINED),
     (values.RepeatedOutputs("Z_2"), ["Z_2", "repeated"], Outcome.REFUTED),
+    (calling.RefutedByCalls("(0 1)", 0.31, 0.055), ["(0 1)", "31 %", "5.5 %"], Outcome.REFUTED),
+    (calling.CallsAllow("(0 1)", 0.05, 0.06, 0.055), ["(0 1)", "6 %", "5 %"], Outcome.NOT_REFUTED),
+    (calling.NoneKept(120), ["120 signed"], Outcome.REFUTED),
+    (calling.NoisyFunction(), ["repeated calls"], Outcome.NOT_EXAMINED),
     (values.TooFewExamples(10, 6, 4), ["at least 10", "6 inputs", "found 4"], Outcome.NOT_EXAMINED),
     (values.MapTooLarge(1500, 50, 60), ["1500", "50 x 60"], Outcome.NOT_EXAMINED),
     (values.ZerosUnclear(), ["zero"], Outcome.NOT_REFUTED),

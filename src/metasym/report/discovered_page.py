@@ -19,8 +19,8 @@ from metasym.storage.atomic import make_folder, write_atomically
 from metasym.storage.file_names import MODEL, RESULT
 from metasym.types import MetasymError
 from metasym.verdicts.defect_words import percent
-from metasym.verdicts.discovery_reasons import Outcome
 from metasym.verdicts.discovery_words import interval_words
+from metasym.verdicts.reason_outcomes import Outcome
 
 _MOST_GENERATORS = 12
 _MOST_CYCLES = 16

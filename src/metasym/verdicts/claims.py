@@ -10,7 +10,8 @@ from typing import Any, Literal
 import msgspec
 
 from metasym.groups.signed_permutations import SignedPermutation
-from metasym.verdicts.discovery_reasons import AnyDiscoveryReason, Outcome
+from metasym.verdicts.discovery_reasons import AnyDiscoveryReason
+from metasym.verdicts.reason_outcomes import Outcome
 
 Kind = Literal["continuous", "finite"]
 Matrix = tuple[tuple[float, ...], ...]

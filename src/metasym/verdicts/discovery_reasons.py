@@ -5,33 +5,10 @@
 
 from __future__ import annotations
 
-import enum
-from typing import ClassVar, Literal
+from typing import Literal
 
-from metasym.verdicts.verdict import Reason
-
-
-class Outcome(enum.StrEnum):
-    """What became of a candidate."""
-
-    CERTIFIED = "certified"
-    REFUTED = "refuted"
-    NOT_REFUTED = "not refuted"
-    """The data can neither certify nor refute it."""
-    NOT_EXAMINED = "not examined"
-
-
-class DiscoveryReason(Reason, frozen=True):
-    """Why a candidate of ``discover`` was not claimed."""
-
-    outcome: ClassVar[Outcome] = Outcome.NOT_REFUTED
-
-
-class About(DiscoveryReason, frozen=True):
-    """About a group or an algebra that has a name."""
-
-    name: str
-
+from metasym.verdicts.calling_reasons import CallsAllow, NoisyFunction, NoneKept, RefutedByCalls
+from metasym.verdicts.reason_outcomes import About, DiscoveryReason, Outcome
 
 # What a search for generators sees before anything has a name.
 
@@ -252,39 +229,6 @@ class RepeatedOutputs(About, frozen=True, tag="repeated_outputs"):
     """It takes an output that is repeated to one that is not."""
 
     outcome = Outcome.REFUTED
-
-
-# Functions that are called.
-
-
-class RefutedByCalls(About, frozen=True, tag="refuted_by_calls"):
-    """Calls at fresh points show a defect that is too large for the symmetry to be named."""
-
-    outcome = Outcome.REFUTED
-    defect: float
-    """Relative root mean square."""
-    most: float
-
-
-class CallsAllow(About, frozen=True, tag="calls_allow"):
-    """Calls at fresh points allow a defect that is too large."""
-
-    defect: float
-    upper: float
-    most: float
-
-
-class NoneKept(DiscoveryReason, frozen=True, tag="none_kept"):
-    """No signed permutation that was tried keeps the function."""
-
-    outcome = Outcome.REFUTED
-    tried: int
-
-
-class NoisyFunction(DiscoveryReason, frozen=True, tag="noisy_function"):
-    """Derivatives of a function whose repeated calls differ were not taken."""
-
-    outcome = Outcome.NOT_EXAMINED
 
 
 # Families of tasks.

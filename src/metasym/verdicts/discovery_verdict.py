@@ -9,8 +9,9 @@ from typing import Any
 import msgspec
 
 from metasym.verdicts.claims import CandidateVerdict, Claim
-from metasym.verdicts.discovery_reasons import AnyDiscoveryReason, Outcome
+from metasym.verdicts.discovery_reasons import AnyDiscoveryReason
 from metasym.verdicts.discovery_words import EXACT, candidate_words, claims_words, refusal_words
+from metasym.verdicts.reason_outcomes import Outcome
 from metasym.verdicts.verdict import Status, Verdict
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from metasym.verdicts.calling_reasons import CallsAllow, NoisyFunction, NoneKept, RefutedByCalls
 from metasym.verdicts.claims import CandidateVerdict, Claim, Kind
 from metasym.verdicts.defect_words import percent
 from metasym.verdicts.discovery_reasons import (
     AffineFunction,
     AnyDiscoveryReason,
     BracketsLeave,
-    CallsAllow,
     CommonAllows,
     DependentOutputs,
     EveryDirectionChanges,
@@ -33,9 +33,7 @@ from metasym.verdicts.discovery_reasons import (
     NoClearGap,
     NoDirectionTold,
     NoGapInTies,
-    NoisyFunction,
     NoLinearPart,
-    NoneKept,
     NoneLikely,
     NoPermutationOfTies,
     NotAnAlgebra,
@@ -45,7 +43,6 @@ from metasym.verdicts.discovery_reasons import (
     NotShownToBeNoise,
     NumberOfInvariants,
     RefutedByBeta,
-    RefutedByCalls,
     RefutedByPolynomial,
     RefutedBySameTerms,
     RepeatedOutputs,

@@ -31,15 +31,13 @@ from metasym.discovery.continuous.equivariance_search import MOST_UNKNOWNS, at_r
 from metasym.discovery.continuous.equivariance_symmetries import independent_outputs
 from metasym.discovery.search_settings import SearchSettings
 from metasym.types import MetasymError
+from metasym.verdicts.calling_reasons import CallsAllow, NoisyFunction, RefutedByCalls
 from metasym.verdicts.claims import CandidateVerdict, Claim
 from metasym.verdicts.discovery_reasons import (
     AffineFunction,
     AnyDiscoveryReason,
-    CallsAllow,
     EveryDirectionChanges,
     FewDirectionsTold,
-    NoisyFunction,
-    RefutedByCalls,
     TooManyInputs,
 )
 

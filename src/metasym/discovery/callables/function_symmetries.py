@@ -25,15 +25,9 @@ from metasym.discovery.search_settings import Note, SearchSettings
 from metasym.groups.signed_groups import SignedGroup
 from metasym.groups.signed_permutations import SignedPermutation, cycle_notation
 from metasym.types import MetasymError
+from metasym.verdicts.calling_reasons import CallsAllow, NoneKept, RefutedByCalls
 from metasym.verdicts.claims import CandidateVerdict, Claim
-from metasym.verdicts.discovery_reasons import (
-    AnyDiscoveryReason,
-    CallsAllow,
-    NoneKept,
-    RefutedByCalls,
-    SearchDidNotEnd,
-    TooManyInputs,
-)
+from metasym.verdicts.discovery_reasons import AnyDiscoveryReason, SearchDidNotEnd, TooManyInputs
 from metasym.verdicts.discovery_verdict import DiscoveryVerdict
 
 _FINITE = "signed permutations"

@@ -13,7 +13,8 @@ from metasym.storage.atomic import read_bytes
 from metasym.storage.described import Count, Number, Score, Seed, described
 from metasym.storage.options import option
 from metasym.storage.serialization import CheckpointError, unpack
-from metasym.verdicts.discovery_reasons import AnyDiscoveryReason, Outcome
+from metasym.verdicts.discovery_reasons import AnyDiscoveryReason
+from metasym.verdicts.reason_outcomes import Outcome
 from metasym.verdicts.verdict import Status
 
 COMMAND = "discover"
