@@ -8,7 +8,7 @@ import pytest
 
 from metasym.cli import main
 from metasym.cli.adapted_table import show_functions
-from metasym.runs.adapted_functions import AdaptedFunctions, ElementOfFunctions
+from metasym.verdicts.function_reports import AdaptedFunctions, ElementOfFunctions
 
 
 def asked(violation: float, labels: bool = True) -> AdaptedFunctions:

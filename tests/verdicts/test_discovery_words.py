@@ -56,6 +56,7 @@ REASONS: list[tuple[AnyDiscoveryReason, list[str], Outcome]] = [
     (values.NoneLikely(12, 3), ["12 signed", "3 that"], Outcome.NOT_REFUTED),
     (values.GroupTooLarge(5, 1000), ["5 moves", "1000"], Outcome.NOT_EXAMINED),
     (values.RepeatedOutputs("Z_2"), ["Z_2", "repeated"], Outcome.REFUTED),
+    (values.TooFewTasks(12, 9), ["at least 12", "found 9"], Outcome.NOT_EXAMINED),
     (values.TooFewExamples(10, 6, 4), ["at least 10", "6 inputs", "found 4"], Outcome.NOT_EXAMINED),
     (values.MapTooLarge(1500, 50, 60), ["1500", "50 x 60"], Outcome.NOT_EXAMINED),
     (values.ZerosUnclear(), ["zero"], Outcome.NOT_REFUTED),

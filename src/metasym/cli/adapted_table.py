@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from metasym.cli.common import console
 
 if TYPE_CHECKING:
-    from metasym.runs.adapted_functions import AdaptedFunctions
+    from metasym.verdicts.function_reports import AdaptedFunctions
 
-_WORDS = ("holds", "holds nearly", "does not hold")
+_WORDS = ("holds", "holds nearly", "near", "does not hold")
 
 
 def show_functions(asked: list[tuple[str, AdaptedFunctions]]) -> None:

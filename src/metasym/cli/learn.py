@@ -114,9 +114,10 @@ def _shape(array: Any) -> str:
 def _summary(found: Learned) -> None:
     from rich.table import Table
 
-    from metasym.report.comparison_words import bought, given_back, judgement
+    from metasym.report.comparison_words import bought, given_back, judgement, linear_instead
     from metasym.verdicts.group_words import method_words, tasks_share
     from metasym.verdicts.layer_words import verdict_words
+    from metasym.verdicts.network_words import deep_words
 
     out, metric = console(), found.msr["metric"]
     better = "lower" if metric == "mse" else "higher"
@@ -145,7 +146,13 @@ def _summary(found: Learned) -> None:
         _line(out, f"Predicting the mean would give {found.msr['mean_prediction']:.4g}.")
         if found.choices.layout.y_columns:
             _line(out, "All errors are of outputs divided by their scales, as told above.")
+    deep = deep_words(found.msr, found.maml)
+    for sentence in (*deep, linear_instead(found.msr)):
+        if sentence is not None:
+            _line(out, sentence)
     for layer in found.report:
+        if deep and layer.group is None and not layer.partial:
+            continue  # no layer has to show what the whole network has; metasym inspect tells of each
         if layer.group is not None:  # first in words that need no glossary, as the page begins
             _line(out, tasks_share(layer, layer.name if len(found.report) > 1 else ""))
         _line(out, f"In {layer.name or 'the layer'}: {verdict_words(layer)}.")

@@ -79,6 +79,19 @@ def bought(result: Mapping[str, Any], *, different: bool = False) -> str | None:
     )
 
 
+def linear_instead(result: Mapping[str, Any]) -> str | None:
+    """That one linear layer does better than the network, where it surely does from the chosen number of examples."""
+    count = str(result.get("support"))
+    ours = (result.get("by_support") or {}).get(count)
+    linear = (result.get("linear") or {}).get(count)
+    if not ours or not linear or _side(result, ours, linear) != "worse":
+        return None
+    return (
+        f"One linear layer does better than this network: from {count} support example{_s([int(count)])} its mean "
+        f"squared error is {linear['mean']:.4g}, the network's {ours['mean']:.4g}, surely (--model fc learns it)."
+    )
+
+
 def given_back(given: Mapping[str, Any]) -> str:
     """That U had too few directions for the validation tasks, and what giving them back brought."""
     how = "as plain weights" if given["strength"] == 1 else f"at {given['strength']:g} of the strongest"

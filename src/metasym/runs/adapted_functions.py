@@ -18,16 +18,14 @@ from scipy.special import stdtrit
 from torch import Tensor
 
 from metasym.adaptation.functional import evaluating
-from metasym.certification.certificate import TOLERANCE
 from metasym.inspection.given_groups import GivenGroup, Moves, given_group
 from metasym.inspection.network import Move
 from metasym.learners.base import Learner, accuracy
 from metasym.tasks.sampling import sample
 from metasym.types import Batch, MetasymError, Tasks
+from metasym.verdicts.function_reports import AdaptedFunctions, ElementOfFunctions
 
 TASKS = 50
-EXACT = 1e-8
-"""Of the outputs' variance: what rounding in float32 may leave of an exact symmetry."""
 
 Note = Callable[[int, int], None]
 
@@ -60,46 +58,36 @@ class Adapting(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class ElementOfFunctions:
-    """How well the adapted networks keep to one element g of a group."""
+@dataclass(frozen=True, eq=False)
+class LearnerOnTasks:
+    """A learner with its test tasks, as :func:`adapted_functions` asks them."""
 
-    name: str
-    violation: float
-    """``mean |f(g x) - g f(x)|^2`` over that of ``f(x)`` about its task's mean: 0 exact, 2 unrelated."""
-    violation_upper: float
-    """What it is at most, at 95 %, for tasks like these."""
-    same_class: float | None
-    """The share of queries whose predicted class stays; None without classes."""
-    score: float
-    """Accuracy, or mean squared error, on the moved queries."""
+    learner: Learner
+    tasks: Any
+    test_seed: int
 
     @property
-    def words(self) -> str:
-        """What can be said of it."""
-        if self.violation_upper <= EXACT:
-            return "holds"
-        return "holds nearly" if math.sqrt(self.violation_upper) <= TOLERANCE else "does not hold"
+    def input_shape(self) -> tuple[int, ...]:
+        """Of one example."""
+        return tuple(self._example.support.x.shape[1:])
 
+    @property
+    def labels(self) -> bool:
+        """Whether targets are classes."""
+        return not self._example.support.y.is_floating_point()
 
-@dataclass(frozen=True)
-class AdaptedFunctions:
-    """What a group does to the networks that a run adapts to its test tasks."""
+    @property
+    def _example(self) -> Any:
+        return self.test_tasks().episode(0, torch.Generator().manual_seed(self.test_seed))
 
-    group: str
-    tasks: int
-    score: float
-    """On the queries as they are."""
-    labels: bool
-    elements: tuple[ElementOfFunctions, ...]
-    note: str
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain numbers and strings."""
-        kept = ("name", "violation", "violation_upper", "same_class", "score", "words")
-        elements = [{key: getattr(element, key) for key in kept} for element in self.elements]
-        shown = ("group", "tasks", "score", "labels", "note")
-        return {**{key: getattr(self, key) for key in shown}, "elements": elements}
+    def test_tasks(self) -> Tasks:
+        """Tasks that took no part in training."""
+        if not hasattr(self.tasks, "episode") or not hasattr(self.tasks, "__len__"):
+            raise MetasymError(
+                f"expected the test tasks of a learner, found {type(self.tasks).__name__}", about="x"
+            )
+        found: Tasks = self.tasks
+        return found
 
 
 def adapted_functions(

@@ -13,10 +13,11 @@ from metasym.discovery.callables.call_certificate import CallCertificate
 from metasym.discovery.callables.function_symmetries import looked_at
 from metasym.inspection.given_groups import GivenGroup, given_group
 from metasym.learners.base import Learner
-from metasym.runs.adapted_functions import TASKS, AdaptedFunctions, adapted_functions
+from metasym.runs.adapted_functions import TASKS, LearnerOnTasks, adapted_functions
 from metasym.runs.discovering.function_files import as_function
 from metasym.runs.run import Run
-from metasym.types import MetasymError, Tasks
+from metasym.types import MetasymError
+from metasym.verdicts.function_reports import AdaptedFunctions
 
 POINTS = 512
 """At which a function is called."""
@@ -92,7 +93,7 @@ def check_equivariance(
             )
         return adapted_functions(f, group, tasks=tasks)
     if isinstance(f, Learner):
-        return adapted_functions(_Given(f, x, seed), group, tasks=tasks)
+        return adapted_functions(LearnerOnTasks(f, x, seed), group, tasks=tasks)
     if group is None:
         raise MetasymError("expected a group to ask about, found none", about="group")
     function = as_function(f)
@@ -128,32 +129,3 @@ def _of_function(f: Callable[[Any], Any], x: Any, group: GivenGroup, seed: int) 
         )
         elements.append(ElementDefect(move.name, together.value, together.upper, each.value, each.upper))
     return FunctionEquivariance(name, len(points), tuple(elements), note)
-
-
-@dataclass(frozen=True, eq=False)
-class _Given:
-    """A learner with its test tasks, as ``adapted_functions`` asks them."""
-
-    learner: Learner
-    tasks: Any
-    test_seed: int
-
-    @property
-    def input_shape(self) -> tuple[int, ...]:
-        return tuple(self._example.support.x.shape[1:])
-
-    @property
-    def labels(self) -> bool:
-        return not self._example.support.y.is_floating_point()
-
-    @property
-    def _example(self) -> Any:
-        return self.test_tasks().episode(0, torch.Generator().manual_seed(self.test_seed))
-
-    def test_tasks(self) -> Tasks:
-        if not hasattr(self.tasks, "episode") or not hasattr(self.tasks, "__len__"):
-            raise MetasymError(
-                f"expected the test tasks of a learner, found {type(self.tasks).__name__}", about="x"
-            )
-        found: Tasks = self.tasks
-        return found

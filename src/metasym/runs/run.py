@@ -49,6 +49,7 @@ class Run:
         "verdicts": "verdicts",
         "symmetry": "a report on layers",
         "symmetries": "symmetries of a function",
+        "function": "adapted networks that were asked about a group",
         "scores": "scores",
         "baseline": "a baseline",
         "curves": "learning curves",

@@ -18,6 +18,7 @@ from metasym.verdicts.family_reasons import (
     TiesDiffer,
     TiesNotClasses,
     TooFewExamples,
+    TooFewTasks,
     ZerosUnclear,
 )
 from metasym.verdicts.outcomes import About, DiscoveryReason, Outcome
@@ -315,6 +316,7 @@ AnyDiscoveryReason = (
     | NoneKept
     | NoisyFunction
     | TooFewExamples
+    | TooFewTasks
     | MapTooLarge
     | ZerosUnclear
     | NoLinearPart

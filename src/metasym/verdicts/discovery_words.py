@@ -58,6 +58,7 @@ from metasym.verdicts.family_reasons import (
     TiesDiffer,
     TiesNotClasses,
     TooFewExamples,
+    TooFewTasks,
     ZerosUnclear,
 )
 
@@ -144,7 +145,9 @@ def refusal_words(reason: AnyDiscoveryReason) -> str:
             return "repeated calls differ, so that derivatives were not taken"
         case GroupTooLarge(moves, most):
             return f"{moves} moves generate a group of more than {most} elements"
-        case TooFewExamples() | MapTooLarge() | ZerosUnclear() | NoLinearPart() | NoGapInTies():
+        case (
+            TooFewTasks() | TooFewExamples() | MapTooLarge() | ZerosUnclear() | NoLinearPart() | NoGapInTies()
+        ):
             return _of_maps(reason)
         case TiesNotClasses():
             return f"ties between entries of {_MAPS} do not form classes"
@@ -154,8 +157,12 @@ def refusal_words(reason: AnyDiscoveryReason) -> str:
             return f"{reason.name} {_about(reason)}"
 
 
-def _of_maps(reason: TooFewExamples | MapTooLarge | ZerosUnclear | NoLinearPart | NoGapInTies) -> str:
+def _of_maps(
+    reason: TooFewTasks | TooFewExamples | MapTooLarge | ZerosUnclear | NoLinearPart | NoGapInTies,
+) -> str:
     match reason:
+        case TooFewTasks(least, tasks):
+            return f"at least {least} tasks are needed to find a group on some and judge it on others, found {tasks}"
         case TooFewExamples(least, inputs, examples):
             return f"expected at least {least} examples a task for {inputs} inputs, found {examples}"
         case MapTooLarge(most, outputs, inputs):

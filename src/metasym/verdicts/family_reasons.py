@@ -5,6 +5,14 @@ from __future__ import annotations
 from metasym.verdicts.outcomes import About, DiscoveryReason, Outcome
 
 
+class TooFewTasks(DiscoveryReason, frozen=True, tag="too_few_tasks"):
+    """There are too few tasks to find a group on some and judge it on others."""
+
+    outcome = Outcome.NOT_EXAMINED
+    least: int
+    tasks: int
+
+
 class TooFewExamples(DiscoveryReason, frozen=True, tag="too_few_examples"):
     """A task has too few examples for its linear map."""
 

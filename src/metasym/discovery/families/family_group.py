@@ -38,6 +38,7 @@ from metasym.verdicts.family_reasons import (
     TooFewExamples,
     ZerosUnclear,
 )
+from metasym.verdicts.reports import FoundGroup
 from metasym.verdicts.verdict import Reason
 
 CERTIFIED = 0.35
@@ -131,24 +132,23 @@ def family_symmetry(
     group = pattern_group(classes)
     if not group.generators:
         return NoPermutationOfTies()
-    name, size, generators = group.name, group.order, group.generators
-    note(f"ties between entries are kept by {name}, of order {size}; certifying")
+    note(f"ties between entries are kept by {group.name}, of order {group.order}; certifying")
+    return judged_group(x, y, group, model, seed, fresh)
+
+
+def judged_group(
+    x: Array, y: Array, group: SignedGroup | FoundGroup, model: TaskModel, seed: int, fresh: Labels
+) -> Claim | AnyDiscoveryReason:
+    """The claim that the tasks have a group, or why not; the tasks ``fresh`` took no part in finding it."""
+    name, generators = group.name, group.generators
     # All tasks: what was searched can only make this stricter, and a small gain by position shows in many alone.
     shared = shared_violation(x, y, generators, np.random.default_rng([seed, 14]))
-    judged = judge_functions(
-        x[fresh], y[fresh], group_elements(generators, seed), model.about(generators), seed
-    )
-    found = judged.beta
-    common = shared_breaking(
-        judged.x,
-        judged.left,
-        group_elements(generators, seed),
-        judged.spread,
-        np.random.default_rng([seed, 16]),
-    )
     if shared.refutes or shared.upper > FAMILIES.ties_differ:
         upper = shared.upper if np.isfinite(shared.upper) else None
         return TiesDiffer(name, shared.value, upper, FAMILIES.ties_differ)
+    elements = group_elements(generators, seed)
+    judged = judge_functions(x[fresh], y[fresh], elements, model.about(generators), seed)
+    found = judged.beta
     interval = found.value, found.low, found.high
     if found.refutes and not keeps_law(x, generators):
         return InputsElsewhere(name)
@@ -156,11 +156,14 @@ def family_symmetry(
         return RefutedByBeta(name, *interval, on="tasks")
     if found.violation_upper > FAMILIES.violation:
         return TasksAllow(name, *interval, found.violation_upper, FAMILIES.violation)
+    common = shared_breaking(
+        judged.x, judged.left, elements, judged.spread, np.random.default_rng([seed, 16])
+    )
     if common.violation_upper > FAMILIES.common:
         return CommonAllows(name, common.violation_upper, FAMILIES.common)
     return Claim.of_group(
         name,
-        size,
+        group.order,
         generators,
         violation_upper=max(found.violation_upper, shared.upper, common.violation_upper),
         beta=found.value,

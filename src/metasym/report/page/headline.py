@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from metasym.report.comparison_words import bought, given_back, judgement
+from metasym.report.comparison_words import bought, given_back, judgement, linear_instead
 from metasym.report.page.html_words import layer_name, number, plural
 from metasym.report.page.run_folders import Run
 from metasym.report.page.score_section import score_text
 from metasym.verdicts.defect_words import percent
 from metasym.verdicts.group_words import tasks_share
 from metasym.verdicts.layer_words import sentence
+from metasym.verdicts.network_words import deep_words
 from metasym.verdicts.reports import LayerReport
 
 GLOSSARY = (
@@ -58,7 +59,8 @@ def headline(run: Run, baseline: Run | None, reports: Sequence[LayerReport]) -> 
     """One paragraph in sentences: found, how sure, what it buys. Empty for a run without a result."""
     if run.result is None:
         return []
-    return [*_found(reports), *_bought(run, baseline, reports)]
+    deep = deep_words(run.result, None if baseline is None else baseline.result)
+    return [*(deep or _found(reports)), *_bought(run, baseline, reports)]
 
 
 def _found(reports: Sequence[LayerReport]) -> Iterator[str]:
@@ -123,6 +125,8 @@ def _bought(run: Run, baseline: Run | None, reports: Sequence[LayerReport]) -> I
     yield f"From {of} the network's {words} is {score_text(result)}{beside}."
     if (buys := bought(result, different=True)) is not None:
         yield buys
+    if (instead := linear_instead(result)) is not None:
+        yield instead
     if isinstance(result.get("completed"), dict):
         yield given_back(result["completed"])
     if baseline is not None and baseline.result is not None and _comparable(result, baseline.result):

@@ -42,6 +42,33 @@ class _Curve(TypedDict):
     outer_loss: list[Score]
 
 
+class _Element(TypedDict):
+    name: str
+    violation: Score
+    violation_upper: Score
+    same_class: Score
+    score: Score
+
+
+class FunctionResult(TypedDict):
+    """How far adapted networks are from a group: ``AdaptedFunctions``."""
+
+    group: str
+    tasks: Count
+    score: Score
+    labels: bool
+    elements: list[_Element]
+    note: str
+
+
+class TasksShare(TypedDict):
+    """What the tasks of a deep network share, by functions fitted to them."""
+
+    verdict: VerdictFile
+    symmetries: list[ClaimFile]
+    refused: list[RefusedFile]
+
+
 class RunResult(TypedDict, total=False):
     """What ``result.json`` of every kind of run has."""
 
@@ -92,6 +119,11 @@ class ScoredResult(RunResult, total=False):
     versions: dict[str, Scalar]
     config: dict[str, Any]
     symmetry: dict[str, Any]
+    tasks_share: TasksShare
+    """Of a network of several layers; ``function`` is what the adapted networks have of it."""
+    function: FunctionResult
+    linear: dict[str, _SupportScore]
+    """The scores of one linear layer, beside a network of several."""
     curve: _Curve
 
 

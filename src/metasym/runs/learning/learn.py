@@ -23,6 +23,7 @@ from metasym.runs.files.learn_options import Choices, Options, Reason
 from metasym.runs.files.result_files import read_result, write_result
 from metasym.runs.learned_step_sizes import inner_lrs
 from metasym.runs.learning.automatic_choices import choose, parts, unread_layers
+from metasym.runs.learning.deep_networks import about_baseline, about_network
 from metasym.runs.learning.large_layers import is_large, learned_from_weights, with_allowed
 from metasym.runs.learning.learning_by_evidence import learn_by_evidence
 from metasym.runs.learning.loading import AnyLearned, as_stored, store
@@ -30,6 +31,7 @@ from metasym.runs.learning.networks import plain_network, symmetric_network
 from metasym.runs.learning.predicting_the_mean import predicting_the_mean
 from metasym.runs.learning.reports_without_certificate import uncertified
 from metasym.runs.learning.restored_directions import missing
+from metasym.runs.learning.support_scores import scores_by_support
 from metasym.runs.learning.training_effort import say_effort
 from metasym.runs.learning.training_stages import (
     DIVERGED,
@@ -67,7 +69,6 @@ from metasym.types import MetasymError
 from metasym.verdicts.symmetry_report import SymmetryReport
 
 Explain = Callable[[TaskFile, Diagnosis, list[Reason]], None]
-_SHOTS = (1, 2, 5, 10, 20)
 _FIND_PART, _MSR_PART = 0.3, 0.6
 """How much of --max-minutes has gone when MSR's first stage, and all of MSR, has to end."""
 
@@ -165,7 +166,7 @@ def learn_tasks(
         places = [folder, folder / BASELINE][: 1 + options.baseline]
         stored = None not in [_finished(run, place) for place in places]
         symmetric = _msr(run)
-        plain = _maml(run) if options.baseline else None
+        plain = _maml(run, symmetric) if options.baseline else None
         report = SymmetryReport.from_json(symmetric["symmetry"], str(folder / RESULT))
         return Learned(folder, symmetric, plain, report, choices, stored)
 
@@ -264,6 +265,9 @@ def _msr(run: _Run) -> dict[str, Any]:
         "completed": None if given is None else given.as_dict(),
         "symmetry": report.to_json(),
     }
+    if not choices.single_layer:
+        parts = (run.train, run.validation, run.test)
+        more |= about_network(choices, parts, scored, labels=bool(run.file.classes), note=run.note)
     return _write(run, run.folder, scored, {**result, **more}, began)
 
 
@@ -305,7 +309,7 @@ def _by_evidence(run: _Run, began: float) -> dict[str, Any]:
     return _write(run, run.folder, scored, {**result, **more}, began)
 
 
-def _maml(run: _Run) -> dict[str, Any]:
+def _maml(run: _Run, beside: dict[str, Any]) -> dict[str, Any]:
     """The baseline: the same network, plain, trained on what is scored."""
     folder = run.folder / BASELINE
     found = _finished(run, folder)
@@ -320,7 +324,9 @@ def _maml(run: _Run) -> dict[str, Any]:
     run.note("MAML on the plain network, as the baseline")
     fitted = fit(_baseline(choices), learner, stage, run.metric)
     scored = as_stored(choices, run.file.classes, "maml", learner)
-    return _write(run, folder, scored, _score(run, scored, "maml", fitted), began)
+    result = _score(run, scored, "maml", fitted)
+    result |= about_baseline(choices, run.test, scored, beside)
+    return _write(run, folder, scored, result, began)
 
 
 def _baseline(choices: Choices) -> Choices:
@@ -331,16 +337,7 @@ def _baseline(choices: Choices) -> Choices:
 def _score(run: _Run, learner: AnyLearned, method: str, fitted: Fitted) -> dict[str, Any]:
     """The test score, and that from other numbers of support examples, as ``result.json`` has them."""
     choices, unit = run.choices, run.choices.layout.y_scale**2 if run.metric == "mse" else 1.0
-    by_support: dict[str, dict[str, Any]] = {}
-    for count in sorted({n for n in _SHOTS if n < run.file.examples} | {choices.support}, reverse=True):
-        penalty = choose_penalty(choices, learner, run.validation.with_support(count))
-        other = score(choices, learner, run.test.with_support(count), run.metric, run.progress)
-        by_support[str(count)] = {
-            "mean": other.mean * unit,
-            "ci95": other.ci95 * unit,
-            "penalty": penalty,
-            "per_task": [value * unit for value in other.per_task],
-        }
+    by_support = scores_by_support(choices, learner, run.validation, run.test, run.metric, run.progress)
     penalty = choose_penalty(choices, learner, run.validation)
     found = score(choices, learner, run.test, run.metric, run.progress)
     per_task = [value * unit for value in found.per_task]
@@ -354,7 +351,7 @@ def _score(run: _Run, learner: AnyLearned, method: str, fitted: Fitted) -> dict[
         "median": found.median * unit,
         "diverged": found.diverged,
         "support": choices.support,
-        "by_support": dict(sorted(by_support.items(), key=lambda item: int(item[0]))),
+        "by_support": by_support,
         "penalty": penalty if isinstance(learner, GradientLearner) and learner.solver != "sgd" else None,
         "outer_steps": fitted.steps,
         "outer_steps_per_second": fitted.rate,

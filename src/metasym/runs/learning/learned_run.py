@@ -27,6 +27,8 @@ from metasym.tasks.reading import read_tasks
 from metasym.tasks.stored import Layout, StoredTasks
 from metasym.tasks.task_file import Columns, Reading, TaskFile
 from metasym.types import Batch, MetasymError, Score
+from metasym.verdicts.discovery_verdict import DiscoveryVerdict
+from metasym.verdicts.function_reports import AdaptedFunctions
 from metasym.verdicts.layer_words import summary_words
 from metasym.verdicts.symmetry_report import SymmetryReport
 from metasym.verdicts.verdict import Status, Verdict
@@ -123,9 +125,24 @@ class LearnedRun(Run):
 
     @property
     def verdict(self) -> Verdict:
-        """What is known about the symmetry that the tasks share: of several layers, the one that says most."""
+        """What is known about the symmetry that the tasks share.
+
+        Of a deep network it is that of functions fitted to the tasks; else, of several layers, the one that says
+        most.
+        """
+        if "tasks_share" in self.result:
+            return DiscoveryVerdict.from_json(self.result["tasks_share"], self.choices.test_tasks)
         order = list(Status)
         return min(self.verdicts, key=lambda found: order.index(found.status))
+
+    @property
+    def function(self) -> AdaptedFunctions:
+        """How far the networks adapted to the test tasks are from what the tasks share: of a deep network."""
+        if "function" not in self.result:
+            raise self._missing(
+                "adapted networks that were asked about a group: ms.check_equivariance asks them"
+            )
+        return AdaptedFunctions.from_json(self.result["function"])
 
     @property
     def scores(self) -> Score:

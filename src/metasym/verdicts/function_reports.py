@@ -1,0 +1,97 @@
+"""How far networks that were adapted to tasks are from a group, element by element: values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+EXACT = 1e-8
+"""Of the outputs' variance: what rounding in float32 may leave of an exact symmetry."""
+NEARLY = 0.2
+"""A defect up to this is called nearly none: the tolerance up to which a symmetry of tasks is named."""
+NEAR = math.sqrt(0.5)
+"""Half the defect of unrelated answers, the square root of 2: what is below it is near, and told as a number."""
+
+
+@dataclass(frozen=True)
+class ElementOfFunctions:
+    """How well the adapted networks keep to one element g of a group."""
+
+    name: str
+    violation: float
+    """``mean |f(g x) - g f(x)|^2`` over that of ``f(x)`` about its task's mean: 0 exact, 2 unrelated."""
+    violation_upper: float
+    """What it is at most, at 95 %, for tasks like these."""
+    same_class: float | None
+    """The share of queries whose predicted class stays; None without classes."""
+    score: float
+    """Accuracy, or mean squared error, on the moved queries."""
+
+    @property
+    def defect(self) -> float:
+        """The root of the violation: 0 exact, 1.4 unrelated."""
+        return math.sqrt(max(0.0, self.violation))
+
+    @property
+    def defect_upper(self) -> float:
+        """What the defect is at most, at 95 %, for tasks like these."""
+        return math.sqrt(max(0.0, self.violation_upper))
+
+    @property
+    def words(self) -> str:
+        """What can be said of it."""
+        if self.violation_upper <= EXACT:
+            return "holds"
+        if self.defect_upper <= NEARLY:
+            return "holds nearly"
+        return "near" if self.defect <= NEAR else "does not hold"
+
+
+@dataclass(frozen=True)
+class AdaptedFunctions:
+    """What a group does to the networks that a learner adapts to its test tasks."""
+
+    group: str
+    tasks: int
+    score: float
+    """On the queries as they are."""
+    labels: bool
+    elements: tuple[ElementOfFunctions, ...]
+    note: str
+
+    @property
+    def worst(self) -> ElementOfFunctions:
+        """The element with the largest bound."""
+        return max(self.elements, key=lambda one: one.violation_upper)
+
+    @property
+    def defect(self) -> float:
+        """That of the worst element."""
+        return self.worst.defect
+
+    @property
+    def defect_upper(self) -> float:
+        """That of the worst element."""
+        return self.worst.defect_upper
+
+    def __str__(self) -> str:
+        worst = self.worst
+        return (
+            f"{self.group}: {worst.defect:.2g} off at the worst element, {worst.name}; at most "
+            f"{worst.defect_upper:.2g} ({len(self.elements)} elements, {self.tasks} tasks)"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain numbers and strings."""
+        derived = ("defect", "defect_upper", "words")
+        elements = [{**asdict(one), **{key: getattr(one, key) for key in derived}} for one in self.elements]
+        return {**asdict(self), "elements": elements}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> AdaptedFunctions:
+        """What :meth:`to_json` made ``value`` of."""
+        kept = ("name", "violation", "violation_upper", "same_class", "score")
+        elements = tuple(ElementOfFunctions(**{key: one[key] for key in kept}) for one in value["elements"])
+        return cls(value["group"], value["tasks"], value["score"], value["labels"], elements, value["note"])
