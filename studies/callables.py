@@ -426,4 +426,6 @@ def _write(name: str, rows: list[dict[str, Any]]) -> None:
 
 
 if __name__ == "__main__":
+    if "--seed" in sys.argv[1:]:
+        SEED = int(sys.argv[sys.argv.index("--seed") + 1])
     data_study() if "--data" in sys.argv[1:] else study()

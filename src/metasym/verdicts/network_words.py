@@ -9,7 +9,7 @@ from typing import Any
 from metasym.verdicts.defect_words import percent
 from metasym.verdicts.discovery_verdict import DiscoveryVerdict
 from metasym.verdicts.discovery_words import candidate_words, sized
-from metasym.verdicts.function_reports import EXACT, AdaptedFunctions
+from metasym.verdicts.function_reports import EXACT, NEAR, AdaptedFunctions
 from metasym.verdicts.outcomes import Outcome
 
 
@@ -60,7 +60,7 @@ def networks_words(asked: Sequence[tuple[str, AdaptedFunctions]]) -> str:
 def _within(found: AdaptedFunctions) -> str:
     if found.worst.violation_upper <= EXACT:
         return "exactly equivariant to"
-    near = found.worst.words != "does not hold"
+    near = found.defect <= NEAR
     return f"within {percent(found.defect)} equivariant to" if near else f"{percent(found.defect)} away from"
 
 
