@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import difflib
 import fnmatch
+import io
 import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from metasym.storage.plain_files import check_plain, open_plain
 from metasym.tasks.grouping import checked_file, group_rows
 from metasym.tasks.row_sample import RowSample
 from metasym.tasks.task_file import Array, Columns, Reading, TaskFile
@@ -230,7 +232,7 @@ class _Csv:
         """The rows with their numbers as a spreadsheet counts them: the header is row 1."""
         want = f"{self.path}: expected a text file with a table (UTF-8)"
         try:
-            with self.path.open(newline="", encoding="utf-8-sig") as stream:
+            with io.TextIOWrapper(open_plain(self.path), newline="", encoding="utf-8-sig") as stream:
                 first = stream.readline()
                 stream.seek(0)
                 tab = self.path.suffix.lower() == ".tsv"
@@ -332,6 +334,7 @@ class _Parquet:
                 about="pyarrow",
             ) from None
         try:
+            check_plain(path)
             self.file = parquet.ParquetFile(path, memory_map=False)
         except OSError as error:
             raise MetasymError(
