@@ -54,7 +54,9 @@ class Certificate:
     common: Breaking | None = None
     """What carries the defect of those that do."""
     negative: float = 0.0
-    """How far below 0 the square is without its noise, in standard errors: beyond 4 the noise is not as assumed."""
+    """How far below 0 the square is without its noise, in standard errors; 0 where that is negligible.
+
+    Beyond a few the noise is not as assumed."""
 
     def within(self, tolerance: float) -> bool:
         """Whether the group is certified: not refuted, and no larger defect than the tolerance allowed."""
@@ -151,7 +153,8 @@ def certify_all(
     rest = own[~there]
     usual = rest.squares(form)
     spread = float(usual.std()) / math.sqrt(len(usual))
-    shows = float(usual.mean()) > max(BREAKING.shown * spread, NEGLIGIBLE_DEFECT**2 * total)
+    mean, negligible = float(usual.mean()), NEGLIGIBLE_DEFECT**2 * total
+    shows = mean > max(BREAKING.shown * spread, negligible)
     worst = max(measures, key=lambda one: one.upper)
     return Certificate(
         math.sqrt(max(0.0, max(one.mean for one in measures)) / total),
@@ -166,7 +169,7 @@ def certify_all(
         faint,
         what_breaks(rest, orbits) if shows else None,
         what_breaks(own[there], orbits) if bool(there.any()) else None,
-        float(usual.mean()) / spread if spread > 0 else 0.0,
+        mean / spread if mean < -negligible and spread > 0 else 0.0,  # else its size is that of rounding
     )
 
 

@@ -13,9 +13,11 @@ from metasym.types import MetasymError
 
 
 def read_robot(path: str | Path, *, floating: bool | None = None) -> Mechanism:
-    """The mechanism in a URDF file, or in MuJoCo's XML (which needs ``pip install metasym[robots]``).
+    """Read the mechanism in a URDF file, or in MuJoCo's XML (which needs ``pip install metasym[robots]``).
 
-    ``floating`` says whether the base moves freely; None decides by the file.
+    Args:
+        path: The file.
+        floating: Whether the base moves freely. Default: decided by the file.
     """
     file = Path(path)
     try:

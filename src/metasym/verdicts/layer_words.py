@@ -55,7 +55,11 @@ _REMEDIES = {
 
 
 def verdict_words(layer: LayerReport) -> str:
-    """What is known of a layer, with its evidence; weaker evidence, weaker words. No full stop."""
+    """Return what is known of a layer, with its evidence, without a full stop. Weaker evidence gets weaker words.
+
+    Args:
+        layer: The report on the layer.
+    """
     return f"{_known(layer)}; {_used(layer)}"
 
 
