@@ -22,7 +22,7 @@ def test_the_bytes_are_the_same_in_every_process():
     state = {"b": torch.arange(3), "a": {"ü": torch.ones(2, 2), "n": 1}}
     packed = pack(state)
     header = json.loads(packed[8 : 8 + int.from_bytes(packed[:8], "little")])
-    assert list(header)[0] == "__metadata__"
+    assert next(iter(header)) == "__metadata__"
     assert list(header["__metadata__"]) == ["metasym", "sha256"]
     ran = subprocess.run([sys.executable, "-c", _PACKED], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == hashlib.sha256(packed).hexdigest()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from pathlib import Path
 
 import pytest
 
@@ -14,10 +15,10 @@ from metasym.storage.plain_files import check_plain, open_plain, read_plain
 def odd(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # the name of a socket has to be short
     os.mkfifo("pipe")
-    os.symlink("/dev/zero", "device")
+    Path("device").symlink_to("/dev/zero")
     listening = socket.socket(socket.AF_UNIX)
     listening.bind("socket")
-    os.symlink("pipe", "link")
+    Path("link").symlink_to("pipe")
     yield {"pipe": "a pipe", "link": "a pipe", "device": "a device", "socket": "a socket"}
     listening.close()
 
@@ -25,7 +26,7 @@ def odd(tmp_path, monkeypatch):
 @pytest.mark.parametrize("look", [check_plain, open_plain, read_plain])
 def test_what_is_no_file_is_named(odd, look):
     for name, kind in odd.items():
-        with pytest.raises(OSError) as refused:
+        with pytest.raises(OSError, match="a ") as refused:
             look(name)
         assert refused.value.strerror == kind
         assert refused.value.filename == name
@@ -43,7 +44,7 @@ def test_a_file_that_becomes_a_pipe_is_not_read(tmp_path, monkeypatch):
     path = tmp_path / "file"
     os.mkfifo(path)
     monkeypatch.setattr("metasym.storage.plain_files.check_plain", lambda _: None)
-    with pytest.raises(OSError) as refused:
+    with pytest.raises(OSError, match="a ") as refused:
         open_plain(path)
     assert refused.value.strerror == "a pipe"
 

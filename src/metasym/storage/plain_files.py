@@ -7,10 +7,10 @@ package reads goes through here.
 from __future__ import annotations
 
 import errno
+import io
 import os
 import stat
 from pathlib import Path
-from typing import BinaryIO
 
 _KINDS = {
     stat.S_IFIFO: "a pipe",
@@ -25,7 +25,7 @@ def check_plain(path: str | os.PathLike[str]) -> None:
     _refuse(Path(path).stat().st_mode, path)
 
 
-def open_plain(path: str | os.PathLike[str]) -> BinaryIO:
+def open_plain(path: str | os.PathLike[str]) -> io.BufferedReader:
     """An ordinary file, opened to be read; an ``OSError`` for anything else."""
     check_plain(path)  # before it is opened: opening a device may do something
     file = open(path, "rb", opener=_without_waiting)  # noqa: SIM115 - the caller closes it

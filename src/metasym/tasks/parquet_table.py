@@ -102,8 +102,8 @@ class ParquetTable:
         if needs * _COPIES > memory:
             rows = self.file.metadata.num_rows
             raise MetasymError(
-                f"{self.path}: expected columns that fit into {size_in_words(memory)} of free memory {_COPIES} times, found "
-                f"{rows:,} rows of more than {size_in_words(needs)}: keep fewer rows or columns",
+                f"{self.path}: expected columns that fit into {size_in_words(memory)} of memory {_COPIES} times, "
+                f"found {rows:,} rows of more than {size_in_words(needs)}: keep fewer rows or columns",
                 about=f"{self.path}: rows",
                 found=rows,
             )
@@ -118,7 +118,8 @@ class ParquetTable:
             odd = next(i for i, value in enumerate(different) if len(value) > _LONGEST)
             row = before + int(np.argmax(codes == odd))
             raise self._wrong(f"text of at most {_LONGEST:,} characters", name, row, f"{longest:,}")
-        return np.array(different)[codes]
+        found: Text = np.array(different)[codes]
+        return found
 
     def _batches(self, columns: list[str]) -> Iterator[Any]:
         """The rows of the file, a part at a time."""
@@ -136,7 +137,7 @@ class ParquetTable:
     def _numbers(self, name: str, column: Any, before: int) -> Array:
         from pyarrow import types
 
-        kind = column.type
+        kind = column.type.value_type if types.is_dictionary(column.type) else column.type
         if not any(
             check(kind) for check in (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
         ):
