@@ -15,7 +15,7 @@ import metasym
 
 SOURCE = Path(metasym.__file__).parent
 
-AT_THE_ROOT = {"__init__", "__main__", "types", "nn", "testing"}
+AT_THE_ROOT = {"__init__", "__main__", "types", "nn", "testing", "sklearn"}
 
 MAY_IMPORT = {
     "types": "",
@@ -23,7 +23,7 @@ MAY_IMPORT = {
     "native": "storage",
     "groups": "types",
     "verdicts": "types storage groups",
-    "robots": "types groups verdicts",
+    "robots": "types storage groups verdicts",
     "symmetry": "types groups",
     "nn": "types",
     "models": "types groups symmetry nn",
@@ -45,6 +45,7 @@ MAY_IMPORT = {
     "paper runs.files",
     "runs": "types storage groups verdicts symmetry nn models tasks diagnosis adaptation evidence engines "
     "inspection fast_layers learners training certification discovery paper runs.files report",
+    "sklearn": "types tasks runs",
     "cli": "types native storage groups verdicts robots symmetry models tasks diagnosis engines inspection "
     "fast_layers learners testing training certification discovery paper runs.files runs report",
 }

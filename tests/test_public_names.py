@@ -19,6 +19,7 @@ MODULES = {
     "groups.": ms.groups,
     "models.": ms.models,
     "nn.": ms.nn,
+    "sklearn.": ms.sklearn,
     "tasks.": ms.tasks,
     "testing.": ms.testing,
 }

@@ -1,4 +1,11 @@
-from . import groups as groups, models as models, nn as nn, tasks as tasks, testing as testing
+from . import (
+    groups as groups,
+    models as models,
+    nn as nn,
+    sklearn as sklearn,
+    tasks as tasks,
+    testing as testing,
+)
 from .discovery.shared_parameters import (
     SharedParameters as SharedParameters,
     shared_parameters as shared_parameters,

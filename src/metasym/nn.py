@@ -14,10 +14,14 @@ __all__ = ["LocallyConnected1d", "StackFields", "TaskBatchNorm2d", "UnstackField
 
 
 class TaskBatchNorm2d(nn.Module):
-    """Batch norm of ``[examples, channels, height, width]`` with the batch's own statistics, always.
+    """Batch norm of ``[examples, channels, height, width]`` that always uses the statistics of the batch itself.
 
-    Nothing is remembered between batches, and scale and shift stand outside ``F.batch_norm``, where
-    vmap over tasks has right second derivatives (inside it they are wrong).
+    It remembers nothing between batches. Scale and shift stand outside ``F.batch_norm``, where vmap over tasks has
+    correct second derivatives (inside it they are wrong).
+
+    Args:
+        channels: Number of channels.
+        eps: Added to the variance.
     """
 
     def __init__(self, channels: int, eps: float = 1e-5) -> None:
@@ -33,7 +37,11 @@ class TaskBatchNorm2d(nn.Module):
 
 
 class StackFields(nn.Module):
-    """The ``order`` channels of a field as one channel, one below the other, for a norm with a field's statistics."""
+    """Stacks the channels of a field into one channel, for a norm with a field's statistics.
+
+    Args:
+        order: Channels of a field.
+    """
 
     def __init__(self, order: int) -> None:
         super().__init__()
@@ -57,10 +65,16 @@ class UnstackFields(nn.Module):
 
 
 class LocallyConnected1d(nn.Module):
-    """A convolution without sharing: each of the ``inputs - width + 1`` places has a filter of its own.
+    """A convolution without sharing: each of the ``inputs - width + 1`` places has its own filter.
 
-    ``x [examples, inputs] -> [examples, places]``, no bias. ``rank`` constrains the filters to combinations
-    of ``rank`` shared ones, ``filters = mixing @ shared``: rank 1 with equal mixing is a convolution.
+    ``x [examples, inputs] -> [examples, places]``, no bias.
+
+    Args:
+        inputs: Number of inputs.
+        width: Width of each filter.
+        rank: Make all filters combinations of this many shared ones, ``filters = mixing @ shared``. Rank 1 with equal
+            mixing is a convolution. Default: no constraint.
+        generator: Source of the starting values.
     """
 
     def __init__(

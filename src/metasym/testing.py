@@ -20,7 +20,17 @@ Action = Group | Sequence[Callable[[Tensor], Tensor]]
 def equivariance_error(
     layer: Callable[[Tensor], Tensor], x: Tensor, action_in: Action, action_out: Action
 ) -> Tensor:
-    """``|layer(g x) - g layer(x)| / |layer(x)|`` for each element g, ``[order]``; norms over all entries."""
+    """Return ``|layer(g x) - g layer(x)| / |layer(x)|`` for each element g, with norms over all entries.
+
+    Args:
+        layer: What to test.
+        x: Inputs ``[examples, ...]``.
+        action_in: How the group acts on inputs.
+        action_out: How it acts on outputs.
+
+    Returns:
+        Errors ``[order]``.
+    """
     moves_in, moves_out = _moves(action_in), _moves(action_out)
     if (
         isinstance(action_in, Group)
@@ -64,10 +74,22 @@ def assert_equivariant(
     *,
     tolerance: float | None = None,
 ) -> None:
-    """Assert that ``layer(g x) = g layer(x)`` for every element g, at the inputs ``x``.
+    """Assert that ``layer(g x) = g layer(x)`` for every element g.
 
-    ``tolerance`` is relative to the output's norm: 1e-10 in float64 and 1e-5 in float32 unless given.
-    The message names the element that fails worst.
+    Args:
+        layer: What to test.
+        x: Inputs ``[examples, ...]``.
+        action_in: How the group acts on inputs.
+        action_out: How it acts on outputs.
+        tolerance: Largest error, relative to the output's norm. Default: 1e-10 in float64, 1e-5 in float32.
+
+    Raises:
+        AssertionError: The message names the element that fails worst.
+
+    Example:
+        >>> import torch, metasym as ms
+        >>> group = ms.groups.cyclic(4)
+        >>> ms.testing.assert_equivariant(torch.relu, torch.randn(3, 4), group, group)
     """
     errors = equivariance_error(layer, x, action_in, action_out)
     if tolerance is None:
@@ -95,8 +117,16 @@ def assert_meta_gradient(
 ) -> None:
     """Assert that ``learner.outer_gradient`` agrees with finite differences of its own outer loss.
 
-    Compares directional derivatives along random directions, tensor by tensor, relative to the gradient's
-    norm. Needs a learner and episodes in float64: central differences carry no digits in float32.
+    Compares directional derivatives along random directions, tensor by tensor, relative to the gradient's norm.
+    Needs a learner and episodes in float64: central differences carry no digits in float32.
+
+    Args:
+        learner: The learner.
+        episodes: Some tasks.
+        directions: Random directions for each tensor.
+        step: Step of the differences.
+        tolerance: Largest relative error.
+        seed: Seed of the directions.
     """
     named = learner.outer_parameters()
     if any(p.dtype != torch.float64 for p in named.values()):

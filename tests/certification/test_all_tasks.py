@@ -198,3 +198,12 @@ def test_copies_of_few_tasks_certify_nothing(independent):
     found = certify_all(AllTasks(tasks.own, tasks.fresh, tasks.ids, blocks), [TURN])
     assert not found.within(0.2)
     assert math.isinf(found.defect_upper) == (independent < 5)
+
+
+def test_rounding_is_not_noise_that_breaks_an_assumption():
+    """Without noise what is left of y is rounding, and its law is not that of noise: nothing follows from it."""
+    flip = SignedPermutation(tuple(range(N))[::-1], tuple(range(N))[::-1])
+    maps = generic(500, N)
+    found = certify_all(everyone((maps + flip.on_weights(maps)) / 2, count=2 * N, noise=0.0), [flip])
+    assert found.within(1e-6)
+    assert found.negative == 0

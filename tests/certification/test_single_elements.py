@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from metasym.certification import SignedPermutation
-from metasym.certification.single_elements import SURVIVES, contradictions
+from metasym.certification.certificate_thresholds import NAMING
+from metasym.certification.single_elements import contradictions
 from metasym.evidence import TaskStatistics
 
 N = 5
@@ -43,10 +44,10 @@ def test_true_elements_survive_and_others_do_not(generator: torch.Generator, noi
     scale = torch.ones(N * N, dtype=torch.float64)
     true = contradictions(tasks, powers(), scale)
     assert true is not None
-    assert float(true.max()) < SURVIVES
+    assert float(true.max()) < NAMING.survives
     false = contradictions(tasks, list(NOT_THERE.values()), scale)
     assert false is not None
-    assert float(false.min()) > SURVIVES
+    assert float(false.min()) > NAMING.survives
 
 
 def test_what_noise_adds_is_taken_off(generator: torch.Generator) -> None:

@@ -16,25 +16,8 @@ import torch
 from scipy.special import betaincinv, fdtrc, fdtri, stdtrit
 from torch import Tensor
 
+from metasym.certification.certificate_thresholds import FILE, LIMITS, NEGLIGIBLE_DEFECT
 from metasym.certification.own_weights import OwnWeights
-
-LEVEL = 0.95
-"""Of upper limits."""
-SELECTION = 1.5
-"""Tasks that a group was found on may show a smaller mean square than they have, by at most so many standard errors:
-the group was chosen among others. Held against simulations in ``studies/mixed_populations.py``."""
-MOST = 0.2
-"""If a larger part of the tasks contradicts a group one by one, it is not a few tasks that differ."""
-NEGLIGIBLE = 1e-4
-"""Relative defects below this are not held against a symmetry: solvers and float32 leave as much."""
-_FEWEST = 5
-"""Independent tasks, or blocks of them, below which how much they vary tells nothing about an error. By hand."""
-_CHANCE = 0.01
-"""The chance that noise makes any task of a file differ."""
-_SEEN, _OF_TASKS = 0.975, 0.95
-"""A task whose defect is the visible one is noticed with this probability, in this part of the tasks or more."""
-_SEEN_DEVIATIONS = 1.96
-"""Standard deviations that go with ``_SEEN``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +92,7 @@ def mean_square(tasks: AllTasks, form: Tensor, differing: Tensor) -> MeanSquare:
     mean = float(squares.mean())
     groups = torch.arange(count) if tasks.blocks is None else tasks.blocks
     deviations = _block_sums(others - others.mean(), groups[usual])
-    if len(deviations) < _FEWEST:
+    if len(deviations) < FILE.fewest:
         return MeanSquare(mean, math.inf, math.inf)
     freedom = len(deviations) - 1
     variance = float(deviations.square().sum()) * (freedom + 1) / freedom
@@ -118,7 +101,7 @@ def mean_square(tasks: AllTasks, form: Tensor, differing: Tensor) -> MeanSquare:
     if bool(differing.any()):
         variance += float(_own_variance(tasks.own[differing], form).sum())
     error = math.sqrt(variance)
-    reach = float(stdtrit(freedom, LEVEL)) * error + SELECTION * of_learned
+    reach = float(stdtrit(freedom, LIMITS.level)) * error + FILE.selection * of_learned
     return MeanSquare(mean, max(mean + reach / count, reach / count), error / count)
 
 
@@ -146,14 +129,14 @@ def differing_tasks(tasks: AllTasks, form: Tensor, total: float) -> Differing:
     first = (added.square() / second).clamp_min(1.0).numpy()
     freedom = (own.spare.double() * max(1.0, own.shape[0] / 2)).numpy()
     chance = torch.from_numpy(fdtrc(first, freedom, (squares / added).numpy()))
-    floor = NEGLIGIBLE**2 * total
-    there = (chance < _CHANCE / count) & (squares - added > floor)
-    many = float(there.double().mean()) > MOST
-    limit = torch.from_numpy(fdtri(first, freedom, 1 - _CHANCE / count)) * added
+    floor = NEGLIGIBLE_DEFECT**2 * total
+    there = (chance < FILE.chance / count) & (squares - added > floor)
+    many = float(there.double().mean()) > FILE.many
+    limit = torch.from_numpy(fdtri(first, freedom, 1 - FILE.chance / count)) * added
     beyond, width = limit - added, second.sqrt()
-    half = beyond + 2 * _SEEN_DEVIATIONS**2 * width
-    seen = half + (half.square() - beyond.square() + 2 * _SEEN_DEVIATIONS**2 * second).clamp_min(0).sqrt()
-    visible = math.sqrt(max(float(seen.quantile(_OF_TASKS)), floor) / total)
+    half = beyond + 2 * FILE.seen_deviations**2 * width
+    seen = half + (half.square() - beyond.square() + 2 * FILE.seen_deviations**2 * second).clamp_min(0).sqrt()
+    visible = math.sqrt(max(float(seen.quantile(FILE.seen_tasks)), floor) / total)
     if many:
         return Differing(torch.zeros_like(there), True, visible, 1.0)
     return Differing(there, False, visible, _share_upper(there, tasks.blocks))
@@ -166,4 +149,4 @@ def _share_upper(there: Tensor, blocks: Tensor | None) -> float:
     count, found = len(there), int(there.sum())
     if found == count:
         return 1.0
-    return min(1.0, float(betaincinv(found + 1, count - found, LEVEL)) / (_SEEN * _OF_TASKS))
+    return min(1.0, float(betaincinv(found + 1, count - found, LIMITS.level)) / (FILE.seen * FILE.seen_tasks))

@@ -13,10 +13,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtrit
 
+from metasym.certification.certificate_thresholds import BETA, NEGLIGIBLE_VIOLATION
+
 Array = npt.NDArray[np.float64]
-NEGLIGIBLE = 1e-6
-"""Violations below this part of the variance are rounding and where models are fitted, not data."""
-_FAR = 0.05
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class Beta:
     """Whether the part that breaks the symmetry is real beyond chance, and not by a few examples alone."""
 
 
-def beta(left: Array, breaking: Array, variance: float, *, level: float = 0.99) -> Beta:
+def beta(left: Array, breaking: Array, variance: float, *, level: float = BETA.level) -> Beta:
     """From held-out examples: ``left = y - f_bar`` and ``breaking = a``, both ``[examples, outputs]``.
 
     ``variance`` is ``E|y - mean|^2`` over all outputs. The interval is that of a ratio of means over examples.
@@ -48,9 +47,9 @@ def beta(left: Array, breaking: Array, variance: float, *, level: float = 0.99) 
     value, reach = _ratio(products, sizes, level)
     low, high = value - reach, value + reach
     refutes = False
-    if low > 0 and high * moved > NEGLIGIBLE:
+    if low > 0 and high * moved > NEGLIGIBLE_VIOLATION:
         # Models err most far from their data; what is real shows without those examples too.
-        usual = sizes <= np.quantile(sizes, 1 - _FAR)
+        usual = sizes <= np.quantile(sizes, 1 - BETA.far)
         others, reach = _ratio(products[usual], sizes[usual], level)
         refutes = others - reach > 0
     return Beta(value, low, high, moved, max(0.0, high) * moved, count, refutes)

@@ -19,19 +19,14 @@ import torch
 from scipy.special import bdtrc, chdtri, stdtrit
 from torch import Tensor
 
+from metasym.certification.certificate_thresholds import LIMITS
 from metasym.evidence.em import LEAST_NOISE
 from metasym.evidence.statistics import SEEN, TaskStatistics
 from metasym.groups.signed_groups import WeightOrbits
 from metasym.groups.signed_permutations import SignedPermutation
 
-LEVEL = 0.95
-"""Of upper limits."""
-SURE = 0.99
-"""Of the lower limits that refute."""
 LARGEST_PROJECTED = 300
 """Weights of a layer for which c is projected out task by task; larger ones need tasks that tell their weights."""
-_FALLBACK_ERROR = 0.05
-"""Relative uncertainty of a noise variance that was learned with the prior."""
 _LAMBDAS = (1e-10, 0.1, 0.5, 2.0, 10.0)
 """Of the mean eigenvalue of G. The one is taken that promises the lowest limit if the symmetry holds: that depends
 on the inputs alone, so that choosing it costs nothing."""
@@ -74,11 +69,11 @@ class Forbidden:
         mean = float(self.squares.mean())
         own = float(self.squares.std()) / math.sqrt(count) if count > 1 else math.inf
         error = max(own, self.spread) if math.isfinite(own) else self.spread
-        t = float(stdtrit(max(1, count - 1), LEVEL))
+        t = float(stdtrit(max(1, count - 1), LIMITS.level))
         upper = max(mean + t * error, error)
         # Few tasks may all have little of what others have more of: e of one dimension is the worst case.
-        upper = max(upper, max(mean, 0.0) * count / float(chdtri(count, LEVEL)))
-        lower = mean - float(stdtrit(max(1, count - 1), SURE)) * error
+        upper = max(upper, max(mean, 0.0) * count / float(chdtri(count, LIMITS.level)))
+        lower = mean - float(stdtrit(max(1, count - 1), LIMITS.sure)) * error
         if self.visible <= 0:
             return Limit(max(mean, 0.0), lower, math.inf, self._mostly())
         upper /= self.visible
@@ -89,7 +84,11 @@ class Forbidden:
         """Noise alone makes a square half as large again as its mean in less than a quarter of the tasks."""
         count = len(self.squares)
         above = int((self.squares > self.added / 2).sum())
-        return self.measured and above > 0.6 * count and float(bdtrc(above - 1, count, 0.3)) < 1 - SURE
+        return (
+            self.measured
+            and above > LIMITS.mostly * count
+            and (float(bdtrc(above - 1, count, LIMITS.by_noise)) < 1 - LIMITS.sure)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,8 +114,10 @@ def noise_of(tasks: TaskStatistics, fallback: float, others: TaskStatistics | No
     for part in (tasks,) if others is None else (tasks, others):
         spare = (part.counts - part.inputs).clamp_min(0)
         squares, total = squares + part.residual[spare > 0].sum(0), total + int(spare.sum())
-    if total < 10:
-        return Noise(torch.full((m,), max(fallback, floor), dtype=torch.float64), _FALLBACK_ERROR, False)
+    if total < LIMITS.measured_from:
+        return Noise(
+            torch.full((m,), max(fallback, floor), dtype=torch.float64), LIMITS.learned_noise_error, False
+        )
     own = (squares / total).clamp_min(floor)
     outputs = float(own.sum().square() / own.square().sum())  # how many matter
     return Noise(own, math.sqrt(2 / (total * outputs)), True)
@@ -138,7 +139,7 @@ def forbidden(
     are known; ten times as fast, with limits that are somewhat wider.
     """
     ample = tasks[tasks.ample]
-    enough = len(ample) >= max(1, 0.9 * len(tasks)) and tasks.spanned.shape[1] == tasks.inputs
+    enough = len(ample) >= max(1, LIMITS.enough_tasks * len(tasks)) and tasks.spanned.shape[1] == tasks.inputs
     if tasks.inputs * tasks.outputs <= LARGEST_PROJECTED and not (quick and enough):
         return _projected(tasks, group, scale, noise, element)
     if not enough:

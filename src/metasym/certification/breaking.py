@@ -6,14 +6,10 @@ import torch
 from torch import Tensor
 
 from metasym.certification.all_tasks import group_form
+from metasym.certification.certificate_thresholds import BREAKING
 from metasym.certification.own_weights import OwnWeights
 from metasym.groups.signed_groups import WeightOrbits
 from metasym.verdicts.reports import Breaking
-
-_MOST = 0.8
-"""The share of the defect that an output or input has to carry, to be named."""
-_UNCLEAR = 0.02
-"""Of those that carry a share within this of the best, the one whose factor is below 1 is named."""
 
 
 def what_breaks(own: OwnWeights, orbits: WeightOrbits) -> Breaking | None:
@@ -29,13 +25,13 @@ def what_breaks(own: OwnWeights, orbits: WeightOrbits) -> Breaking | None:
             masked[(index, slice(None)) if part == "output" else (slice(None), index)] = True
             left = float(own.squares(_form_without(orbits, masked.flatten())).mean())
             share = 1 - max(0.0, left) / whole
-            if share >= _MOST:
+            if share >= BREAKING.most:
                 factor = _factor(own, orbits, masked.flatten(), whole)
                 found.append(Breaking(part, index, share, factor))
     if not found:
         return None
     best = max(one.share for one in found)
-    near = [one for one in found if one.share > best - _UNCLEAR]
+    near = [one for one in found if one.share > best - BREAKING.unclear]
     return min(near, key=lambda one: (one.factor is None, one.factor or 0.0))
 
 
@@ -61,9 +57,9 @@ def _factor(own: OwnWeights, orbits: WeightOrbits, masked: Tensor, whole: float)
     if power == 0:
         return None
     factor = float((asked * own.weights[:, masked]).sum()) / power
-    if not 0.01 < abs(factor) < 100:
+    if not 1 / BREAKING.largest_factor < abs(factor) < BREAKING.largest_factor:
         return None
     undo = torch.where(masked, 1 / factor, 1.0)
     form = _form_without(orbits, torch.zeros_like(masked))
     left = float(own.squares(undo[:, None] * form * undo).mean())
-    return factor if left < (1 - _MOST) * whole else None
+    return factor if left < (1 - BREAKING.most) * whole else None

@@ -17,7 +17,8 @@ from scipy.spatial.distance import squareform
 from torch import Tensor
 
 from metasym.certification.certificate import class_scale
-from metasym.certification.single_elements import SURVIVES, contradictions
+from metasym.certification.certificate_thresholds import NAMING
+from metasym.certification.single_elements import contradictions
 from metasym.evidence.prior import Prior
 from metasym.evidence.statistics import TaskStatistics
 from metasym.groups.signed_groups import SignedGroup, weight_orbits
@@ -33,6 +34,9 @@ POWERS = (1.0, 0.5, 0.0)
 _DRAWN = 400
 """Elements of a group whose errors are compared; of larger groups so many are drawn."""
 _SUBGROUPS = 6
+"""Subgroups of a refuted group that are looked at next, and gaps that they are cut at (without tests twice)."""
+_GAP = 1.05
+"""Ratios of distances below this are no gaps: proposes fewer candidates, decides nothing."""
 
 
 def candidates(prior: Prior, *, with_mean: bool = True) -> list[FoundGroup]:
@@ -73,7 +77,7 @@ def subgroups(group: FoundGroup, prior: Prior, tasks: TaskStatistics) -> list[Fo
 
     tested = contradictions(tasks, elements, scale)
     if tested is not None:
-        add([g for g, far in zip(elements, tested.tolist(), strict=True) if far < SURVIVES])
+        add([g for g, far in zip(elements, tested.tolist(), strict=True) if far < NAMING.survives])
     points = torch.cat([prior.U, prior.mean.reshape(-1, 1)], 1).T.reshape(-1, *shape)
     units = scale.reshape(shape)
     errors = np.array([float(((points - g.on_weights(points)) / units).square().sum()) for g in elements])
@@ -128,7 +132,7 @@ def _patterns(
     heights = np.maximum(tree[:, 2], 1e-9 * float(np.abs(points).max()) + 1e-300)
     gaps = np.log(heights[1:] / heights[:-1])
     for last in np.argsort(-gaps, kind="stable")[:CUTS]:
-        if gaps[last] <= math.log(1.05):
+        if gaps[last] <= math.log(_GAP):
             return
         joined = fcluster(tree, (tree[last, 2] + tree[last + 1, 2]) / 2, "distance")
         labels = np.where(joined[1:] == joined[0], 0, joined[1:]).astype(np.int64)

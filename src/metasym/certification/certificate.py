@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from metasym.certification.all_tasks import (
-    NEGLIGIBLE,
     AllTasks,
     differing_tasks,
     group_form,
@@ -19,20 +18,12 @@ from metasym.certification.all_tasks import (
 )
 from metasym.certification.bounds import Forbidden, Limit, Noise, forbidden, noise_of
 from metasym.certification.breaking import what_breaks
+from metasym.certification.certificate_thresholds import BREAKING, FILE, LIMITS, NEGLIGIBLE_DEFECT, TOLERANCE
 from metasym.certification.own_weights import OwnWeights
 from metasym.evidence.statistics import TaskStatistics
 from metasym.groups.signed_groups import WeightOrbits, weight_orbits
 from metasym.groups.signed_permutations import SignedPermutation
 from metasym.verdicts.reports import Breaking
-
-TOLERANCE = 0.2
-"""The default of ``--tolerance``: with a defect of a fifth, ``|W - mean over the group|^2`` is 2 % of ``|W|^2``. That
-part of the outputs' power a network with the symmetry built in cannot learn, and nothing else."""
-_SHOWN = 3.0
-"""Standard errors from which a defect is there, and what carries it is looked for."""
-FAINT = 0.05
-"""Classes of tied weights count by their own size; those fainter than this part of a typical weight as if they
-were so large."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +54,9 @@ class Certificate:
     common: Breaking | None = None
     """What carries the defect of those that do."""
     negative: float = 0.0
-    """How far below 0 the square is without its noise, in standard errors: beyond 4 the noise is not as assumed."""
+    """How far below 0 the square is without its noise, in standard errors; 0 where that is negligible.
+
+    Beyond a few the noise is not as assumed."""
 
     def within(self, tolerance: float) -> bool:
         """Whether the group is certified: not refuted, and no larger defect than the tolerance allowed."""
@@ -113,7 +106,7 @@ def certify(
     refuted = _refuted(whole, total / 2) or _refuted(by_class, max(1.0, counted) / 2)
     pairs = []
     known = tasks.spanning & (tasks.counts > tasks.inputs)
-    if not quick and int(known.sum()) >= 0.9 * len(tasks):
+    if not quick and int(known.sum()) >= LIMITS.enough_tasks * len(tasks):
         pairs = [
             _relative(forbidden(tasks, weight_orbits((g,), shape), ones, variance, g).limit(), total)
             for g in generators
@@ -160,7 +153,8 @@ def certify_all(
     rest = own[~there]
     usual = rest.squares(form)
     spread = float(usual.std()) / math.sqrt(len(usual))
-    shows = float(usual.mean()) > max(_SHOWN * spread, NEGLIGIBLE**2 * total)
+    mean, negligible = float(usual.mean()), NEGLIGIBLE_DEFECT**2 * total
+    shows = mean > max(BREAKING.shown * spread, negligible)
     worst = max(measures, key=lambda one: one.upper)
     return Certificate(
         math.sqrt(max(0.0, max(one.mean for one in measures)) / total),
@@ -175,7 +169,7 @@ def certify_all(
         faint,
         what_breaks(rest, orbits) if shows else None,
         what_breaks(own[there], orbits) if bool(there.any()) else None,
-        float(usual.mean()) / spread if spread > 0 else 0.0,
+        mean / spread if mean < -negligible and spread > 0 else 0.0,  # else its size is that of rounding
     )
 
 
@@ -212,7 +206,7 @@ def _known_classes(
     by_class = torch.zeros(len(squares), orbits.count, dtype=torch.float64)
     by_class.index_add_(1, orbits.labels, squares)
     error = by_class.std(0) / math.sqrt(len(squares)) if len(squares) > 1 else by_class[0]
-    faint = 3 * error > tolerance**2 * orbits.sizes
+    faint = FILE.unknown_class * error > tolerance**2 * orbits.sizes
     entries = faint[orbits.labels] & tied
     if 2 * int(entries.sum()) > int(tied.sum()):
         entries = torch.zeros_like(entries)
@@ -228,14 +222,14 @@ def _fresh_refutes(own: OwnWeights, form: Tensor, total: float) -> bool:
     squares, added = own.squares(form), own.added(form)
     found = Forbidden(squares, 0.0, 1.0, added.clamp_min(0)).limit()
     shown = found.mean if found.mostly else found.lower
-    return shown > NEGLIGIBLE**2 * total
+    return shown > NEGLIGIBLE_DEFECT**2 * total
 
 
 def class_scale(power: Tensor, group: WeightOrbits) -> Tensor:
     """The root mean square of each weight's class ``[m n]``, of weights with the mean squares ``power [m n]``."""
     sums = torch.zeros(group.count, dtype=torch.float64).index_add_(0, group.labels, power)
     typical = float(power.mean())
-    return (sums / group.sizes)[group.labels].clamp_min(FAINT**2 * typical).sqrt()
+    return (sums / group.sizes)[group.labels].clamp_min(FILE.faint**2 * typical).sqrt()
 
 
 def _relative(limit: Limit, total: float) -> tuple[float, float]:
@@ -244,7 +238,7 @@ def _relative(limit: Limit, total: float) -> tuple[float, float]:
 
 def _refuted(limit: Limit, total: float) -> bool:
     shown = limit.mean if limit.mostly else limit.lower
-    return shown > NEGLIGIBLE**2 * total
+    return shown > NEGLIGIBLE_DEFECT**2 * total
 
 
 def _power(tasks: TaskStatistics) -> Tensor:

@@ -7,15 +7,14 @@ from dataclasses import dataclass, replace
 from metasym.certification.all_tasks import AllTasks
 from metasym.certification.bounds import Noise, noise_of
 from metasym.certification.candidates import candidates, named, subgroups
-from metasym.certification.certificate import TOLERANCE, Certificate, certify, certify_all
+from metasym.certification.certificate import Certificate, certify, certify_all
+from metasym.certification.certificate_thresholds import NAMING, TOLERANCE
 from metasym.certification.screening import screened
 from metasym.evidence.prior import Prior
 from metasym.evidence.statistics import TaskStatistics
 from metasym.groups.signed_permutations import SignedPermutation
 from metasym.verdicts.reports import FoundGroup
 
-NEARLY = 0.5
-"""Larger groups are told if their defect is at most this: beyond it there is nothing near about them."""
 _SCREENED = 64
 """Candidates that are held against tasks that they were found on, before any is held against fresh ones."""
 _ASKED = 4
@@ -76,7 +75,7 @@ def climb(
             break
         apart = judge.screen(group)
         if apart is not None:
-            if with_mean and apart <= NEARLY:
+            if with_mean and apart <= NAMING.nearly:
                 nearly.append(group)
             search.below(group)
             continue
@@ -91,7 +90,7 @@ def climb(
         rungs.append(Rung(group, replace(judge.certificate(group), refuted=True)))
     told: list[Rung] = []
     for rung in rungs:
-        near = rung.certificate.defect <= NEARLY or (
+        near = rung.certificate.defect <= NAMING.nearly or (
             bool(rung.certificate.differing) and not rung.certificate.refuted
         )
         if rung is certified or (with_mean and near):

@@ -6,11 +6,11 @@ import dataclasses
 import math
 from dataclasses import dataclass
 
+from metasym.certification.certificate_thresholds import NAMING
 from metasym.certification.ladder import Ladder, Rung
 from metasym.certification.resolution import Resolution
 from metasym.inspection.pattern import unconnected
 from metasym.verdicts.defect_words import LARGEST_DEFECT
-from metasym.verdicts.layer_words import bound_of
 from metasym.verdicts.reports import PLAIN, DifferingTasks, LadderRung, LayerReport
 from metasym.verdicts.verdict import (
     AnyReason,
@@ -27,11 +27,6 @@ from metasym.verdicts.verdict import (
     Verdict,
     WeightsOpen,
 )
-
-_NEGATIVE = -4.5
-"""Standard errors below zero that no noise as assumed gives the square of a defect."""
-_ALIKE = 1.5
-"""Of groups that the tasks do not contradict the largest is told whose bound is not this many times the tightest."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +108,7 @@ def _broken_assumption(found: Rung | None, seen: Circumstances) -> AnyReason | N
     """What the certificate assumes of the noise, and is not so."""
     if seen.dependent:
         return ExamplesDependent(seen.dependent)
-    if found is not None and found.certificate.negative < _NEGATIVE:
+    if found is not None and found.certificate.negative < NAMING.negative:
         return NoiseUnlikeModel(found.group.name, found.group.order, found.certificate.negative)
     return None
 
@@ -143,7 +138,7 @@ def _headline(ladder: Ladder) -> Rung | None:
     if not rungs:
         return None
     nearest = min(_apart(r) for r in rungs)
-    return max((r for r in rungs if _apart(r) <= _ALIKE * nearest), key=lambda r: r.group.order)
+    return max((r for r in rungs if _apart(r) <= NAMING.alike * nearest), key=lambda r: r.group.order)
 
 
 def _apart(rung: Rung) -> float:
@@ -174,7 +169,7 @@ def _not_linear(ladder: Ladder, seen: Circumstances) -> NotLinear:
     refuted = [r for r in ladder.rungs if r is not ladder.certified and r.certificate.refuted]
     if ladder.certified is not None:
         above = [rung_report(r) for r in refuted if r.group.order > ladder.certified.group.order]
-        return NotLinear(seen.unlinear, linear_part=bound_of(rung_report(ladder.certified), above))
+        return NotLinear(seen.unlinear, linear_part=rung_report(ladder.certified).bound(above))
     near = min(refuted, key=lambda r: r.certificate.defect, default=None)
     return NotLinear(seen.unlinear, nearest=None if near is None else (near.group.name, near.group.order))
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from metasym.certification.bounds import forbidden, noise_of
+from metasym.certification.certificate_thresholds import LIMITS
 from metasym.evidence.statistics import TaskStatistics
 from metasym.groups.signed_groups import WeightOrbits
 
@@ -30,7 +31,7 @@ def resolution(tasks: TaskStatistics, power: Tensor, noise: float) -> Resolution
     grams = tasks.grams.sum(0)
     values = torch.linalg.eigvalsh(grams / grams.diagonal().mean().clamp_min(1e-300))
     unseen = bool(values[0] <= 1e-9 * values[-1])
-    few = int((tasks.counts > tasks.inputs).sum()) < 0.9 * len(tasks)
+    few = int((tasks.counts > tasks.inputs).sum()) < LIMITS.enough_tasks * len(tasks)
     size = tasks.inputs * tasks.outputs
     everything = WeightOrbits(torch.arange(size), torch.zeros(size, dtype=torch.int64))
     total = float(power.sum())

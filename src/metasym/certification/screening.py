@@ -10,13 +10,11 @@ from collections.abc import Sequence
 
 import torch
 
-from metasym.certification.all_tasks import MOST, NEGLIGIBLE, AllTasks, group_form
+from metasym.certification.all_tasks import AllTasks, group_form
 from metasym.certification.certificate import class_scale
+from metasym.certification.certificate_thresholds import FILE, NAMING, NEGLIGIBLE_DEFECT
 from metasym.groups.signed_groups import weight_orbits
 from metasym.groups.signed_permutations import SignedPermutation
-
-_FAR = 4.5
-"""Standard errors beyond which a mean square is no chance."""
 
 
 def screened(tasks: AllTasks, generators: Sequence[SignedPermutation]) -> float | None:
@@ -31,8 +29,8 @@ def screened(tasks: AllTasks, generators: Sequence[SignedPermutation]) -> float 
     scale = class_scale(power, orbits)
     for one, total in ((form, float(power.sum())), (form / scale / scale[:, None], float(len(power)))):
         squares = own.squares(one)
-        usual = squares.sort().values[: math.ceil((1 - MOST) * len(squares))]
+        usual = squares.sort().values[: math.ceil((1 - FILE.many) * len(squares))]
         error = float(usual.std()) / math.sqrt(len(usual))
-        if float(usual.mean()) > max(_FAR * error, NEGLIGIBLE**2 * total):
+        if float(usual.mean()) > max(NAMING.far * error, NEGLIGIBLE_DEFECT**2 * total):
             return math.sqrt(max(0.0, float(own.squares(form).mean())) / float(power.sum()))
     return None

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from metasym.certification.bounds import noise_of
+from metasym.certification.certificate_thresholds import LIMITS
 from metasym.evidence.fitting import least_squares
 from metasym.evidence.statistics import TaskStatistics
 from metasym.groups.signed_permutations import SignedPermutation
@@ -23,8 +24,6 @@ _BLOCKS = 10
 """Parts of the tasks whose differences tell how uncertain the mean over all is."""
 _AT_ONCE = 64
 """Elements that are looked at together."""
-SURVIVES = 3.0
-"""Elements whose square stands out of noise by less than this many standard errors are not contradicted."""
 
 
 def contradictions(
@@ -36,7 +35,7 @@ def contradictions(
     """
     m, n = tasks.outputs, tasks.inputs
     ample = tasks[tasks.ample]
-    if m * n > MOST_WEIGHTS or len(ample) < max(_BLOCKS, 0.9 * len(tasks)):
+    if m * n > MOST_WEIGHTS or len(ample) < max(_BLOCKS, LIMITS.enough_tasks * len(tasks)):
         return None
     own, spread = least_squares(ample)
     flat = own.flatten(1) / scale

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtrit
 
-from metasym.certification.beta import NEGLIGIBLE
+from metasym.certification.certificate_thresholds import NEGLIGIBLE_VIOLATION
 from metasym.discovery.claim_thresholds import CONTINUOUS, ERRS_MORE
 from metasym.discovery.continuous.equivariance_symmetries import pairs_in
 from metasym.discovery.continuous.invariance_claims import judge
@@ -207,7 +207,7 @@ def _errs_more(model: FunctionModel, other: FunctionModel, prepared: Prepared) -
     first, second = (((one.predict(one.fit(*prepared.train), x) - y) ** 2).sum(1) for one in (model, other))
     more = first - second
     reach = float(stdtrit(len(more) - 1, ERRS_MORE)) * float(more.std(ddof=1)) / len(more) ** 0.5
-    return bool(float(more.mean()) > max(reach, NEGLIGIBLE * float(y.var(0).sum())))
+    return bool(float(more.mean()) > max(reach, NEGLIGIBLE_VIOLATION * float(y.var(0).sum())))
 
 
 def _better(model: FunctionModel, other: FunctionModel, prepared: Prepared) -> FunctionModel:

@@ -52,9 +52,16 @@ class SharedParameters:
 
 
 def shared_parameters(x: Any, y: Any, *, zeros: bool = True, opposite: bool = True) -> SharedParameters:
-    """Which coefficients of ``y = x w + noise`` share their value, for ``x [examples, n]`` and ``y [examples]``.
+    """Find which coefficients of ``y = x w + noise`` share their value.
 
-    ``zeros``: some may be zero; ``opposite``: some may differ in sign alone. Needs more examples than coefficients.
+    Args:
+        x: Inputs ``[examples, n]``; more examples than coefficients.
+        y: Outputs ``[examples]``.
+        zeros: Whether coefficients may be zero.
+        opposite: Whether coefficients may differ in sign alone.
+
+    Returns:
+        A :class:`SharedParameters`: the classes of equal coefficients, their signs and values, the noise.
     """
     inputs, targets = _checked(x, y)
     count, n = inputs.shape

@@ -114,7 +114,20 @@ def structure_plan(
     onnx: bool = False,
     always: bool = False,
 ) -> StructurePlan:
-    """What :func:`metasym.structured` would do to each linear layer, and why. Arguments as there."""
+    """Return what :func:`metasym.structured` would do to each linear layer, and why.
+
+    Args:
+        module: A network.
+        structure: As in :func:`metasym.structured`.
+        project: As there.
+        batch: As there.
+        training: As there.
+        onnx: As there.
+        always: As there.
+
+    Returns:
+        A ``StructurePlan``; ``print`` shows it, ``apply`` carries it out.
+    """
     if not isinstance(module, nn.Module):
         raise MetasymError(f"expected an nn.Module to compile, found {type(module).__name__}")
     if not isinstance(batch, int) or isinstance(batch, bool) or batch < 1:

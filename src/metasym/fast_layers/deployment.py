@@ -62,19 +62,26 @@ def structured(
     onnx: bool = False,
     always: bool = False,
 ) -> nn.Module | StructuredLearner:
-    """A copy of ``module`` with plain modules: layers with a structure become the cheapest equal computation.
+    """Return a copy of ``module`` in which each layer with a structure becomes the cheapest equal computation.
 
-    The structure is what :func:`metasym.inspect` finds in the U of each layer, or what is given: its report; or, for
-    plain layers too, ``{layer name: structure}`` (or the structure alone for a single layer), where a structure is a
-    ``Group`` (or a pair, for outputs and inputs), a ``SharingPattern``, or whole numbers ``[outputs, inputs]``: 0 is
-    zero, equal numbers are tied, opposite ones tied up to sign. Other layers stay as they are, symmetries baked. What
-    pays is estimated from sizes for batches of ``batch`` examples; :func:`structure_plan` shows it: forward, and
-    forward and backward unless the layer will not be trained (``training=False``). A weight that has
-    its structure only nearly is refused unless ``project`` averages it. ``onnx`` leaves out Fourier transforms, of
-    which runtimes of ONNX make little. ``always`` compiles also where the estimate says that it does not pay.
+    Other layers stay as they are, with symmetries baked. The copy has plain modules only.
 
-    Of a learner it makes a :class:`StructuredLearner`: U is projected on the symmetry that is found in it, and
-    ``adapt`` gives compiled networks. It takes ``batch`` and ``onnx``.
+    Args:
+        module: A network; or a learner, which gives a :class:`StructuredLearner` (it takes ``batch`` and ``onnx``
+            only): U is projected on the symmetry found in it, and ``adapt`` gives compiled networks.
+        structure: What :func:`metasym.inspect` finds in the U of each layer, unless given: its report; or, for plain
+            layers too, ``{layer name: structure}``, or the structure alone for a single layer. A structure is a
+            ``Group`` (or a pair, for outputs and inputs), a ``SharingPattern``, or whole numbers
+            ``[outputs, inputs]``: 0 is zero, equal numbers are tied, opposite ones tied up to sign.
+        project: Average a weight that has its structure only nearly. Without it such a weight is refused.
+        batch: Number of examples in a batch, for the estimate of what pays. :func:`structure_plan` shows the
+            estimate.
+        training: Whether the backward pass counts in the estimate.
+        onnx: Leave out Fourier transforms, which ONNX runtimes compute slowly.
+        always: Compile even where the estimate says that it does not pay.
+
+    Returns:
+        A new module; ``module`` does not change.
     """
     if isinstance(module, Learner):
         if structure is not None or project or always or not training:

@@ -12,14 +12,17 @@ from metasym.types import MetasymError
 
 
 def symmetry_matrix(group: Group) -> Tensor:
-    """U^G of Proposition 1, ``[|G| * n, n]``, float64.
+    """Return U^G of Proposition 1, ``[|G| * n, n]``, float64.
 
-    For every filter v ``[n]``, ``W = (U^G v).reshape(|G|, n)`` is a G-convolution: its row g is the
-    filter transformed by g, and ``W pi(h) = regular(h) W`` for every h.
+    For every filter v ``[n]``, ``W = (U^G v).reshape(|G|, n)`` is a G-convolution: its row g is the filter
+    transformed by g, and ``W pi(h) = regular(h) W`` for every h.
 
-    It stacks pi(g), as the paper does, where pi is orthogonal. Elsewhere the row must be transformed by
-    ``pi(g)^-T`` to be equivariant (for orthogonal matrices that is the same), and these are stacked.
-    Inexact groups (interpolated rotations) stack pi(g), "without any modification" (Appendix B).
+    Where pi is orthogonal it stacks pi(g), as the paper does. Elsewhere the row must be transformed by
+    ``pi(g)^-T`` to be equivariant (for orthogonal matrices that is the same), and these are stacked. Inexact
+    groups (interpolated rotations) stack pi(g), "without any modification" (Appendix B).
+
+    Args:
+        group: A finite group with its representation.
     """
     blocks = group.matrices
     if group.exact and not group.is_orthogonal:

@@ -12,13 +12,26 @@ from metasym.groups.group import Group
 
 
 def cyclic(n: int) -> Group:
-    """C_n on n points: element ``k`` is ``r^k``, which takes point ``i`` to ``i + k`` modulo n."""
+    """Return C_n on n points: element ``k`` is ``r^k``, which takes point ``i`` to ``i + k`` modulo n.
+
+    Args:
+        n: Number of points.
+
+    Example:
+        >>> import metasym as ms
+        >>> ms.groups.cyclic(4).order
+        4
+    """
     n = positive_int(n, "cyclic(n)")
     return _additive(n, f"C_{n}", "r")
 
 
 def shifts(n: int) -> Group:
-    """Z_n acting on the n positions of a vector, ``(pi(k) v)[i] = v[i - k]``: C_n in the paper's words."""
+    """Return Z_n acting on the n positions of a vector, ``(pi(k) v)[i] = v[i - k]``: C_n in the paper's words.
+
+    Args:
+        n: Number of positions.
+    """
     n = positive_int(n, "shifts(n)")
     return _additive(n, f"Z_{n}", "+")
 
@@ -31,10 +44,18 @@ def _additive(n: int, name: str, letter: str) -> Group:
 
 
 def dihedral(n: int) -> Group:
-    """D_n, of order 2n, on n points: ``r^0 .. r^(n-1)``, then ``r^0 f .. r^(n-1) f`` (e2cnn's order).
+    """Return D_n, of order 2n, on n points: ``r^0 .. r^(n-1)``, then ``r^0 f .. r^(n-1) f`` (e2cnn's order).
 
-    ``r`` takes point ``i`` to ``i + 1`` and ``f`` takes it to ``-i``, modulo n. On one or two points ``f``
-    moves nothing: the table is still that of D_1 or D_2, the representation is just not faithful.
+    ``r`` takes point ``i`` to ``i + 1`` and ``f`` takes it to ``-i``, modulo n. On one or two points ``f`` moves
+    nothing: the table is still that of D_1 or D_2, but the representation is not faithful.
+
+    Args:
+        n: Number of points.
+
+    Example:
+        >>> import metasym as ms
+        >>> ms.groups.dihedral(4).order
+        8
     """
     n = positive_int(n, "dihedral(n)")
     turn = torch.arange(n).repeat(2)
@@ -48,7 +69,16 @@ def dihedral(n: int) -> Group:
 
 
 def symmetric(n: int) -> Group:
-    """S_n, all n! permutations of n points; n at most 7 (order 5040), since the table has (n!)^2 entries."""
+    """Return S_n, all n! permutations of n points.
+
+    Args:
+        n: Number of points, at most 7 (order 5040): the table has (n!)^2 entries.
+
+    Example:
+        >>> import metasym as ms
+        >>> ms.groups.symmetric(3).order
+        6
+    """
     n = positive_int(n, "symmetric(n)", most=7)
     swap = [1, 0, *range(2, n)] if n > 1 else [0]
     cycle = [*range(1, n), 0]
@@ -71,7 +101,11 @@ def quaternion() -> Group:
 
 
 def trivial(n: int) -> Group:
-    """The group of one element, acting on n points."""
+    """Return the group of one element, acting on n points.
+
+    Args:
+        n: Number of points.
+    """
     n = positive_int(n, "trivial(n)")
     table = torch.zeros(1, 1, dtype=torch.int64)
     return Group(torch.arange(n)[None], table, name="trivial", element_names=["e"])

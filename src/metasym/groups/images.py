@@ -33,10 +33,14 @@ def image_rotations(size: int, order: int = 4, interpolation: str | None = None)
 
 
 def image_rotations_flips(size: int, order: int = 4, interpolation: str | None = None) -> Group:
-    """D_order, of ``2 * order`` elements, on a flattened ``size x size`` image.
+    """Return D_order, of ``2 * order`` elements, on a flattened ``size x size`` image.
 
-    First the rotations of :func:`image_rotations`, then each of them after a left-right flip,
-    ``r^k f``. Arguments as there.
+    First the rotations of :func:`image_rotations`, then each of them after a left-right flip, ``r^k f``.
+
+    Args:
+        size: Height and width of the image.
+        order: Number of rotations.
+        interpolation: As in :func:`image_rotations`.
     """
     return _image_group(size, order, interpolation, flips=True)
 

@@ -124,7 +124,17 @@ class LieAlgebra:
 
 
 def so(p: int, q: int = 0) -> LieAlgebra:
-    """The matrices A with ``A^T H + H A = 0`` for H of p ones and q minus ones; ``so(n)`` are rotations."""
+    """Return the matrices A with ``A^T H + H A = 0`` for H of p ones and q minus ones; ``so(n)`` are rotations.
+
+    Args:
+        p: Number of ones.
+        q: Number of minus ones.
+
+    Example:
+        >>> import metasym as ms
+        >>> ms.groups.name_of_algebra(ms.groups.so(1, 3))
+        'so(1,3)'
+    """
     for value, what, least in ((p, "p", 1), (q, "q", 0)):
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise MetasymError(

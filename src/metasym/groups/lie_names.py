@@ -12,7 +12,12 @@ _FOURS = {4 * copies for copies in range(1, 32)}
 
 
 def name_of_algebra(algebra: LieAlgebra) -> str:
-    """Such as ``so(5)``, ``so(1,3)``, ``so(3)+so(3)``, ``sl(3)``, ``so(2)``, ``so(3)+R^3 (translations)``."""
+    """Return the name of a Lie algebra, such as ``so(5)``, ``so(3)+so(3)``, ``sl(3)`` or ``so(3)+R^3
+    (translations)``.
+
+    Args:
+        algebra: The algebra.
+    """
     if algebra.dimension == 0:
         return "0"
     simple, rest = ideals(algebra)

@@ -43,12 +43,18 @@ FREE_BIAS = (
 def inspect(
     model: nn.Module, group: str | None = None, *, inputs: Tensor | Sequence[int] | None = None
 ) -> SymmetryReport:
-    """What the symmetry of every reparameterized layer of ``model`` has learned.
+    """Report what the symmetry of every reparameterized layer of ``model`` has learned.
 
-    ``group`` asks about one more group: ``"shifts"``, ``"rotations:8"``, ... (``metasym inspect --help`` lists
-    them) or a JSON file of generators. The report then has the errors of its elements, for each layer and from the
-    network's input to its output. ``inputs``, examples ``[examples, ...]`` or the shape of one example, is needed
-    for the latter where the first layer does not determine it.
+    Args:
+        model: A reparameterized network.
+        group: One more group to ask about: ``"shifts"``, ``"rotations:8"``, ... (``metasym inspect --help`` lists
+            them) or a JSON file of generators. The report then has the errors of its elements, for each layer and
+            from the network's input to its output.
+        inputs: Examples ``[examples, ...]`` or the shape of one example; needed for the latter where the first layer
+            does not determine it.
+
+    Returns:
+        A :class:`SymmetryReport`, one entry per layer.
     """
     if not isinstance(model, nn.Module):
         raise MetasymError(

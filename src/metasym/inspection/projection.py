@@ -32,10 +32,17 @@ class Projected:
 
 @torch.no_grad()
 def project(model: nn.Module, report: SymmetryReport) -> tuple[Projected, ...]:
-    """Make U obey, exactly, what ``report`` found in it; in place. Layers without a clear finding stay.
+    """Make U obey exactly what ``report`` found in it, in place. Layers without a clear finding do not change.
 
     The rows of U are averaged over each class of tied entries, up to their signs, and set to zero where the
-    entries are zero. In a convolution they are averaged over the group of rotations and flips. v stays as it is.
+    entries are zero. In a convolution they are averaged over the group of rotations and flips. v does not change.
+
+    Args:
+        model: A reparameterized network.
+        report: The report of :func:`metasym.inspect` on it.
+
+    Returns:
+        What happened to each layer.
     """
     found = symmetries(model)
     if list(found) != [layer.name for layer in report]:

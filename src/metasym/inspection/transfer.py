@@ -137,10 +137,15 @@ class SavedSymmetry:
 def save_symmetry(
     model: nn.Module, path: str | os.PathLike[str], report: SymmetryReport | None = None
 ) -> SymmetryReport:
-    """Write the U of every reparameterized layer of ``model`` to ``path``, with the report on them.
+    """Write the U of every reparameterized layer of ``model`` to one file, with the report on them.
 
-    The report is made (:func:`metasym.inspect`) unless it is given, and returned. One sealed safetensors file,
-    written whole or not at all.
+    Args:
+        model: A reparameterized network.
+        path: A safetensors file, written whole or not at all.
+        report: The report of :func:`metasym.inspect`. Default: it is made.
+
+    Returns:
+        The report.
     """
     report = inspect(model) if report is None else report
     layers = []
@@ -174,9 +179,16 @@ def load_symmetry(
     *,
     dominant_only: bool = False,
 ) -> SavedSymmetry | nn.Module:
-    """The symmetry stored at ``path``; put, frozen, into ``model`` if one is given, which is then returned.
+    """Load a symmetry from a file, and put it, frozen, into ``model`` if one is given. Executes no code.
 
-    See :meth:`SavedSymmetry.apply` for the other arguments. Executes no code.
+    Args:
+        path: A file of :func:`save_symmetry`.
+        model: A network to put it into, in place.
+        layers: Which layer of ``model`` gets the symmetry of which stored layer, ``{layer: stored layer}``.
+        dominant_only: Take only the dominant sharing pattern (see :meth:`SavedSymmetry.apply`).
+
+    Returns:
+        ``model``, or a :class:`SavedSymmetry` without one.
     """
     stored = unpack(read_bytes(Path(path)), str(path))
     if stored.get("kind") != _KIND:

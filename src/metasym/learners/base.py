@@ -26,7 +26,15 @@ Metric = Callable[[Tensor, Tensor], Tensor]
 
 
 def accuracy(prediction: Tensor, target: Tensor) -> Tensor:
-    """The fraction of rows of ``prediction [examples, classes]`` whose largest entry is ``target``."""
+    """Return the fraction of rows whose largest entry is the target.
+
+    Args:
+        prediction: ``[examples, classes]``.
+        target: ``[examples]``, class numbers.
+
+    Returns:
+        A scalar.
+    """
     return (prediction.argmax(-1) == target).to(prediction.dtype).mean()
 
 
@@ -51,8 +59,14 @@ def check_finite(what: str, value: object, least: float | None = None) -> float:
 class Learner(nn.Module, ABC):
     """A meta-learner: an ``nn.Module`` whose state is all that meta-training changes.
 
-    ``model`` is the user's network (reparameterized or plain). Everything a run must keep, step
-    sizes included, is a parameter or buffer of this module, so its ``state_dict`` is the checkpoint.
+    Everything that a run must keep, step sizes included, is a parameter or buffer of this module, so its
+    ``state_dict`` is the checkpoint.
+
+    Args:
+        model: Your network, reparameterized or plain.
+        loss: ``loss(prediction, target) -> scalar``.
+        chunk_size: The most tasks held in memory at once.
+        paths: Ways of computing a step to force, ``"name=way,..."``.
     """
 
     model: nn.Module

@@ -17,11 +17,17 @@ from metasym.types import Batch, Episode, MetasymError, OuterLoss, Params, as_ba
 
 
 class EvidenceMSR(Learner):
-    """Tasks ``y = W_t x + noise`` with ``vec(W_t) = mean + U v_t``, ``v_t ~ N(0, I)``: the prior is what is learned.
+    """Learns the prior of tasks ``y = W_t x + noise`` with ``vec(W_t) = mean + U v_t`` and ``v_t ~ N(0, I)``.
 
-    :meth:`fit` maximises the marginal likelihood of all examples of all tasks over mean, U and noise; the number of
-    directions of U is found on the way. :meth:`adapt` takes the posterior mean, the best prediction under the model.
-    ``bias``: every task also has an offset of its own. ``directions``: the size k of a learner to load a file into.
+    :meth:`fit` maximizes the marginal likelihood of all examples of all tasks over mean, U and noise, and finds
+    the number of directions of U on the way. :meth:`adapt` takes the posterior mean, the best prediction under the
+    model.
+
+    Args:
+        in_features: Inputs of the linear layer.
+        out_features: Its outputs.
+        bias: Whether every task also has its own offset.
+        directions: Number of directions of U of a learner to load a file into.
     """
 
     mean: Tensor

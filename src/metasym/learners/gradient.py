@@ -22,17 +22,24 @@ from metasym.types import Batch, Episode, Loss, MetasymError, OuterLoss, Params
 
 
 class GradientLearner(Learner):
-    """Adapts some of the model's parameters by gradient descent (or an exact solve) on the support set.
+    """Adapts some of the model's parameters by gradient descent, or an exact solve, on the support set.
 
-    inner_steps, test_inner_steps: how many at training, and at test (the same unless given).
-    inner_lr, step_sizes: where the step sizes start, and what of them is learned (see ``StepSizes``).
-    solver: ``"sgd"``; or, for the squared loss and a model linear in what adapts, ``"ridge"`` (exact) or
-        ``"cg"`` (``inner_steps`` iterations), both with ``penalty`` on the change of what adapts.
-    adapt_only: name patterns; of what the method could adapt, only parameters that match are adapted.
-    learn_start: whether the outer loop learns the values that adaptation starts from.
-    first_order: take the inner gradients as constants.
-    map: ``"vmap"`` or ``"loop"`` over tasks, or ``"auto"``; chunk_size bounds the tasks held at once.
-    paths: ways of computing a step that are forced, ``"name=way,..."`` (see ``metasym.engines.plan``).
+    Args:
+        model: The network, reparameterized or plain.
+        loss: ``loss(prediction, target) -> scalar``.
+        inner_steps: Inner steps in training.
+        test_inner_steps: Inner steps at test. Default: as in training.
+        inner_lr: Where the step sizes start.
+        step_sizes: What is learned of them (see ``StepSizes``).
+        solver: ``"sgd"``; or, for the squared loss and a model linear in what adapts, ``"ridge"`` (exact) or ``"cg"``
+            (``inner_steps`` iterations of conjugate gradients).
+        penalty: Penalty of ``"ridge"`` and ``"cg"`` on the change of what adapts.
+        adapt_only: Name patterns: of what the method could adapt, adapt only the parameters that match.
+        learn_start: Whether the outer loop learns the values that adaptation starts from.
+        first_order: Treat the inner gradients as constants.
+        map: ``"vmap"`` or ``"loop"`` over tasks, or ``"auto"``.
+        chunk_size: The most tasks held in memory at once.
+        paths: Ways of computing a step to force, ``"name=way,..."`` (see ``metasym.engines.plan``).
     """
 
     def __init__(
@@ -180,7 +187,10 @@ class GradientLearner(Learner):
 
 
 class MAML(GradientLearner):
-    """Adapts every parameter; learns where adaptation starts (Finn et al. 2017) and its step sizes."""
+    """Adapts every parameter; learns where adaptation starts (Finn et al. 2017) and its step sizes.
+
+    Arguments as in :class:`metasym.learners.GradientLearner`.
+    """
 
     def _adaptable(self, trainable: Params) -> Params:
         if split(self.model).U:
@@ -194,10 +204,14 @@ class MAML(GradientLearner):
 
 
 class ANIL(GradientLearner):
-    """Adapts only the head (Raghu et al. 2019): the layer named ``head``.
+    """Adapts only the head (Raghu et al. 2019).
 
-    Unless given, the last in order of registration whose weight has two dimensions or more: norms are
-    passed over. Where layers are not registered in the order in which they act, name the head.
+    Args:
+        model: The network.
+        loss: ``loss(prediction, target) -> scalar``.
+        head: Name of the layer that adapts. Default: the last registered layer whose weight has two dimensions or
+            more (norms do not count). Name it where layers are not registered in the order in which they act.
+        options: Further arguments of :class:`metasym.learners.GradientLearner`.
     """
 
     def __init__(self, model: nn.Module, loss: Loss = F.mse_loss, *, head: str | None = None, **options: Any):
@@ -227,7 +241,18 @@ class ANIL(GradientLearner):
 
 
 class MSR(GradientLearner):
-    """The paper's method: adapts filters v (and biases, norms), never U, which the outer loop learns."""
+    """The paper's method: adapts filters v (and biases, norms), never U, which the outer loop learns.
+
+    Arguments as in :class:`metasym.learners.GradientLearner`.
+
+    Example:
+        >>> import torch, metasym as ms
+        >>> model = ms.reparameterize(torch.nn.Linear(6, 6), "dense", filter_size=6)
+        >>> learner = ms.MSR(model, solver="ridge", penalty=0.1)
+        >>> task = ms.Batch(torch.randn(2, 6), torch.randn(2, 6))
+        >>> learner.adapt(task)
+        Linear(in_features=6, out_features=6, bias=True)
+    """
 
     def _adaptable(self, trainable: Params) -> Params:
         need_symmetries(self.model, "MSR")
@@ -236,7 +261,10 @@ class MSR(GradientLearner):
 
 
 class MSRJoint(GradientLearner):
-    """The paper's ablation: adapts U together with v, that is MAML on a reparameterized model."""
+    """The paper's ablation: adapts U together with v, that is MAML on a reparameterized model.
+
+    Arguments as in :class:`metasym.learners.GradientLearner`.
+    """
 
     def _adaptable(self, trainable: Params) -> Params:
         need_symmetries(self.model, "MSRJoint")

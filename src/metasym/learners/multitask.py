@@ -25,12 +25,23 @@ from metasym.types import Batch, Episode, Loss, MetasymError, OuterLoss, Params
 
 
 class MTSR(Learner):
-    """Optimises U and every training task's own v together, on all of each task's examples.
+    """The paper's ablation without a meta-gradient: optimizes U and every training task's own v together.
 
-    On a new task U stays frozen and a newly drawn v is fitted to the support set by ``test_steps`` of Adam
-    at ``test_lr``. ``train_tasks`` is the number of training tasks; train with ``tasks_per_step`` at least
-    as large for the paper's full-batch updates. Filters start from N(0, filter_std^2); whatever else a task
-    owns (biases, norms) starts from the model's values.
+    On a new task U stays frozen, and a newly drawn v is fitted to the support set. Biases and norms of a task
+    start from the model's values.
+
+    Args:
+        model: A reparameterized network.
+        loss: ``loss(prediction, target) -> scalar``.
+        train_tasks: Number of training tasks. Train with ``tasks_per_step`` at least as large for the paper's
+            full-batch updates.
+        test_steps: Steps of Adam on a new task.
+        test_lr: Their learning rate.
+        filter_std: Filters start from N(0, filter_std^2).
+        seed: Seed of the filters.
+        map: ``"vmap"`` or ``"loop"`` over tasks, or ``"auto"``.
+        chunk_size: The most tasks held in memory at once.
+        paths: Ways of computing a step to force, ``"name=way,..."``.
     """
 
     def __init__(

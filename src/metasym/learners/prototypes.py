@@ -33,10 +33,16 @@ class PrototypeClassifier(nn.Module):
 
 
 class ProtoNet(Learner):
-    """Learns an embedding in which the examples of a class lie around their mean.
+    """Learns an embedding in which the examples of a class lie around their mean (Snell et al. 2017).
 
-    The model maps ``x [examples, ...]`` to embeddings ``[examples, features]``; labels are 0 .. classes-1,
-    and every class has a support example.
+    Labels are 0 .. classes-1, and every class has a support example.
+
+    Args:
+        model: Maps ``x [examples, ...]`` to embeddings ``[examples, features]``.
+        loss: ``loss(prediction, target) -> scalar``.
+        map: ``"vmap"`` or ``"loop"`` over tasks, or ``"auto"``.
+        chunk_size: The most tasks held in memory at once.
+        paths: Ways of computing a step to force, ``"name=way,..."``.
     """
 
     def __init__(

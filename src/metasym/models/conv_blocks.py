@@ -52,11 +52,17 @@ def convolution_net(
     hidden: int | None = None,
     generator: torch.Generator | None = None,
 ) -> ConvNet:
-    """A conv net for images of ``input_shape`` (channels, height, width).
+    """Return a conv net for images.
 
-    ``classes=None`` leaves the head out; ``hidden`` puts a linear layer of that many units, with a ReLU, before
-    the head. Convolutions have no bias: the batch norm that follows would remove it, and has a shift of its own.
-    The norm uses the statistics of the batch at hand (support or query), as MAML's did.
+    Convolutions have no bias: the batch norm that follows would remove it, and has its own shift. The norm uses the
+    statistics of the batch at hand (support or query), as MAML's did.
+
+    Args:
+        input_shape: Channels, height and width of an image.
+        blocks: The blocks, in order.
+        classes: Number of outputs; None leaves the head out.
+        hidden: Units of a linear layer, with a ReLU, before the head.
+        generator: Source of the starting values.
     """
     channels, *size = input_shape
     layers: OrderedDict[str, nn.Module] = OrderedDict()

@@ -71,10 +71,18 @@ def d8_net(
     kernel_size: int = 3,
     generator: torch.Generator | None = None,
 ) -> ConvNet:
-    """The plain conv net of ``depth`` blocks with D_8-equivariant layers of the same number of channels.
+    """Return the plain conv net with D_8-equivariant layers of the same number of channels.
 
-    The coefficients start so that the weights have the size of the plain layers' (the columns of U are
-    orthonormal, so that step sizes mean the same too).
+    The coefficients start so that the weights have the size of the plain layers'. The columns of U are
+    orthonormal, so step sizes mean the same too.
+
+    Args:
+        input_shape: Channels, height and width of an image.
+        channels: Channels of a layer, a multiple of 16.
+        classes: Number of outputs; None leaves the head out.
+        depth: Number of blocks.
+        kernel_size: Height and width of the kernels.
+        generator: Source of the starting values.
     """
     inputs, height, width = input_shape
     if channels % ORDER or height != width:

@@ -43,11 +43,16 @@ def few_shot_network(
     *,
     fields: int | None = None,
 ) -> ConvNet:
-    """The network of one column of Table 3: ``[examples, c, s, s] -> [examples, ways]`` (or embeddings).
+    """Return the network of one column of Table 3: ``[examples, c, s, s] -> [examples, ways]`` (or embeddings).
 
-    ``network``: ``"conv4"`` (MAML, ANIL and, reparameterized, MSR), ``"conv4-big"`` (MAML (Big)),
-    ``"conv4-embedding"`` (ProtoNets) or ``"conv4-d8"`` (MAML+D8), whose layers have ``fields`` regular fields of 16
-    channels each (default: as many channels as MAML's).
+    Args:
+        data: ``"omniglot"`` or ``"miniimagenet"``.
+        shots: Support images of each class.
+        ways: Number of classes.
+        network: ``"conv4"`` (MAML, ANIL and, reparameterized, MSR), ``"conv4-big"`` (MAML (Big)),
+            ``"conv4-embedding"`` (ProtoNets) or ``"conv4-d8"`` (MAML+D8).
+        generator: Source of the starting values.
+        fields: Regular fields of 16 channels in each layer of ``"conv4-d8"``. Default: as many channels as MAML's.
     """
     if data not in SIZES:
         raise MetasymError(

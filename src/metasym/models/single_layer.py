@@ -19,7 +19,12 @@ from metasym.types import MetasymError
 
 
 class Convolution1d(nn.Module):
-    """One filter slid over one channel: ``x [examples, inputs] -> [examples, inputs - width + 1]``."""
+    """One filter slid over one channel: ``x [examples, inputs] -> [examples, inputs - width + 1]``.
+
+    Args:
+        width: Width of the filter.
+        generator: Source of the starting values.
+    """
 
     def __init__(self, width: int, generator: torch.Generator | None = None) -> None:
         super().__init__()
@@ -32,34 +37,67 @@ class Convolution1d(nn.Module):
 
 
 def fully_connected(inputs: int, outputs: int, generator: torch.Generator | None = None) -> nn.Module:
-    """A linear layer without bias: ``[examples, inputs] -> [examples, outputs]``."""
+    """Return a linear layer without bias: ``[examples, inputs] -> [examples, outputs]``.
+
+    Args:
+        inputs: Number of inputs.
+        outputs: Number of outputs.
+        generator: Source of the starting values.
+    """
     return started(nn.Linear, inputs, outputs, generator=generator)
 
 
 def locally_connected(inputs: int, width: int, generator: torch.Generator | None = None) -> nn.Module:
-    """A filter of its own at every place: ``[examples, inputs] -> [examples, inputs - width + 1]``."""
+    """Return a layer with its own filter at every place: ``[examples, inputs] -> [examples, inputs - width + 1]``.
+
+    Args:
+        inputs: Number of inputs.
+        width: Width of each filter.
+        generator: Source of the starting values.
+    """
     return LocallyConnected1d(inputs, width, generator=generator)
 
 
 def convolution1d(width: int, generator: torch.Generator | None = None) -> nn.Module:
-    """One shared filter: ``[examples, inputs] -> [examples, inputs - width + 1]``."""
+    """Return a layer with one shared filter: ``[examples, inputs] -> [examples, inputs - width + 1]``.
+
+    Args:
+        width: Width of the filter.
+        generator: Source of the starting values.
+    """
     return Convolution1d(width, generator)
 
 
 def convolution2d(
     channels_in: int, channels_out: int, kernel_size: int = 3, generator: torch.Generator | None = None
 ) -> nn.Module:
-    """A valid convolution without bias: ``[examples, in, s, s] -> [examples, out, s - k + 1, s - k + 1]``."""
+    """Return a valid convolution without bias: ``[examples, in, s, s] -> [examples, out, s - k + 1, s - k + 1]``.
+
+    Args:
+        channels_in: Input channels.
+        channels_out: Output channels.
+        kernel_size: Height and width k of the kernel.
+        generator: Source of the starting values.
+    """
     return started(nn.Conv2d, channels_in, channels_out, kernel_size, generator=generator)
 
 
 def with_true_space(
     model: nn.Module, basis: Tensor, *, filter_std: float, generator: torch.Generator | None = None
 ) -> nn.Module:
-    """The oracle: the only layer of ``model`` gets the frozen symmetry matrix ``basis [prod(weight), d]``.
+    """Give the only layer of ``model`` a frozen symmetry matrix: the oracle.
 
-    The columns (orthonormal as a problem gives them) are scaled by the root of the number of output
-    channels: the squared loss is a mean over those, and useful step sizes are then of order 1.
+    The columns (orthonormal as a problem gives them) are scaled by the root of the number of output channels. The
+    squared loss is a mean over those channels, so useful step sizes are then of order 1.
+
+    Args:
+        model: A network of one layer.
+        basis: The true weight space, ``[prod(weight), d]``.
+        filter_std: The filter starts from N(0, filter_std^2).
+        generator: Source of the filter.
+
+    Returns:
+        The same ``model``.
     """
 
     def frozen(_: str, module: nn.Module) -> Symmetry:

@@ -13,6 +13,7 @@ import numpy as np
 
 from metasym.groups.signed_permutations import SignedPermutation
 from metasym.robots.robot_symmetries import RobotSymmetries
+from metasym.storage.plain_files import read_plain
 from metasym.types import MetasymError
 
 _LABELS = {"Z_2 x Z_2": "K4", "Z_2 x Z_2 x Z_2": "DH2"}
@@ -33,10 +34,15 @@ class JointTable:
 
 
 def read_tables(path: str | Path, names: Sequence[str]) -> list[JointTable]:
-    """The tables in a JSON or YAML file about a robot with joints of these names, checked."""
+    """Read and check the joint tables in a JSON or YAML file.
+
+    Args:
+        path: The file.
+        names: The robot's joints, in order.
+    """
     file = Path(path)
     try:
-        text = file.read_text(encoding="utf-8")
+        text = read_plain(file).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         found = error.strerror if isinstance(error, OSError) else "no text"
         raise MetasymError(f"{file}: expected a table of joints, found {found}") from None
@@ -52,7 +58,13 @@ def read_tables(path: str | Path, names: Sequence[str]) -> list[JointTable]:
 
 
 def parse_tables(value: Any, names: Sequence[str], where: str = "table") -> list[JointTable]:
-    """The tables in a value of plain types; in any of the forms, or as ``metasym mirror --json`` writes them."""
+    """Return the joint tables in a value of plain types.
+
+    Args:
+        value: A table in any of the accepted forms, or what ``metasym mirror --json`` writes.
+        names: The robot's joints, in order.
+        where: What an error message calls the value.
+    """
     if isinstance(value, dict) and isinstance(value.get("generators"), list):
         return [one for g in value["generators"] for one in parse_tables(g, names, where)]
     if isinstance(value, dict) and "table" in value:
@@ -151,7 +163,11 @@ def _morpho_keys(text: str) -> dict[str, Any] | None:
 
 
 def to_yaml(found: RobotSymmetries) -> str:
-    """The generators in morpho-symm's form."""
+    """Return the generators in morpho-symm's form.
+
+    Args:
+        found: What :func:`metasym.mirror` found.
+    """
     permutations, reflections = [], []
     for g in found.generators:
         back = g.permutation.inverse

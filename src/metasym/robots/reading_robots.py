@@ -8,17 +8,20 @@ from xml.etree import ElementTree
 from metasym.robots.mechanism import Mechanism
 from metasym.robots.mjcf import read_mjcf
 from metasym.robots.urdf import read_urdf
+from metasym.storage.plain_files import read_plain
 from metasym.types import MetasymError
 
 
 def read_robot(path: str | Path, *, floating: bool | None = None) -> Mechanism:
-    """The mechanism in a URDF file, or in MuJoCo's XML (which needs ``pip install metasym[robots]``).
+    """Read the mechanism in a URDF file, or in MuJoCo's XML (which needs ``pip install metasym[robots]``).
 
-    ``floating`` says whether the base moves freely; None decides by the file.
+    Args:
+        path: The file.
+        floating: Whether the base moves freely. Default: decided by the file.
     """
     file = Path(path)
     try:
-        data = file.read_bytes()
+        data = read_plain(file)
     except OSError as error:
         raise MetasymError(f"{file}: expected a robot's description, found {error.strerror}") from None
     try:

@@ -84,7 +84,16 @@ class TableCheck:
 
 
 def check_table(found: RobotSymmetries, table: JointTable, *, seed: int = 1) -> TableCheck:
-    """Compare a table with what the robot has: with all products of its generators, and with what was refused."""
+    """Compare a joint table with the symmetries of a robot.
+
+    Args:
+        found: What :func:`metasym.mirror` found: all products of its generators, and what it refused.
+        table: The table to check.
+        seed: Seed of the postures.
+
+    Returns:
+        Whether the table is right, and which joints and signs are wrong.
+    """
     names = found.names
     n = len(names)
     if all(joint == image and sign > 0 for joint, (image, sign) in table.moves.items()):

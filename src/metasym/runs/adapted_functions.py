@@ -18,7 +18,7 @@ from scipy.special import stdtrit
 from torch import Tensor
 
 from metasym.adaptation.functional import evaluating
-from metasym.certification.certificate import TOLERANCE
+from metasym.certification.certificate_thresholds import TOLERANCE
 from metasym.inspection.given_groups import GivenGroup, Moves, given_group
 from metasym.inspection.network import Move
 from metasym.learners.base import Learner, accuracy

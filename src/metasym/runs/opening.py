@@ -19,10 +19,16 @@ from metasym.types import MetasymError
 
 
 def open_run(folder: str | os.PathLike[str], model: Callable[[], nn.Module] | Learner | None = None) -> Run:
-    """The run in ``folder``: of ``metasym learn``, ``run``, ``discover`` or ``ms.train``. Executes no code from it.
+    """Open the run in ``folder``: of ``metasym learn``, ``run``, ``discover`` or ``ms.train``. Executes no code
+    from it.
 
-    ``model`` is what only the user's program can make: for a run of ``learn`` with a network of the user's own the
-    function that makes it, for one of ``ms.train`` the learner, which then holds what was learned.
+    Args:
+        folder: The folder of the run.
+        model: What only your program can make. For a run of ``learn`` with your own network: the function that
+            makes it. For one of ``ms.train``: the learner, which then holds what was learned.
+
+    Returns:
+        A :class:`Run`.
     """
     path = Path(folder)
     kind = kind_of(read_config(path))

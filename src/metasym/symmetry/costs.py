@@ -90,10 +90,15 @@ class ModelCost:
 
 
 def cost(model: nn.Module, example: Tensor | None = None) -> ModelCost:
-    """Entries of U and v, bytes and multiply-adds of every reparameterized layer beside the plain ones.
+    """Count the entries of U and v, bytes and multiply-adds of every layer.
 
-    With an ``example`` batch the multiply-adds of the plain layers' forward pass on it are counted too:
-    building W is paid once for a whole batch.
+    Args:
+        model: A network, reparameterized or plain.
+        example: A batch of inputs. The multiply-adds of the layers' forward pass on it are then counted too; W is
+            built once for a whole batch.
+
+    Returns:
+        A ``ModelCost``; ``print`` shows it as a table.
     """
     found = symmetries(model)
     if not found:

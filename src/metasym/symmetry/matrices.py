@@ -24,7 +24,12 @@ _LARGEST_IDENTITY = 2**28
 
 
 class Symmetry(nn.Module, ABC):
-    """A linear map from a filter ``v [*filter_shape]`` to a weight ``W [*weight_shape]``."""
+    """A linear map from a filter ``v [*filter_shape]`` to a weight ``W [*weight_shape]``.
+
+    Args:
+        weight_shape: Shape of the weight W.
+        filter_shape: Shape of the filter v.
+    """
 
     weight_shape: torch.Size
     filter_shape: torch.Size
@@ -84,8 +89,23 @@ class Symmetry(nn.Module, ABC):
 class DenseSymmetry(Symmetry):
     """A symmetry matrix U stored whole, ``[prod(weight_shape), k]``.
 
-    ``U`` may be given (a group's ``symmetry_matrix`` or an equivariant basis, say). Otherwise it is
-    the identity when ``filter_size`` is not given, and drawn from N(0, std^2) when it is.
+    Args:
+        weight_shape: Shape of the weight W.
+        filter_size: Number k of columns, drawn from N(0, std^2). Default: a square U that starts as the identity.
+        U: The matrix itself, such as a group's ``symmetry_matrix`` or an equivariant basis.
+        std: Standard deviation of the drawn entries.
+        learnable: Whether U is a parameter (else a buffer).
+        generator: Source of the random numbers.
+        dtype: Type of the entries.
+        device: Where U is stored.
+
+    Example:
+        >>> import torch, metasym as ms
+        >>> U = ms.groups.symmetry_matrix(ms.groups.cyclic(3))    # [9, 3]
+        >>> ms.DenseSymmetry((3, 3), U=U, learnable=False)(torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64))
+        tensor([[1., 2., 3.],
+                [3., 1., 2.],
+                [2., 3., 1.]], dtype=torch.float64)
     """
 
     U: Tensor
@@ -163,9 +183,16 @@ class KroneckerSymmetry(Symmetry):
     *kernel]`` of any number of spatial dimensions they are ``U_out [C_out, p]``, ``U_in [C_in, q]`` and
     ``U_space [prod(kernel), s]`` with V ``[p, q, s]``.
 
-    Square factors (the default) start as identities, so that W = V. ``filter_shape`` asks for
-    rectangular ones: they start as a rectangular identity plus N(0, std^2) noise, so that every entry of
-    the filter matters from the first step. ``factors`` gives the matrices themselves.
+    Args:
+        weight_shape: Shape of the weight W.
+        filter_shape: Shape of V. Rectangular factors start as a rectangular identity plus N(0, std^2) noise, so that
+            every entry of the filter matters from the first step. Default: square factors that start as identities.
+        factors: The matrices themselves.
+        std: Standard deviation of that noise.
+        learnable: Whether the factors are parameters (else buffers).
+        generator: Source of the random numbers.
+        dtype: Type of the entries.
+        device: Where the factors are stored.
     """
 
     def __init__(

@@ -23,9 +23,15 @@ from metasym.types import MetasymError
 class NuclearAdam(torch.optim.Adam):
     """Adam, followed by a proximal step of the nuclear norm on every parameter group with ``nuclear > 0``.
 
-    Each step lowers the singular values of a matrix ``[rows, k]`` by ``lr * nuclear * sqrt(rows)``, not below
-    0: ``sqrt(rows)`` because Adam moves each entry by about ``lr``, so that ``nuclear`` is the strength
-    relative to what Adam adds to a column in one step, whatever the size.
+    Each step lowers the singular values of a matrix ``[rows, k]`` by ``lr * nuclear * sqrt(rows)``, not below 0.
+    The factor ``sqrt(rows)`` makes ``nuclear`` a strength relative to what Adam adds to a column in one step,
+    whatever the size, because Adam moves each entry by about ``lr``.
+
+    Args:
+        params: Parameters, or parameter groups as in any torch optimizer.
+        lr: Learning rate of Adam.
+        nuclear: Strength of the nuclear norm; a parameter group may have its own.
+        options: Further options of ``torch.optim.Adam``.
     """
 
     def __init__(
@@ -64,15 +70,20 @@ def shrink_singular_values(U: Tensor, by: float) -> None:
 
 @torch.no_grad()
 def compress(model: nn.Module, *, tolerance: float = 1e-3, equal: bool = False) -> dict[str, int]:
-    """Drop, in place, the filter entries that each dense symmetry of ``model`` does not use.
+    """Drop the filter entries that each dense symmetry of ``model`` does not use, in place.
 
-    U is rotated to its principal directions and those with a singular value below ``tolerance`` times the
-    largest are dropped; v is rotated along. Returns the filter size that is left, by layer. Make a new learner
-    and optimizer afterwards: the parameters' shapes have changed.
+    U is rotated to its principal directions, weak directions are dropped, and v is rotated along. The shapes of the
+    parameters change: make a new learner and optimizer afterwards.
 
-    ``equal`` gives all directions left the same strength, the square root of the number of output channels:
-    what an exact solver has found need not suit a few gradient steps, which multiply by U U^T. Weights stay as
-    they were, and step sizes of order 1 are useful (the loss being a mean over the output channels).
+    Args:
+        model: A reparameterized network.
+        tolerance: Drop directions whose singular value is below this fraction of the largest.
+        equal: Give all remaining directions the same strength, the square root of the number of output channels. A U
+            found by an exact solver need not suit a few gradient steps, which multiply by U U^T. Weights do not
+            change, and step sizes of order 1 become useful (for a loss that is a mean over output channels).
+
+    Returns:
+        The remaining filter size of each layer, by name.
     """
     if tolerance < 0:
         raise MetasymError(f"expected tolerance >= 0, found {tolerance}", about="tolerance", found=tolerance)

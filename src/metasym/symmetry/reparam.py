@@ -52,18 +52,35 @@ def reparameterize(
     filter_std: float | None = None,
     generator: torch.Generator | None = None,
 ) -> nn.Module:
-    """Reparameterize, in place, the weights of ``model``'s Linear and ConvNd layers; return the model.
+    """Reparameterize the weights of ``model``'s Linear and ConvNd layers in place, and return the model.
 
-    ``kind`` is ``"kronecker"`` (square factors that start as identities: the model computes what it
-    did), ``"dense"`` (``filter_size`` columns drawn from N(0, std^2), or the identity without it), or a
-    callable ``(name, module) -> Symmetry | None``, where None leaves that layer plain.
-    ``select`` picks layers by name pattern, type, list of those, or callable ``(name, module) -> bool``.
-    Tied weights stay tied: every place that shares a chosen weight is reparameterized with it.
-    ``learnable`` (default True) and ``std`` (default 0.01) say how U is made; a callable decides for itself.
-    ``bias="joint"`` makes each bias part of the symmetry, by the paper's appended input of 1; the weight then
-    counts as a matrix ``[out, inputs + 1]``, for a convolution too (two Kronecker factors, none for space).
-    Layers without a bias stay as they are. The filter starts at the least-squares fit of the weight, or is
-    drawn from N(0, filter_std^2).
+    Each chosen weight ``W`` becomes ``vec(W) = U v``. Weights that are tied stay tied. The filter ``v`` starts at the
+    least-squares fit of the weight, unless ``filter_std`` is given.
+
+    Args:
+        model: Any network.
+        kind: ``"kronecker"`` (square factors that start as identities, so the model computes what it did),
+            ``"dense"`` (one matrix U), or a callable ``(name, module) -> Symmetry | None``, where None leaves the
+            layer plain.
+        select: Which layers: a name pattern, a type, a list of those, or a callable ``(name, module) -> bool``.
+            Default: all.
+        filter_size: Columns of a dense U, drawn from N(0, std^2); for ``"kronecker"`` the shape of the filter.
+            Default: a square U that starts as the identity.
+        bias: ``"plain"`` leaves biases as they are. ``"joint"`` makes each bias part of the symmetry, by the paper's
+            appended input of 1; the weight then counts as a matrix ``[out, inputs + 1]``, for a convolution too.
+        learnable: Whether U is learned. Default: True.
+        std: Standard deviation of the entries of U where they are drawn. Default: 0.01.
+        filter_std: Draw the filter from N(0, filter_std^2) instead of fitting the weight.
+        generator: Source of the random numbers.
+
+    Returns:
+        The same ``model``.
+
+    Example:
+        >>> import torch, metasym as ms
+        >>> model = ms.reparameterize(torch.nn.Linear(4, 3), "dense", filter_size=5)
+        >>> tuple(ms.symmetries(model)[""].filter_shape)
+        (5,)
     """
     if bias not in ("plain", "joint"):
         raise MetasymError(
@@ -129,9 +146,20 @@ def reparameterize(
 
 
 def bake(model: nn.Module) -> nn.Module:
-    """Replace, in place, every symmetry by the weight it produces; return the model.
+    """Replace every symmetry by the weight that it produces, in place, and return the model.
 
-    What remains are plain modules, whose parameters have the names and shapes of before ``reparameterize``.
+    Args:
+        model: A reparameterized network.
+
+    Returns:
+        The same ``model``: plain modules, whose parameters have the names and shapes of before
+        :func:`reparameterize`.
+
+    Example:
+        >>> import torch, metasym as ms
+        >>> model = ms.reparameterize(torch.nn.Linear(4, 3))
+        >>> tuple(ms.bake(model).weight.shape)
+        (3, 4)
     """
     baked: dict[int, nn.Parameter] = {}
     for module in list(model.modules()):
@@ -162,7 +190,14 @@ def bake(model: nn.Module) -> nn.Module:
 
 
 def split(model: nn.Module) -> Split:
-    """Which parameters of ``model`` are U, which are v, which are neither: by module type, not by name."""
+    """Sort the parameters of ``model`` into U, v and others, by module type, not by name.
+
+    Args:
+        model: A reparameterized network.
+
+    Returns:
+        A :class:`Split` with the parameters by name.
+    """
     result = Split()
     u_ids = {id(p) for m in model.modules() if isinstance(m, Symmetry) for p in m.parameters()}
     v_ids = {id(plist.original) for _, plist in symmetric_lists(model)}
@@ -176,7 +211,14 @@ def split(model: nn.Module) -> Split:
 
 
 def symmetries(model: nn.Module) -> dict[str, Symmetry]:
-    """The symmetry of each reparameterized layer, by the layer's name."""
+    """Return the symmetry of each reparameterized layer, by the layer's name.
+
+    Args:
+        model: A network.
+
+    Returns:
+        ``{layer name: Symmetry}``; empty for a plain network. A single layer has the name ``""``.
+    """
     found: dict[str, Symmetry] = {}
     for name, plist in symmetric_lists(model):
         head = plist[0]

@@ -13,10 +13,19 @@ from metasym.types import Batch, Episode, MetasymError
 
 
 class ArrayTasks:
-    """Tasks from ``x [tasks, examples, ...]`` and ``y [tasks, examples, ...]``.
+    """Tasks from arrays. An episode of a task is a random split of its examples.
 
-    An episode of a task is a random split of its examples: ``support`` of them are the support set, all
-    others the query set.
+    Args:
+        x: Inputs ``[tasks, examples, ...]``.
+        y: Outputs ``[tasks, examples, ...]``.
+        support: Number of support examples; all others are the query set.
+
+    Example:
+        >>> import torch, metasym as ms
+        >>> tasks = ms.tasks.ArrayTasks(torch.randn(20, 10, 4), torch.randn(20, 10, 3), support=2)
+        >>> episode = tasks.episode(0, torch.Generator().manual_seed(0))
+        >>> tuple(episode.support.x.shape), tuple(episode.query.y.shape)
+        ((2, 4), (8, 3))
     """
 
     def __init__(self, x: Tensor, y: Tensor, *, support: int) -> None:

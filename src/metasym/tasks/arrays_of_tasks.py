@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from torch import Tensor
 
-from metasym.tasks.grouping import Grouped, checked_file
+from metasym.storage.system import available_memory
+from metasym.tasks.grouping import Grouped, checked_file, group_rows
 from metasym.tasks.task_file import LEAST_TASKS, TOO_SHORT, Array, Reading, TaskFile
 from metasym.types import MetasymError
 
@@ -47,6 +49,14 @@ def tasks_of_arrays(x: Any, y: Any, reading: Reading) -> TaskFile:
     crc = (zlib.crc32(inputs.data), zlib.crc32(targets.data))
     grouped = Grouped(inputs, targets, np.full(tasks, examples, dtype=np.int64), crc=crc)
     return checked_file(NAME, grouped, reading, labels=labels, stored={})
+
+
+def tasks_of_rows(
+    task: Array, x: Array, y: Array, *, labels: bool, names: Mapping[str, tuple[str, ...]]
+) -> TaskFile:
+    """The tasks of rows ``x [rows, ...]`` and ``y [rows, ...]``, each of the task that ``task [rows]`` says."""
+    grouped = group_rows(str(NAME), "task", task, x, y, available_memory())
+    return checked_file(NAME, grouped, Reading(), labels=labels, stored=names)
 
 
 def _array(name: str, value: Any) -> Array:

@@ -28,11 +28,15 @@ _TRIES = 10
 
 
 def augment_query(episode: Episode, transform: Transform, generator: torch.Generator) -> Episode:
-    """Algorithm 2 for one task: query images are transformed; all else, above all the support set, stays as it was.
+    """Transform the query images of one task (the paper's Algorithm 2). Everything else, the support set included,
+    stays.
 
-    A transform that has a parameter ``generator`` draws from ``generator``. Any other may draw from torch's
-    global generator (kornia's do), which is seeded from ``generator`` for the call and restored afterwards. What
-    a transform draws elsewhere, from NumPy for example, is not seeded.
+    Args:
+        episode: One task.
+        transform: Maps images to images. If it has a parameter ``generator``, it gets ``generator``. Any other may
+            draw from torch's global generator (kornia's do), which is seeded from ``generator`` for the call and
+            restored afterwards. What a transform draws elsewhere, from NumPy for example, is not seeded.
+        generator: Source of the random numbers.
     """
     # A copy: a transform may work in place, and a sampler may return views of its own data.
     x = episode.query.x.clone()
@@ -113,10 +117,15 @@ class AugmentQuery:
 class PaperTransform:
     """Random resized crop, both flips, rotation: what the paper applies to query sets.
 
-    The crop covers ``scale`` of the area at an aspect ratio within ``ratio`` and is resized to ``size`` (None:
-    the size of the images) with antialiasing; each flip has probability 1/2; the rotation is by up to
-    ``degrees`` either way, bilinear, with zeros where there is no image. Crop and rotation are two separate
-    resamplings, as in the paper's listing: rotation does not bring back what the crop cut off.
+    Crop and rotation are two separate resamplings, as in the paper's listing: rotation does not bring back what
+    the crop cut off. Each flip has probability 1/2.
+
+    Args:
+        size: Height and width of the result, with antialiasing. Default: that of the images.
+        scale: Fraction of the area that the crop covers, from and to.
+        ratio: Aspect ratio of the crop, from and to.
+        flips: Whether to flip.
+        degrees: Largest rotation either way, bilinear, with zeros where there is no image.
     """
 
     def __init__(
@@ -191,14 +200,22 @@ class PaperTransform:
 
 
 def paper_transform(size: int | None = None) -> PaperTransform:
-    """The transform of the paper's listing: 28 for Omniglot, 84 for MiniImagenet, None: the images' own size."""
+    """Return the transform of the paper's listing.
+
+    Args:
+        size: 28 for Omniglot, 84 for MiniImagenet. Default: the images' own size.
+    """
     return PaperTransform(size)
 
 
 def kornia_transform(size: int) -> torch.nn.Module:
-    """The listing in kornia's transforms: slower, and pixels at the border of a turned image are mixed with zeros.
+    """Return the paper's listing in kornia's transforms. It is slower, and mixes zeros into the border of a turned
+    image.
 
-    They draw from torch's global generator, which :func:`augment_query` seeds for them.
+    The transforms draw from torch's global generator, which :func:`augment_query` seeds for them.
+
+    Args:
+        size: Height and width of the result.
     """
     try:
         import kornia.augmentation as K  # takes a second

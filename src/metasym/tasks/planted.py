@@ -88,12 +88,21 @@ def planted(
     seed: int = 0,
     image_size: int = 8,
 ) -> Batch:
-    """The examples of a family's tasks: ``x [tasks, examples, n]`` and ``y [tasks, examples, m]``, float32.
+    """Return the examples of a planted family: ``x [tasks, examples, n]`` and ``y [tasks, examples, m]``, float32.
 
-    Each task draws a weight in :func:`planted_basis` and inputs from N(0, 1); outputs have a root mean square of
-    about 1, plus noise of the standard deviation ``noise``. ``broken`` adds to each task's weight a weight without
-    any symmetry, ``broken`` times as large: the family then has its symmetry only nearly. The families ``rot90`` and
-    ``rot45`` have images ``[tasks, examples, 1, s, s]`` and outputs ``[tasks, examples, channels, s - 2, s - 2]``.
+    Each task draws a weight in :func:`planted_basis` and inputs from N(0, 1). Outputs have a root mean square of
+    about 1. The families ``rot90`` and ``rot45`` have images ``[tasks, examples, 1, s, s]`` and outputs
+    ``[tasks, examples, channels, s - 2, s - 2]``.
+
+    Args:
+        name: Name of the family.
+        tasks: Number of tasks.
+        examples: Examples of a task.
+        noise: Standard deviation of the noise added to the outputs.
+        broken: Add to each task's weight a weight without any symmetry, this many times as large. The family then
+            has its symmetry only nearly.
+        seed: Seed of everything drawn.
+        image_size: Height and width s of an image.
     """
     if tasks < 1 or examples < 1 or not (0 <= noise < math.inf and 0 <= broken < math.inf):
         raise MetasymError(

@@ -42,6 +42,8 @@ def read_tasks(
 def tasks_in(x: Any, y: Any = None, reading: Reading | None = None) -> TaskFile:
     """The tasks in a file (its path), in a data frame, or in arrays ``x`` and ``y`` ``[tasks, examples, ...]``."""
     wishes = reading or Reading()
+    if isinstance(x, TaskFile):
+        return x
     if y is None and isinstance(x, str | os.PathLike):
         return read_tasks(x, wishes)
     if y is None and is_frame(x):

@@ -45,9 +45,12 @@ def _splitmix_one(state: int) -> int:
 
 
 def mix(*parts: int | Tensor) -> Tensor:
-    """Scatter whole numbers (scalars or int64 tensors, broadcast together) into seeds ``[...]``, int64 >= 0.
+    """Scatter whole numbers into seeds ``[...]``, int64 >= 0.
 
-    The result depends on the values and their order only: the same on every machine.
+    The result depends on the values and their order only: it is the same on every machine.
+
+    Args:
+        parts: Scalars or int64 tensors, broadcast together.
     """
     state: int | npt.NDArray[np.uint64] = 0
     with np.errstate(over="ignore"):
@@ -63,7 +66,11 @@ def mix(*parts: int | Tensor) -> Tensor:
 
 
 def seeded(seed: int) -> torch.Generator:
-    """A CPU generator that starts at ``seed``."""
+    """Return a CPU generator that starts at ``seed``.
+
+    Args:
+        seed: The seed.
+    """
     generator = torch.Generator()
     generator.manual_seed(seed)
     return generator
@@ -99,7 +106,13 @@ def stack(episodes: Sequence[Episode], ids: Sequence[int] | None = None) -> Epis
 
 
 def sample(tasks: Tasks, ids: Tensor, seed: int) -> Episode:
-    """The episodes of tasks ``ids [tasks]``; what is drawn for each depends on its id and ``seed``."""
+    """Draw the episodes of some tasks. What is drawn for each depends on its id and ``seed``.
+
+    Args:
+        tasks: A family of tasks.
+        ids: Their numbers ``[tasks]``.
+        seed: The seed.
+    """
     seeds = mix(seed, ids)
     batched = getattr(tasks, "episodes", None)
     if batched is not None:

@@ -14,9 +14,13 @@ _HOLD_OUT = 7
 
 
 class Subset:
-    """The tasks ``ids`` of ``tasks``, renumbered from 0: episodes carry the new numbers.
+    """Some tasks of a family, renumbered from 0: episodes carry the new numbers.
 
     A learner that keeps something for each training task (MTSR) then sees no gaps.
+
+    Args:
+        tasks: A family of tasks.
+        ids: Which of them.
     """
 
     def __init__(self, tasks: Tasks, ids: Sequence[int] | Tensor) -> None:
@@ -56,7 +60,16 @@ class Subset:
 
 
 def hold_out(tasks: Tasks, fraction: float, seed: int = 0) -> tuple[Subset, Subset]:
-    """Cut ``fraction`` of the tasks off for validation, at random: ``(the rest, the validation tasks)``."""
+    """Split off a random fraction of the tasks for validation.
+
+    Args:
+        tasks: A finite family of tasks.
+        fraction: Fraction to split off.
+        seed: Seed of the choice.
+
+    Returns:
+        The remaining tasks, and the validation tasks.
+    """
     count = round(fraction * len(tasks))
     if not 0 < count < len(tasks):
         raise MetasymError(

@@ -71,12 +71,20 @@ def translation(
     train_tasks: int | None = None,
     test_tasks: int | None = None,
 ) -> Problem:
-    """Outputs of a locally connected layer, 70 -> 68, width 3, no bias, whose filters have rank ``rank``.
+    """Return the paper's translation problem: a locally connected layer, 70 -> 68, width 3, with filters of rank
+    ``rank``.
 
-    The filter at place p is ``sum_j mixing[p, j] filter_j``: the mixing weights, a softmax over j of normal
-    numbers, are drawn once for the problem; each task draws ``rank`` filters from N(0, 1). For rank 1 the
-    mixing weights are 1: a convolution. Test tasks do not depend on ``size``, and the examples of a small
-    problem are the first ones of the corresponding large problem.
+    The filter at place p is ``sum_j mixing[p, j] filter_j``. The mixing weights, a softmax over j of normal
+    numbers, are drawn once for the problem; each task draws ``rank`` filters from N(0, 1). For rank 1 the mixing
+    weights are 1: a convolution. Test tasks do not depend on ``size``, and the examples of a small problem are the
+    first ones of the corresponding large problem.
+
+    Args:
+        rank: Number of shared filters.
+        size: ``"small"`` or ``"large"``.
+        seed: Seed of everything drawn.
+        train_tasks: Number of training tasks. Default: the paper's.
+        test_tasks: Number of test tasks. Default: the paper's.
     """
     if rank not in RANKS:
         raise MetasymError(
@@ -139,9 +147,17 @@ def _translation_tasks(mixing: Tensor, tasks: int, examples: int, seed: int, par
 class RotationTasks:
     """Tasks that share a steerable convolution: random filter banks of ``basis``, random images.
 
-    Nothing is stored: a task's seed gives its bank and its ``examples`` images, the same ones at every
-    visit; only which of them is support is drawn for each episode. The bank comes before the images, so
-    that it does not depend on the image size.
+    Nothing is stored: a task's seed gives its bank and its images, the same ones at every visit. Only the choice
+    of the support set is drawn for each episode. The bank is drawn before the images, so it does not depend on
+    their size.
+
+    Args:
+        basis: The space of filter banks.
+        tasks: Number of tasks.
+        image_size: Height and width of an image.
+        examples: Images of a task.
+        seed: Seed of the family.
+        part: Number of the part (training, test), so that parts with equal seeds differ.
     """
 
     def __init__(
@@ -200,10 +216,17 @@ def rotation(
     train_tasks: int | None = None,
     test_tasks: int | None = None,
 ) -> Problem:
-    """Outputs of a valid 3 x 3 steerable convolution of random images to three regular fields.
+    """Return the paper's rotation problem: a valid 3 x 3 steerable convolution of random images to three regular
+    fields.
 
-    ``kind``: ``"rot90"`` (C_4, 12 output channels), ``"rot45"`` (C_8, 24) or ``"rot45-flip"`` (D_8, 48). Each
-    task draws the coefficients of its filter bank as e2cnn starts a layer (generalized He).
+    Each task draws the coefficients of its filter bank as e2cnn starts a layer (generalized He).
+
+    Args:
+        kind: ``"rot90"`` (C_4, 12 output channels), ``"rot45"`` (C_8, 24) or ``"rot45-flip"`` (D_8, 48).
+        image_size: Height and width of an image.
+        seed: Seed of everything drawn.
+        train_tasks: Number of training tasks. Default: the paper's.
+        test_tasks: Number of test tasks. Default: the paper's.
     """
     if kind not in KINDS:
         raise MetasymError(

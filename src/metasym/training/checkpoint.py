@@ -103,16 +103,26 @@ def learner_state(path: Path) -> dict[str, Any]:
 
 
 def save(learner: Learner, path: str | os.PathLike[str]) -> None:
-    """Write all that the learner has meta-learned (model, step sizes, ...) to ``path``, atomically."""
+    """Write all that the learner has meta-learned (model, step sizes, ...) to a file, atomically.
+
+    Args:
+        learner: A trained learner.
+        path: A safetensors file.
+    """
     write_atomically(Path(path), pack({"learner": learner.state_dict(), "describe": learner.describe()}))
 
 
 def load(path: str | os.PathLike[str], learner: AnyLearner, *, best: bool = True) -> AnyLearner:
-    """Put the state stored at ``path`` into ``learner``, in place, and return it. Executes no code.
+    """Put a stored state into ``learner``, in place, and return it. Executes no code.
 
-    ``path`` is a file of :func:`save` or a training checkpoint. From a training checkpoint the parameters
-    that were best in validation are taken, where it holds any; ``best=False`` takes the latest (their average, in
-    a run with ``average=``).
+    Args:
+        path: A file of :func:`save`, or a training checkpoint.
+        learner: A learner made as the stored one was.
+        best: From a training checkpoint, take the parameters with the best validation, where it holds any. False
+            takes the latest (their average, in a run with ``average=``).
+
+    Returns:
+        The same ``learner``.
     """
     stored = learner_state(Path(path))
     check_learner(learner, stored, str(path), method_only=True)

@@ -34,16 +34,25 @@ def evaluate(
     ids: Sequence[int] | None = None,
     progress: ProgressChoice = "auto",
 ) -> Score:
-    """Adapt to the support set of every task (or of those in ``ids``) and score on its query set.
+    """Adapt to the support set of every task and score on its query set.
 
-    Of a family without end, such as ``FewShotTasks``, the first ``tasks.scored`` are scored, and a line says so once.
+    The learner is in evaluation mode (no dropout) during the call. Work that takes longer than two seconds shows its
+    progress on standard error. Under ``torchrun`` every rank has to call this: chunks are split over the ranks,
+    and all ranks return the same Score as one process does.
 
-    ``metric``: ``"loss"`` (the learner's own), ``"accuracy"``, or ``metric(prediction, target) -> scalar``
-    for one task. ``inner_steps`` defaults to the learner's number for test time. An equal ``seed`` gives
-    equal episodes. The learner is in evaluation mode (no dropout) during the call. Memory is that of
-    ``tasks_per_chunk`` tasks. What takes longer than two seconds says on standard error how far it is, unless
-    ``progress`` is ``"silent"``. Under ``torchrun`` every rank has to call this: whole chunks are split over
-    the ranks, and all ranks return the same Score as one process does.
+    Args:
+        learner: A trained learner.
+        tasks: The test tasks. Of an endless family, such as ``FewShotTasks``, the first ``tasks.scored`` are scored.
+        inner_steps: Inner steps. Default: the learner's number for test time.
+        metric: ``"loss"`` (the learner's own), ``"accuracy"``, or ``metric(prediction, target) -> scalar`` for one
+            task.
+        seed: An equal seed gives equal episodes.
+        tasks_per_chunk: Tasks held in memory at once.
+        ids: Score only these tasks.
+        progress: ``"auto"``, ``"plain"`` or ``"silent"``.
+
+    Returns:
+        A :class:`Score`: the mean with its 95 % interval, and the score of every task.
     """
     check_seed(seed)
     chosen = torch.arange(number_to_score(tasks)) if ids is None else torch.as_tensor(list(ids))

@@ -66,54 +66,64 @@ def train(
     autocast: Literal["bfloat16"] | None = None,
     max_seconds: float | None = None,
 ) -> Training:
-    """Meta-train ``learner`` in place on ``tasks``; yields the Record of every outer step (from step 1).
+    """Meta-train ``learner`` in place on ``tasks``, and yield the Record of every outer step.
 
-    Each step is taken when its Record is asked for: loop over what is returned, or call its ``run()``.
+    Each step is taken when its Record is asked for: loop over what is returned, or call its ``run()``. Everything
+    in a Record except its times (``steps_per_second``, ``validation_seconds``) is reproducible.
 
-    **The step.** ``tasks_per_step`` tasks are drawn without repetition (all of them, in order, where there are
-    not more), by ``seed`` and the step's number alone. Adam with the rate ``outer_lr`` descends their mean query
-    loss. ``optimizer`` replaces Adam and brings its own rate: a torch optimizer of (some of)
-    ``learner.outer_parameters().values()``, or a function that makes one from them, such as
-    ``lambda p: torch.optim.SGD(p, lr=0.1)``. ``scheduler``, a scheduler of that optimizer or a function that
-    makes one from it, is stepped after every step (``ReduceLROnPlateau``: with the outer loss, or at every
-    validation with its score). ``clip_norm`` bounds the gradient's norm; Records hold the norm before clipping.
-    ``average``, such as 0.99, keeps an exponential average of the outer parameters with that decay: validation
-    scores it, and it is in the learner when the last Record is yielded.
+    **Files.** With ``out``, the folder holds ``config.json`` (the settings, unless the folder has one),
+    ``metrics.jsonl`` (a Record per line) and ``checkpoint.safetensors``, written at the start, every 100 steps and
+    at the end; the previous one is kept. A folder that holds a checkpoint is refused without ``resume``, and so is
+    a folder in which another run is training. Closing the generator early leaves the learner at the last yielded
+    step, and the last regular checkpoint.
 
-    **Validation.** The tasks ``validation`` are scored every ``validate_every`` steps, always with the same
-    episodes (of families without end, such as ``FewShotTasks``, the first 600); when the last Record is yielded, the
-    learner has the parameters with the lowest loss. For another metric or goal, fewer tasks, or the latest
-    parameters, give a :class:`Validation`.
+    **Stopping.** SIGINT (Ctrl-C) and SIGTERM finish the step, write the checkpoint and yield the Record; the next
+    ``next()`` raises ``KeyboardInterrupt`` or ``SystemExit(143)``, also after the last step. In a validation of
+    several chunks they write the checkpoint and raise at once; resuming repeats that validation, then yields the
+    step's Record. A second signal ends without a checkpoint.
 
-    **Files.** With a folder ``out``: ``config.json`` (the learner's and the run's settings, unless the folder has
-    one), ``metrics.jsonl`` (a Record a line) and ``checkpoint.safetensors``, written at the start, every
-    100 steps and at the end; the previous one is kept beside it. For checkpoints at other steps, or curves for
-    TensorBoard, give a :class:`Files`.
-    ``resume=True`` goes on from the checkpoint, bit for bit as if nothing had happened, however the run ended, also
-    to a larger ``outer_steps``; where there is no checkpoint it starts afresh, and a finished run yields nothing:
-    the learner has its parameters all the same once the generator has been asked. Without ``resume`` a folder that
-    holds a checkpoint is refused. A folder in which another run is training is refused until that run's generator
-    ends. Closing the generator early leaves the learner at the last yielded step and the last regular checkpoint.
+    **Many processes.** Make the same call under ``torchrun``, on every rank. Tasks are split, gradients are
+    summed, all ranks have rank 0's parameters, and only rank 0 writes and shows progress. A signal to one rank
+    stops all. A rank that does not answer for 45 s ends the others with :class:`LostRankError`. Where ranks may
+    differ by more than that, call ``torch.distributed.init_process_group(timeout=...)`` first; that group is then
+    used.
 
-    **Stopping.** SIGINT (Ctrl-C) and SIGTERM finish the step, write the checkpoint and yield the Record;
-    the next ``next()`` raises ``KeyboardInterrupt``, or ``SystemExit(143)``, also after the last step. In a
-    validation of several chunks they write the checkpoint and raise at once; resuming makes that validation again,
-    and then yields the step's Record. A second signal ends without a checkpoint. ``max_seconds`` after the first
-    Record was asked for the training ends by itself: with the step that was begun, a validation and a checkpoint,
-    as if it had been the last one.
+    Args:
+        learner: What to train.
+        tasks: The training tasks.
+        outer_steps: Number of outer steps.
+        tasks_per_step: Tasks of a step, drawn without repetition by ``seed`` and the step's number alone (all of
+            them, in order, where there are not more).
+        outer_lr: Learning rate of Adam, which descends the mean query loss.
+        optimizer: Replaces Adam and brings its own rate: a torch optimizer of (some of)
+            ``learner.outer_parameters().values()``, or a function that makes one from them, such as
+            ``lambda p: torch.optim.SGD(p, lr=0.1)``.
+        scheduler: A scheduler of that optimizer, or a function that makes one from it. It is stepped after every step
+            (``ReduceLROnPlateau``: with the outer loss, or at every validation with its score).
+        clip_norm: Largest norm of the gradient. Records hold the norm before clipping.
+        average: Decay, such as 0.99, of an exponential average of the outer parameters. Validation scores the
+            average, and the learner holds it when the last Record is yielded.
+        validation: Tasks to score every ``validate_every`` steps, always with the same episodes (of an endless
+            family, such as ``FewShotTasks``, the first 600). When the last Record is yielded, the learner has the
+            parameters with the lowest loss. For another metric or goal, fewer tasks, or the latest parameters, give a
+            :class:`Validation`.
+        validate_every: Steps from one validation to the next.
+        seed: Seed of the tasks drawn.
+        out: Folder for files (see above). For checkpoints at other steps, or curves for TensorBoard, give a
+            :class:`Files`.
+        resume: Continue from the checkpoint in ``out``, bit for bit as if the run had not been interrupted, also to a
+            larger ``outer_steps``. Without a checkpoint it starts afresh. A finished run yields nothing, and the
+            learner has its parameters once the generator has been asked.
+        on_nonfinite: At a NaN or infinite loss or gradient, ``"stop"`` raises :class:`NonFiniteError` with the
+            parameters as before the step; ``"skip"`` leaves such tasks out and counts them in the Record.
+        progress: ``"auto"`` (a bar on a terminal, lines in a pipe), ``"plain"`` or ``"silent"``.
+        device: Where to train, such as ``"cuda"``; the learner is moved there.
+        autocast: ``"bfloat16"`` computes in mixed precision.
+        max_seconds: End after this time, counted from the first Record, with the step that was begun, a validation
+            and a checkpoint, as if it had been the last one.
 
-    **Guard.** A NaN or infinite loss or gradient raises :class:`NonFiniteError` with the parameters as
-    before the step; ``on_nonfinite="skip"`` leaves such tasks out and counts them in the Record.
-
-    **Many processes.** The same call under ``torchrun``, on every rank: tasks are split, gradients summed,
-    rank 0's parameters are everyone's, only rank 0 writes and shows progress. A signal to one rank stops
-    all. A rank that does not answer for 45 s ends the others with :class:`LostRankError`: where a step or the
-    gap between two ``next()`` may differ by more between ranks, call
-    ``torch.distributed.init_process_group(timeout=...)`` before; that group is then used.
-
-    ``progress``: ``"auto"`` (a bar on a terminal, lines in a pipe), ``"plain"`` or ``"silent"``.
-    ``device="cuda"`` moves the learner there; ``autocast="bfloat16"`` computes in mixed precision. Everything in
-    a Record but its times (``steps_per_second``, ``validation_seconds``) is reproducible.
+    Returns:
+        An iterator of :class:`Record`, from step 1.
     """
     check_whole(outer_steps=outer_steps, tasks_per_step=tasks_per_step)
     check_choice("on_nonfinite", on_nonfinite, ("stop", "skip"))

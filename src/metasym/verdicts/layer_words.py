@@ -8,7 +8,6 @@ from metasym.verdicts.defect_words import breaking_words, differing_words, negat
 from metasym.verdicts.reports import (
     PLAIN,
     FoundGroup,
-    LadderRung,
     LayerReport,
     SharingPattern,
 )
@@ -56,7 +55,11 @@ _REMEDIES = {
 
 
 def verdict_words(layer: LayerReport) -> str:
-    """What is known of a layer, with its evidence; weaker evidence, weaker words. No full stop."""
+    """Return what is known of a layer, with its evidence, without a full stop. Weaker evidence gets weaker words.
+
+    Args:
+        layer: The report on the layer.
+    """
     return f"{_known(layer)}; {_used(layer)}"
 
 
@@ -117,7 +120,7 @@ def _certified(layer: LayerReport) -> str:
     """``equivariant to Z_8, order 8 (defect below 0.1 %, 95 %, over all 100 tasks)``, and more."""
     named = next(rung for rung in layer.ladder if rung.certified)
     above = [r for r in layer.ladder if r.refuted and r.order > named.order]
-    claim = claim_words(bound_of(named, above), layer.verdict.tasks or 0)
+    claim = claim_words(named.bound(above), layer.verdict.tasks or 0)
     broken = [
         f"; what breaks {r.name}: {breaking_words(r.breaking, layer)}" for r in above[-_ALSO:] if r.breaking
     ]
@@ -126,16 +129,6 @@ def _certified(layer: LayerReport) -> str:
 
 def _differing(layer: LayerReport) -> str:
     return "" if layer.differing is None else f"; {differing_words(layer.differing, layer)}"
-
-
-def bound_of(rung: LadderRung, above: list[LadderRung]) -> Bound:
-    """What the words about a certified rung depend on; ``above`` are larger groups that were refuted."""
-    assert rung.defect_upper is not None  # both were within the tolerance
-    assert rung.class_defect_upper is not None
-    nearly = tuple((r.name, r.order, r.defect) for r in above[-_ALSO:])
-    return Bound(
-        rung.name, rung.order, rung.defect_upper, rung.class_defect_upper, nearly, rung.faint_weights
-    )
 
 
 def claim_words(bound: Bound, tasks: int) -> str:
@@ -149,7 +142,7 @@ def claim_words(bound: Bound, tasks: int) -> str:
     within = "" if exact else f"within {percent(bound.defect_upper)} "
     above = "".join(
         f"; to {called(name, order)} only within {percent(defect)}, refuted"
-        for name, order, defect in bound.refuted_above
+        for name, order, defect in bound.refuted_above[-_ALSO:]
     )
     return (
         f"{within}equivariant to {called(bound.name, bound.order)} (defect below {percent(bound.defect_upper)}, "

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from metasym.groups.signed_permutations import SignedPermutation
-from metasym.verdicts.verdict import Status, Verdict
+from metasym.verdicts.verdict import Bound, Status, Verdict
 
 NEARLY = 0.1
 """A group with a larger error is one that U has only nearly."""
@@ -140,6 +141,15 @@ class LadderRung:
     """Weights whose classes are too faint to be known by their own size; they count in ``defect`` alone."""
     differing: tuple[int, ...] = ()
     """Tasks of the file that contradict the group where the others do not."""
+
+    def bound(self, above: Sequence[LadderRung] = ()) -> Bound:
+        """How large the defect of a certified group may be; ``above`` are larger groups that were refuted."""
+        assert self.defect_upper is not None  # both were within the tolerance
+        assert self.class_defect_upper is not None
+        nearly = tuple((rung.name, rung.order, rung.defect) for rung in above)
+        return Bound(
+            self.name, self.order, self.defect_upper, self.class_defect_upper, nearly, self.faint_weights
+        )
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import stdtrit
 
-from metasym.certification.beta import NEGLIGIBLE
+from metasym.certification.certificate_thresholds import NEGLIGIBLE_VIOLATION
 from metasym.discovery.algebra.vector_fields import Array
 from metasym.discovery.claim_thresholds import FINITE
 from metasym.discovery.finite.movable_inputs import MovableInputs
@@ -61,7 +61,7 @@ class NearExactPolynomial:
 
     def upper(self, group: SignedGroup) -> float:
         """The largest violation that is possible, as a part of the variance."""
-        return max(NEGLIGIBLE, float((self.broken(group) ** 0.5 + 2 * self.left**0.5) ** 2))
+        return max(NEGLIGIBLE_VIOLATION, float((self.broken(group) ** 0.5 + 2 * self.left**0.5) ** 2))
 
 
 def near_exact_polynomial(sites: MovableInputs, terms: list[Term], most: float) -> NearExactPolynomial | None:

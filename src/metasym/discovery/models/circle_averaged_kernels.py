@@ -13,7 +13,7 @@ import numpy as np
 import scipy.linalg
 from sklearn.gaussian_process.kernels import RBF, DotProduct
 
-from metasym.certification.beta import NEGLIGIBLE
+from metasym.certification.certificate_thresholds import NEGLIGIBLE_VIOLATION
 from metasym.discovery.algebra.compact_algebras import Circle
 from metasym.discovery.algebra.vector_fields import Array
 from metasym.discovery.claim_thresholds import LIKELIHOOD
@@ -130,7 +130,7 @@ def hidden_beside_circle(hyper: Hyper, circle: Circle, x: Array, y: Array) -> Hi
         profile = np.array([_best(beside + delta * scale * free, y) for delta in _DELTAS])
         asked = (
             profile.max() > profile[0] + LIKELIHOOD.level
-            and _DELTAS[int(np.argmax(profile))] > 2 * NEGLIGIBLE
+            and _DELTAS[int(np.argmax(profile))] > 2 * NEGLIGIBLE_VIOLATION
         )
         refuted = refuted or bool(asked)
         last = int(np.flatnonzero(profile > profile.max() - LIKELIHOOD.level)[-1])

@@ -38,23 +38,38 @@ def discover(
     matrix_output: bool = False,
     note: Note = lambda _: None,
 ) -> DiscoveredRun:
-    """Symmetries of the function behind ``x [examples, ...]`` and ``y [examples, ...]``, or of a family of functions.
+    """Find the symmetries of the function behind a data set, of a family of functions, or of a function that you
+    can call.
 
-    Whole numbers ``y [examples]`` are labels. A part ``test`` of the examples takes no part in the search: symmetries
-    are certified on it, and it is what the errors are of. A symmetry is named where the data allow no violation of
-    more than ``tolerance`` of the variance that the moved inputs carry. ``threads`` are those of numpy and torch: one
-    where nothing else is asked for, whatever the environment says. ``note`` is told what is being done. Of more
-    than 10,000 examples a random sample by ``seed`` is looked at, and the result's notes say so.
+    ``discover(x, y)`` fits a model to rows. Arrays ``x [tasks, examples, ...]`` and ``y [tasks, examples, ...]``
+    are tasks of a
+    family: finite symmetries that all of them have. ``discover(f, x)`` looks at a function itself: nothing is
+        fitted, and
+    every claim is checked by calls at fresh points.
 
-    Arrays ``x [tasks, examples, ...]`` and ``y [tasks, examples, ...]`` are tasks of a family (``tasks`` says so
-    where the shapes leave it open): finite symmetries that all of them have.
+    Args:
+        x: Inputs ``[examples, ...]``; or ``f``, which maps a batch ``[points, ...]`` to ``[points, ...]``: a
+            function of numpy or torch, a module, or the path of a ``.pt2`` or ``.onnx`` file.
+        y: Outputs ``[examples, ...]``; whole numbers ``[examples]`` are labels. For a function ``f``: a sample of
+            inputs, or a function ``y(count, generator)`` that draws them with numpy's generator. ``f`` gets
+            tensors if they are tensors.
+        tasks: Whether the arrays are tasks of a family, where their shapes leave it open.
+        seed: Seed of everything drawn. Of more than 10,000 examples it chooses a random sample, and the result's
+            notes say so.
+        test: Fraction of the examples held out: symmetries are certified on it, and errors are measured on it.
+        tolerance: Largest violation, as a fraction of the variance that the moved inputs carry, with which a
+            symmetry is named.
+        continuous: Whether to look for continuous symmetries.
+        finite: Whether to look for finite ones.
+        labels: Whether ``y`` are labels. Default: decided by their type.
+        threads: Threads of numpy and torch. Default: one, whatever the environment says.
+        centre: The point ``[n]`` that moves with signs keep, for a function. Default: 0, or the mean of the inputs
+            where that is far from 0.
+        matrix_output: Whether ``f`` gives matrices with ``f(g x) = g f(x) g^T``.
+        note: Called with what is being done.
 
-    ``discover(f, x)`` looks at a function itself. ``f`` maps a batch ``[points, ...]`` to ``[points, ...]``: a
-    function of numpy or torch, a module, or the path of a ``.pt2`` or ``.onnx`` file. ``x`` is a sample of inputs, or
-    a function ``x(count, generator)`` that draws them with numpy's generator; f gets tensors where x are tensors.
-    Nothing is fitted: every claim is checked by calls at fresh points, with its ``defect``. ``centre [n]`` is the
-    point that moves with signs keep (default: 0, or the mean of x where that is far from 0); ``matrix_output``: f
-    gives matrices with ``f(g x) = g f(x) g^T``.
+    Returns:
+        A :class:`DiscoveredRun`: verdict, symmetries, errors and a model to predict with.
     """
     function = as_function(x)
     if function is not None:

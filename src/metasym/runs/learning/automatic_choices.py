@@ -11,7 +11,7 @@ from torch import nn
 
 from metasym.adaptation.functional import ModelPredictor, parameters_of
 from metasym.adaptation.linear_solve import check_linear
-from metasym.certification.certificate import TOLERANCE
+from metasym.certification.certificate_thresholds import TOLERANCE
 from metasym.diagnosis.findings import CAUTION, Diagnosis, Finding
 from metasym.inspection.pattern import MOST_WEIGHTS
 from metasym.runs.files.learn_options import MODELS, Choices, Options, Reason

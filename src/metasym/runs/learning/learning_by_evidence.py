@@ -30,7 +30,7 @@ from metasym.tasks.stored import StoredTasks
 from metasym.tasks.task_file import TaskFile
 from metasym.types import MetasymError
 from metasym.verdicts.defect_words import percent
-from metasym.verdicts.layer_words import bound_of, claim_words
+from metasym.verdicts.layer_words import claim_words
 from metasym.verdicts.symmetry_report import SymmetryReport
 
 LARGEST_INPUTS = 227
@@ -136,7 +136,7 @@ def learn_by_evidence(
     if deviations is not None and deviations.certified is not None:
         defect = max((r.certificate.defect for r in ladder.rungs), default=math.inf)
         whole = f", which misses it by {percent(defect)}" if math.isfinite(defect) and defect > 0 else ""
-        found = claim_words(bound_of(rung_report(deviations.certified), []), seen.tasks)
+        found = claim_words(rung_report(deviations.certified).bound(), seen.tasks)
         notes.append(f"the tasks' deviations from their mean map are {found}; the mean map is not{whole}")
     layer = dataclasses.replace(layer, notes=tuple(notes), input_names=names[0], output_names=names[1])
     bare = None if without is None else _learner(without, choices.bias)

@@ -137,7 +137,12 @@ class ImageClasses:
 
 
 def from_arrays(images: Images | Tensor, labels: Images | Tensor | Sequence[Any]) -> ImageClasses:
-    """Classes from ``images [n, C, H, W]`` or ``[n, H, W]`` and ``labels [n]`` (numbers or texts)."""
+    """Return classes from images and labels.
+
+    Args:
+        images: ``[n, C, H, W]`` or ``[n, H, W]``.
+        labels: ``[n]``, numbers or texts.
+    """
     pixels, keys = _array(images, "images"), _array(labels, "labels")
     pixels = pixels[:, None] if pixels.ndim == 3 else pixels
     if keys.ndim != 1 or pixels.ndim != 4 or len(keys) != len(pixels) or len(keys) == 0:

@@ -23,12 +23,19 @@ _LAST = torch.iinfo(torch.int64).max
 class FewShotTasks:
     """Tasks that tell ``ways`` classes apart from ``shots`` images of each.
 
-    Which classes a task has, and which label each gets, depends on ``seed`` and the task's number. Which of
-    their images are support and which query is drawn for each episode, without repetition. ``tasks`` is the
-    number of tasks: keep the default, tasks without end, for training; give 600 or 1,000, say, for a test. Of tasks
-    without end the first 600 are scored (``scored``).
-    An episode has support ``x [ways * shots, C, H, W]``, float32, and ``y [ways * shots]``, int64 from 0 to
-    ``ways - 1``, sorted by label; the query set likewise with ``queries`` images a class.
+    The classes of a task and their labels depend on ``seed`` and the task's number. Which of their images are
+    support and which query is drawn for each episode, without repetition. An episode has support ``x [ways *
+    shots, C, H, W]``, float32, and ``y [ways * shots]``, int64 from 0 to ``ways - 1``, sorted by label; the query
+    set likewise with ``queries`` images per class.
+
+    Args:
+        classes: The images, by class.
+        ways: Classes of a task.
+        shots: Support images of each class.
+        queries: Query images of each class.
+        tasks: Number of tasks. Default: endless, for training; give 600 or 1,000, say, for a test. Of an endless
+            family the first 600 are scored (``scored``).
+        seed: Seed of the family.
     """
 
     def __init__(

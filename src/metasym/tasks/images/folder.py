@@ -29,13 +29,20 @@ def from_folder(
     data: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> ImageClasses:
-    """The images in a folder of class folders, as ``[channels, size, size]`` with pixels in [0, 1].
+    """Return the images in a folder of class folders, as ``[channels, size, size]`` with pixels in [0, 1].
 
-    ``channels`` is 3 (colour) or 1 (grey); ``invert`` makes dark ink 1. Images are resized with antialiasing,
-    without regard to their aspect ratio; transparent pixels are laid on white, and of 16 bits the upper 8 are
-    kept. Files are taken for images by their names (``decode.SUFFIXES``: PNG, JPEG, WebP, BMP, GIF, PPM, TIFF),
-    also in folders below a class's; others are left out. They are converted once, into the folder ``data`` (else
-    ``METASYM_DATA``, else the user's cache folder), and again when a file is added, removed or changed.
+    Images are resized with antialiasing, without regard to their aspect ratio. Transparent pixels are laid on
+    white, and of 16 bits the upper 8 are kept. Files count as images by their names (``decode.SUFFIXES``: PNG,
+    JPEG, WebP, BMP, GIF, PPM, TIFF), also in folders below a class's; others are ignored. They are converted once,
+    and again when a file is added, removed or changed.
+
+    Args:
+        path: The folder.
+        size: Height and width of an image.
+        channels: 3 (colour) or 1 (grey).
+        invert: Make dark ink 1.
+        data: Folder for the converted images. Default: ``METASYM_DATA``, else the user's cache folder.
+        progress: Called with the progress of the conversion.
     """
     if channels not in (1, 3):
         raise MetasymError(

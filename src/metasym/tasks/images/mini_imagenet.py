@@ -39,10 +39,13 @@ def mini_imagenet(
     data: str | os.PathLike[str] | None = None,
     size: int = 84,
 ) -> ImageClasses:
-    """The classes of one part: 64 of ``"train"``, 16 of ``"val"``, 20 of ``"test"``.
+    """Return the classes of one part of MiniImagenet: 64 of ``"train"``, 16 of ``"val"``, 20 of ``"test"``.
 
-    The images come from the folder ``data`` (else ``METASYM_DATA``, else the user's cache folder), converted
-    there at the first use.
+    Args:
+        split: The part.
+        data: Folder of the images. Default: ``METASYM_DATA``, else the user's cache folder. They are converted
+            there at the first use.
+        size: Height and width of an image.
     """
     if split not in SPLITS:
         raise MetasymError(f"expected split to be one of {', '.join(SPLITS)}, found {split!r}")

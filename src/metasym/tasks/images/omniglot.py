@@ -46,11 +46,15 @@ def omniglot(
     rotated_classes: bool = False,
     seed: int = 0,
 ) -> ImageClasses:
-    """The characters of one part: 1,028 of ``"train"``, 172 of ``"val"``, 423 of ``"test"``.
+    """Return the characters of one part of Omniglot: 1,028 of ``"train"``, 172 of ``"val"``, 423 of ``"test"``.
 
-    ``seed`` chooses which characters are in which part. ``rotated_classes`` adds each character turned by 90,
-    180 and 270 degrees as classes of their own. The images come from the folder ``data`` (else ``METASYM_DATA``,
-    else the user's cache folder), converted there at the first use; ``metasym data omniglot`` fetches them.
+    Args:
+        split: The part.
+        data: Folder of the images. Default: ``METASYM_DATA``, else the user's cache folder. ``metasym data omniglot``
+            fetches them; they are converted there at the first use.
+        size: Height and width of an image.
+        rotated_classes: Add each character turned by 90, 180 and 270 degrees as new classes.
+        seed: Chooses which characters are in which part.
     """
     if split not in SPLITS:
         raise MetasymError(
