@@ -214,21 +214,15 @@ def _with_outputs(inner: Any, outer: Any, truth: Truth) -> Array:
     return np.c_[flat, moved][:, None]
 
 
-def run(name: str, seed: int, folder: Path) -> dict[str, Any]:
-    """One run, or what it found when it was made."""
-    path = folder / f"{name}-{seed}.json"
-    if path.exists():
-        return dict(json.loads(path.read_text()))
-    truth = PROBLEMS[name](seed)
+def looked_at(truth: Truth, seed: int) -> dict[str, Any]:
+    """What ``discover`` says of a data set, held against what is true of it, and the errors of its models."""
     began = time.perf_counter()
     found = ms.discover(truth.x, truth.y, seed=seed, finite=False)
     seconds = time.perf_counter() - began
     with torch.no_grad():
         error = float(np.mean((found.model(torch.tensor(truth.x_test)).numpy() - truth.y_test) ** 2))
     verdict, degrees = judged(truth, found)
-    result = {
-        "problem": name,
-        "seed": seed,
+    return {
         "verdict": verdict,
         "claimed": [one["name"] for one in found.symmetries],
         "degrees": degrees,
@@ -240,6 +234,18 @@ def run(name: str, seed: int, folder: Path) -> dict[str, Any]:
         "plain_relative": found.plain.relative,
         "symmetric_relative": None if found.symmetric is None else found.symmetric.relative,
         "seconds": seconds,
+    }
+
+
+def run(name: str, seed: int, folder: Path) -> dict[str, Any]:
+    """One run, or what it found when it was made."""
+    path = folder / f"{name}-{seed}.json"
+    if path.exists():
+        return dict(json.loads(path.read_text()))
+    result = {
+        "problem": name,
+        "seed": seed,
+        **looked_at(PROBLEMS[name](seed), seed),
         "command": f"python -m studies.discover --problems {name} --seeds {seed}",
         "commit": _commit(),
     }

@@ -116,9 +116,10 @@ def started(arguments: list[str], log: Path, moment: int = -1, *, after: bool = 
         return process
     status = 1
     touched = _hooked(moment, after=after)
-    random.seed(0)  # global generators differ from process to process, and a checkpoint holds their state
-    np.random.seed(0)  # noqa: NPY002
-    torch.manual_seed(0)
+    # Global generators differ from process to process, as those of separate commands do.
+    random.seed()
+    np.random.seed()  # noqa: NPY002
+    torch.seed()
     # Half a second of images in place of a minute's: the command wants Omniglot's number of characters.
     importlib.import_module("metasym.tasks.images.omniglot").CHARACTERS = 40  # type: ignore[attr-defined]
     try:

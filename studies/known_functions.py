@@ -108,6 +108,25 @@ def swirl(kind: str = "", count: int = 300) -> Callable[[int], Truth]:
     return make
 
 
+def kepler_flow(
+    q: Array, p: Array, time: Any, steps: int = 400, *, stretch: Any = 1.0, pull: Any = 0.0
+) -> tuple[Array, Array]:
+    """Place and momentum of one of two equal masses ``time`` ahead, seen from their centre."""
+
+    def force(place: Array) -> Array:
+        distance = np.linalg.norm(place * stretch, axis=1)[:, None]
+        return np.asarray(-place * stretch**2 / (4 * distance**3) + pull)
+
+    first = 1 / (2 - 2 ** (1 / 3))  # three leapfrog steps make one of fourth order
+    for _ in range(steps):
+        for part in (first, 1 - 2 * first, first):
+            step = part * time / steps
+            p = p + 0.5 * step * force(q)
+            q = q + step * p
+            p = p + 0.5 * step * force(q)
+    return q, p
+
+
 def two_body(kind: str = "", count: int = 1000, ahead: float = 1.0) -> Callable[[int], Truth]:
     """Two equal masses that attract each other, seen from their centre: the state now, and that ahead.
 
@@ -115,23 +134,8 @@ def two_body(kind: str = "", count: int = 1000, ahead: float = 1.0) -> Callable[
     other sign. Rotations of the plane turn positions and momenta, before and after. Broken: an oval force, a constant
     pull, a clock that depends on the place, outputs of other examples.
     """
-
-    def flow(q: Array, p: Array, time: Any, steps: int = 400) -> tuple[Array, Array]:
-        stretch = np.array([1.0, 1.3]) if kind == "oval" else np.ones(2)
-        pull = np.array([0.1, 0.0]) if kind == "pull" else np.zeros(2)
-
-        def force(place: Array) -> Array:
-            distance = np.linalg.norm(place * stretch, axis=1)[:, None]
-            return np.asarray(-place * stretch**2 / (4 * distance**3) + pull)
-
-        first = 1 / (2 - 2 ** (1 / 3))  # three leapfrog steps make one of fourth order
-        for _ in range(steps):
-            for part in (first, 1 - 2 * first, first):
-                step = part * time / steps
-                p = p + 0.5 * step * force(q)
-                q = q + step * p
-                p = p + 0.5 * step * force(q)
-        return q, p
+    stretch = np.array([1.0, 1.3]) if kind == "oval" else np.ones(2)
+    pull = np.array([0.1, 0.0]) if kind == "pull" else np.zeros(2)
 
     def make(seed: int) -> Truth:
         draw = np.random.default_rng([seed, 2])
@@ -140,9 +144,9 @@ def two_body(kind: str = "", count: int = 1000, ahead: float = 1.0) -> Callable[
         out = np.c_[np.cos(angle_now), np.sin(angle_now)]
         around = np.c_[-np.sin(angle_now), np.cos(angle_now)]
         momentum = around / (2 * radius**0.5) * (1 + 0.05 * draw.normal(size=(total, 1)))
-        q, p = flow(radius * out, momentum, draw.uniform(0, 5, (total, 1)))
+        q, p = kepler_flow(radius * out, momentum, draw.uniform(0, 5, (total, 1)), stretch=stretch, pull=pull)
         more = 0.2 * np.tanh(q[:, :1]) if kind == "clock" else 0.0
-        later = np.concatenate(flow(q, p, ahead + more), axis=1)
+        later = np.concatenate(kepler_flow(q, p, ahead + more, stretch=stretch, pull=pull), axis=1)
         if kind == "shuffled":
             later = draw.permutation(later)
         x, y = np.c_[q, p, -q, -p], np.c_[later, -later]

@@ -23,7 +23,7 @@ MAY_IMPORT = {
     "native": "storage",
     "groups": "types",
     "verdicts": "types storage groups",
-    "robots": "types groups verdicts",
+    "robots": "types storage groups verdicts",
     "symmetry": "types groups",
     "nn": "types",
     "models": "types groups symmetry nn",

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextvars
 import os
+import shutil
 import threading
 from pathlib import Path
 
 import pytest
 
 from metasym.storage import locks, system
+from metasym.storage.atomic import make_folder, make_inside
+from metasym.storage.json_files import write_json
 from metasym.storage.locks import FolderLock, is_held, locked, remove_abandoned, temporary
 from tests.refusals import refused
 
@@ -126,3 +130,38 @@ def test_whether_a_folder_is_held_can_be_asked_without_disturbing(tmp_path, monk
     monkeypatch.setattr(locks.time, "sleep", pause)
     FolderLock(folder).release()
     assert len(pauses) == 1
+
+
+def test_a_whole_run_holds_its_folder_and_a_training_inside_shares_the_hold(tmp_path):
+    folder = tmp_path / "run"
+    with locks.holding(folder):
+        assert is_held(folder)
+        FolderLock(folder).release()
+        assert is_held(folder), "the part has ended, not the run"
+        with refused(str(folder), "a run that trains there"):
+            contextvars.Context().run(FolderLock, folder)  # as another run would
+    assert not is_held(folder)
+
+
+@pytest.mark.parametrize("how", ["deleted", "moved", "exchanged"])
+def test_a_folder_that_is_gone_is_not_made_anew(tmp_path, how):
+    folder = tmp_path / "run"
+    with locks.holding(folder):
+        write_json(folder / "config.json", {"a": 1})
+        if how == "deleted":
+            shutil.rmtree(folder)
+        else:
+            folder.rename(tmp_path / "elsewhere")
+        if how == "exchanged":
+            folder.mkdir()
+        for write in (
+            lambda: write_json(folder / "result.json", {"a": 2}),
+            lambda: make_inside(folder, "maml"),
+            lambda: FolderLock(folder / "find"),
+        ):
+            with refused(str(folder), "moved or deleted"):
+                write()
+        assert folder.exists() is (how == "exchanged")
+        assert not folder.exists() or not list(folder.iterdir())
+    make_folder(folder)  # nobody holds it any more
+    assert folder.is_dir()

@@ -6,7 +6,6 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -15,6 +14,7 @@ from metasym.groups import Group, equivariant_basis, from_generators, image_rota
 from metasym.groups.bases import orbit_basis
 from metasym.groups.generators import TooLargeError
 from metasym.groups.signed_permutations import SignedPermutation, cycle_notation
+from metasym.storage.plain_files import read_plain
 from metasym.types import MetasymError
 
 MOST = 500
@@ -226,7 +226,7 @@ def _from_file(path: str, outputs: int, inputs: int) -> Action:
     """Generators in a JSON file."""
     where = f"{path}: expected generators"
     try:
-        found = json.loads(Path(path).read_bytes())
+        found = json.loads(read_plain(path))
     except OSError as error:
         raise MetasymError(f"{where}, found {error.strerror}", about=path, found=error.strerror) from None
     except (ValueError, RecursionError):

@@ -27,6 +27,7 @@ import tempfile
 from pathlib import Path
 
 from metasym.native.trusted_places import UntrustedError, check_trusted
+from metasym.storage.plain_files import read_plain
 
 FLAGS = (
     "-O3",
@@ -116,7 +117,7 @@ def _load(compiler: str, source: Path, folder: Path) -> ctypes.CDLL:
     target = folder / f"{source.stem}-{build}.so"
     with contextlib.suppress(OSError, UntrustedError):
         check_trusted(target)
-        if f"{_MARK}={build}".encode() in target.read_bytes():
+        if f"{_MARK}={build}".encode() in read_plain(target):
             return ctypes.CDLL(str(target))
     _build(command, source, target, f"{_MARK}={build}")
     return ctypes.CDLL(str(target))

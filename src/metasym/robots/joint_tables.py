@@ -13,6 +13,7 @@ import numpy as np
 
 from metasym.groups.signed_permutations import SignedPermutation
 from metasym.robots.robot_symmetries import RobotSymmetries
+from metasym.storage.plain_files import read_plain
 from metasym.types import MetasymError
 
 _LABELS = {"Z_2 x Z_2": "K4", "Z_2 x Z_2 x Z_2": "DH2"}
@@ -41,7 +42,7 @@ def read_tables(path: str | Path, names: Sequence[str]) -> list[JointTable]:
     """
     file = Path(path)
     try:
-        text = file.read_text(encoding="utf-8")
+        text = read_plain(file).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         found = error.strerror if isinstance(error, OSError) else "no text"
         raise MetasymError(f"{file}: expected a table of joints, found {found}") from None

@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 from metasym.robots.mechanism import Mechanism
 from metasym.robots.mjcf import read_mjcf
 from metasym.robots.urdf import read_urdf
+from metasym.storage.plain_files import read_plain
 from metasym.types import MetasymError
 
 
@@ -20,7 +21,7 @@ def read_robot(path: str | Path, *, floating: bool | None = None) -> Mechanism:
     """
     file = Path(path)
     try:
-        data = file.read_bytes()
+        data = read_plain(file)
     except OSError as error:
         raise MetasymError(f"{file}: expected a robot's description, found {error.strerror}") from None
     try:

@@ -21,6 +21,7 @@ from metasym.learners.adaptable import with_parameters
 from metasym.runs.learning.learned_run import LearnedRun
 from metasym.runs.opening import open_run
 from metasym.runs.run import Run
+from metasym.storage.plain_files import open_plain
 from metasym.symmetry.reparam import symmetries
 from metasym.tasks.npz import DAMAGED
 from metasym.tasks.table_files import SUFFIXES as TABLES
@@ -147,7 +148,7 @@ def read_support(path: str | os.PathLike[str]) -> tuple[Tensor, Tensor]:
     """The examples of one task, ``x [examples, ...]`` and ``y [examples, ...]``, from an npz file."""
     what = f"{os.fspath(path)}: expected an npz file with x [examples, ...] and y [examples, ...] of one task"
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with open_plain(path) as stream, np.load(stream, allow_pickle=False) as file:
             found = {name: file[name] for name in ("x", "y") if name in file}
     except OSError as error:
         raise MetasymError(f"{what}, found {error.strerror or 'another format'}") from None

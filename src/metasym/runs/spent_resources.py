@@ -8,6 +8,7 @@ from typing import Any, TypedDict
 
 from metasym.storage.described import Count, Number
 from metasym.storage.json_files import read_json, write_json
+from metasym.storage.locks import remove_abandoned
 from metasym.storage.system import cpu_seconds, peak_memory
 from metasym.training.distributed import Ranks
 
@@ -30,6 +31,7 @@ class Spent:
 
     def __init__(self, folder: Path, *, afresh: bool) -> None:
         self.path = folder / NAME
+        remove_abandoned(folder, NAME)
         before: dict[str, Any] = {}
         if not afresh and self.path.exists():
             before = read_json(self.path, "what a run has cost", SpentFile)

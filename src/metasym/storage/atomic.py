@@ -11,7 +11,8 @@ import os
 import stat
 from pathlib import Path
 
-from metasym.storage.locks import remove_abandoned, temporary
+from metasym.storage.locks import check_still_there, remove_abandoned, temporary
+from metasym.storage.plain_files import read_plain
 from metasym.storage.serialization import CheckpointError
 from metasym.storage.system import replace_open, sync_folder
 from metasym.types import MetasymError
@@ -77,7 +78,7 @@ def refuse_link(path: Path, what: str) -> None:
 def read_bytes(path: Path) -> bytes:
     """The bytes of a file, or one line that says why not."""
     try:
-        return path.read_bytes()
+        return read_plain(path)
     except OSError as error:
         raise CheckpointError(
             f"{path}: expected a checkpoint, found {error.strerror}", about=str(path), found=error.strerror
@@ -86,6 +87,7 @@ def read_bytes(path: Path) -> bytes:
 
 def make_folder(folder: Path) -> None:
     """Make a folder and those above it, or say in one line why not."""
+    check_still_there(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

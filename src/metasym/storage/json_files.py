@@ -9,6 +9,7 @@ from typing import Any
 
 from metasym.storage.atomic import make_folder, write_atomically
 from metasym.storage.described import described
+from metasym.storage.plain_files import read_plain
 from metasym.types import MetasymError
 
 _DEEPEST = 64
@@ -30,7 +31,7 @@ def read_json(path: Path, what: str, kind: Any = dict[str, Any]) -> dict[str, An
     Fields that the description does not know are there too.
     """
     try:
-        data = path.read_bytes()
+        data = read_plain(path)
     except OSError as error:
         raise MetasymError(
             f"{path}: expected {what}, found {error.strerror}", about=str(path), found=error.strerror

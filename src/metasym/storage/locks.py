@@ -8,6 +8,7 @@ there. So no two processes both believe that they are the only one.
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import errno
 import glob
 import os
@@ -29,19 +30,69 @@ _PLAIN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(o
 """How files are opened whose names others can know: no link is followed, and a pipe there does not make us wait."""
 
 
+_HELD: dict[Path, os.stat_result] = {}
+"""The folders that this process holds, and which folder each was when the hold began."""
+_SHARED: contextvars.ContextVar[tuple[Path, ...]] = contextvars.ContextVar("_SHARED", default=())
+"""The folders that a whole run holds: what it does inside them needs no hold of its own."""
+
+
+@contextlib.contextmanager
+def holding(folder: Path) -> Iterator[None]:
+    """Make a folder and hold it for a whole run; a training that this run starts there shares the hold."""
+    held = FolderLock(folder)
+    before = _SHARED.set((*_SHARED.get(), folder))
+    try:
+        yield
+    finally:
+        _SHARED.reset(before)
+        held.release()
+
+
+def check_still_there(folder: Path) -> None:
+    """Refuse to write where a run's folder was: one that was moved or deleted meanwhile is not made anew."""
+    for root, known in list(_HELD.items()):
+        if folder != root and root not in folder.parents:
+            continue
+        try:
+            same = os.path.samestat(root.stat(), known)
+        except OSError:
+            same = False
+        if not same:
+            raise MetasymError(
+                f"{root}: expected the folder that this run writes to, found it moved or deleted meanwhile",
+                about=str(root),
+                found="moved or deleted",
+            )
+
+
 class FolderLock:
-    """Holds a folder for one run: no second process writes into it until :meth:`release` or this one's death.
+    """Makes and holds a folder: no second process writes into it until :meth:`release` or this one's death.
 
     The lock is the operating system's, on the folder itself: nothing is left behind to be cleaned up.
     """
 
     def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._handle: int | None = None
+        self._shares = folder in _SHARED.get()
+        if self._shares:
+            return
         try:
+            check_still_there(folder)
             folder.mkdir(parents=True, exist_ok=True)
-            # Windows neither locks files this way nor opens folders.
-            self._handle = os.open(folder, os.O_RDONLY) if can_lock() else None
+            known = folder.stat()
+            if can_lock():  # Windows neither locks files this way nor opens folders
+                self._handle = os.open(folder, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
         except OSError as error:
-            raise MetasymError(f"{folder}: expected a folder, found {error.strerror}") from None
+            raise MetasymError(
+                f"{folder}: expected a folder, found {error.strerror}",
+                about=str(folder),
+                found=error.strerror,
+            ) from None
+        self._lock()
+        _HELD[folder] = known
+
+    def _lock(self) -> None:
         if self._handle is None:
             return
         for tries_left in reversed(range(_PATIENCE)):
@@ -53,8 +104,9 @@ class FolderLock:
                     continue
                 os.close(self._handle)
                 raise MetasymError(
-                    f"{folder}: expected a folder that no other run writes to, found one that is training there now",
-                    about=str(folder),
+                    f"{self._folder}: expected a folder that no other run writes to, found one that is training "
+                    "there now",
+                    about=str(self._folder),
                     found="a run that trains there",
                 ) from None
             except OSError:  # a file system without locks: nothing is guarded there
@@ -63,6 +115,8 @@ class FolderLock:
 
     def release(self) -> None:
         """Let others in."""
+        if not self._shares:
+            _HELD.pop(self._folder, None)
         if self._handle is not None:
             os.close(self._handle)
 

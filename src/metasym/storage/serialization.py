@@ -37,10 +37,21 @@ def pack(state: dict[str, Any]) -> bytes:
     tensors: dict[str, Tensor] = {}
     tree = _encode(state, "", tensors)
     text = json.dumps({"format": FORMAT, "version": VERSION, "state": tree}, separators=(",", ":"))
-    data = bytearray(safetensors.torch.save(tensors, metadata={"metasym": text, "sha256": _BLANK.decode()}))
+    sealed = {"metasym": text, "sha256": _BLANK.decode()}
+    data = _in_order(safetensors.torch.save(tensors, metadata=sealed), sealed)
     start, digest = _seal(data)
     data[start : start + 64] = digest
     return bytes(data)
+
+
+def _in_order(data: bytes, metadata: dict[str, str]) -> bytearray:
+    """The same file with its metadata in one order: the library's own order differs from process to process."""
+    size = int.from_bytes(data[:8], "little")
+    entries = json.loads(data[8 : 8 + size])
+    del entries["__metadata__"]
+    header = json.dumps({"__metadata__": metadata, **entries}, separators=(",", ":")).encode()
+    header += b" " * (-len(header) % 8)  # tensors begin at multiples of eight bytes
+    return bytearray(len(header).to_bytes(8, "little") + header + data[8 + size :])
 
 
 def unpack(data: bytes, name: str) -> dict[str, Any]:

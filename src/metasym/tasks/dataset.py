@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from metasym.storage.plain_files import open_plain
 from metasym.tasks.npz import DAMAGED
 from metasym.tasks.row_sample import RowSample, Sampled, sampled_rows
 from metasym.tasks.table_files import SUFFIXES, read_columns
@@ -199,7 +200,7 @@ def read_arrays(file: Path) -> dict[str, npt.NDArray[Any]]:
     """The arrays ``x`` and ``y`` of an ``.npz`` file, or one line that says what is wrong with it."""
     want = f"{file}: expected an .npz file with arrays x and y, or a table ({', '.join(SUFFIXES)})"
     try:
-        with np.load(file, allow_pickle=False) as archive:
+        with open_plain(file) as stream, np.load(stream, allow_pickle=False) as archive:
             if not hasattr(archive, "files"):
                 raise MetasymError(f"{want}, found a single array (numpy.save)")
             missing = [name for name in ("x", "y") if name not in archive.files]

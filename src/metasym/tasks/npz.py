@@ -14,6 +14,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from metasym.storage.plain_files import open_plain
 from metasym.tasks.grouping import Grouped, checked_file, group_rows
 from metasym.tasks.task_file import LEAST_TASKS, TOO_SHORT, Array, Reading, TaskFile, size_in_words
 from metasym.types import MetasymError
@@ -103,7 +104,7 @@ def _members(file: Path) -> dict[str, _Member]:
     if file.is_dir():
         raise MetasymError(f"{want}, found a folder", about=str(file), found="a folder")
     try:
-        with file.open("rb") as stream:
+        with open_plain(file) as stream:
             if stream.read(6) == b"\x93NUMPY":
                 raise MetasymError(
                     f"{want} (numpy.savez), found a single array (numpy.save)",
@@ -268,7 +269,7 @@ def _read_or_map(file: Path, member: _Member) -> Array:
 
 def _read(file: Path, member: _Member) -> Array:
     try:
-        with np.load(file, allow_pickle=False) as archive:
+        with open_plain(file) as stream, np.load(stream, allow_pickle=False) as archive:
             return np.asarray(archive[member.name])
     except DAMAGED as error:
         raise MetasymError(f"{file}: expected an array {member.name}, found a damaged one: {error}") from None

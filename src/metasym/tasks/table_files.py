@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import difflib
 import fnmatch
+import io
 import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,7 +14,9 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from metasym.storage.plain_files import open_plain
 from metasym.tasks.grouping import checked_file, group_rows
+from metasym.tasks.parquet_table import ParquetTable
 from metasym.tasks.row_sample import RowSample
 from metasym.tasks.task_file import Array, Columns, Reading, TaskFile
 from metasym.types import MetasymError
@@ -201,8 +204,25 @@ def _labels(text: Text) -> tuple[tuple[str, ...], Array]:
     return tuple(str(name) for name in names[order]), place[rows]
 
 
-def _opened(path: Path) -> _Csv | _Parquet:
-    return _Parquet(path) if path.suffix.lower() == ".parquet" else _Csv(path)
+def _opened(path: Path) -> _Csv | ParquetTable:
+    return ParquetTable(path) if path.suffix.lower() == ".parquet" else _Csv(path)
+
+
+def _filled(rows: Iterator[list[str]]) -> Iterator[tuple[int, list[str]]]:
+    """The rows that are not empty, with their numbers as a spreadsheet counts them, from 1."""
+    return (
+        (number, cells)
+        for number, cells in enumerate(rows, start=1)
+        if cells and (len(cells) > 1 or cells[0].strip())
+    )
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return "_" not in cell
 
 
 class _Csv:
@@ -210,7 +230,8 @@ class _Csv:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        header = next(self._rows(), None)
+        self.header, header = next(_filled(self._rows()), (0, []))
+        """The row of the header, as a spreadsheet counts; lines above it are empty."""
         if not header:
             raise MetasymError(
                 f"{path}: expected a table with a header, found an empty file",
@@ -227,11 +248,11 @@ class _Csv:
                 )
 
     def _rows(self) -> Any:
-        """The rows with their numbers as a spreadsheet counts them: the header is row 1."""
+        """All rows, empty ones too."""
         want = f"{self.path}: expected a text file with a table (UTF-8)"
         try:
-            with self.path.open(newline="", encoding="utf-8-sig") as stream:
-                first = stream.readline()
+            with io.TextIOWrapper(open_plain(self.path), newline="", encoding="utf-8-sig") as stream:
+                first = next((line for line in stream if line.strip()), "")
                 stream.seek(0)
                 tab = self.path.suffix.lower() == ".tsv"
                 yield from csv.reader(stream, delimiter="\t" if tab else max(",;\t", key=first.count))
@@ -254,21 +275,19 @@ class _Csv:
         self, text: list[str], numbers: list[str], sample: RowSample | None = None
     ) -> tuple[dict[str, Text], dict[str, Array]]:
         """The columns ``text`` as they are written and the columns ``numbers`` as float64, of rows in ``sample``."""
-        places = {name: self.names.index(name) for name in (*text, *numbers)}
+        of = {name: place for place, name in enumerate(self.names)}
+        places = {name: of[name] for name in (*text, *numbers)}
         kept = RowSample() if sample is None else sample
-        rows = enumerate(self._rows(), start=1)
+        rows = _filled(self._rows())
         next(rows)
         while chunk := list(itertools.islice(rows, _ROWS)):
-            chunk = [(number, cells) for number, cells in chunk if cells]  # empty lines
-            if not chunk:
-                continue
             numbered, lines = zip(*chunk, strict=True)
             lengths = list(map(len, lines))
             if lengths.count(len(self.names)) != len(lines):
                 odd = next(i for i, length in enumerate(lengths) if length != len(self.names))
                 raise MetasymError(
                     f"{self.path}: expected {len(self.names)} cells in every row, as in the header, found "
-                    f"{lengths[odd]} in row {numbered[odd]} (the header is row 1)",
+                    f"{lengths[odd]} in row {numbered[odd]} (the header is row {self.header})",
                     about=f"{self.path}: row {numbered[odd]}",
                     found=lengths[odd],
                 )
@@ -297,14 +316,12 @@ class _Csv:
     def _numbers(self, name: str, cells: Sequence[str], rows: Sequence[int]) -> Array:
         try:
             values = np.array(cells, dtype=np.float64)
+            if "_" in "".join(cells):  # 1_234 is a number in Python's source only
+                raise ValueError
         except ValueError:
-            for number, cell in zip(rows, cells, strict=True):
-                try:
-                    float(cell)
-                except ValueError:
-                    found = f"{cell[:40]!r}" if cell.strip() else "an empty cell"
-                    raise self._wrong("a number", name, number, found) from None
-            raise
+            odd = next(i for i, cell in enumerate(cells) if not _is_number(cell))
+            found = f"{cells[odd][:40]!r}" if cells[odd].strip() else "an empty cell"
+            raise self._wrong("a number", name, rows[odd], found) from None
         if not np.isfinite(values).all():
             first = int(np.argmin(np.isfinite(values)))
             raise self._wrong("a finite number", name, rows[first], cells[first].strip())
@@ -312,89 +329,8 @@ class _Csv:
 
     def _wrong(self, want: str, column: str, row: int, found: str) -> MetasymError:
         return MetasymError(
-            f"{self.path}: expected {want} in row {row}, column {column!r} (the header is row 1), found {found}",
+            f"{self.path}: expected {want} in row {row}, column {column!r} (the header is row {self.header}), "
+            f"found {found}",
             about=f"{self.path}: row {row}, column {column}",
-            found=found,
-        )
-
-
-class _Parquet:
-    """A Parquet file; only the columns that are asked for are read."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        try:
-            from pyarrow import ArrowException, parquet
-        except ImportError:
-            raise MetasymError(
-                f"{path}: expected the package pyarrow, which reads Parquet (pip install 'metasym[tables]'), found "
-                "none; a CSV file needs no package",
-                about="pyarrow",
-            ) from None
-        try:
-            self.file = parquet.ParquetFile(path, memory_map=False)
-        except OSError as error:
-            raise MetasymError(
-                f"{path}: expected a Parquet file, found {error.strerror or error}",
-                about=str(path),
-                found=error.strerror or str(error),
-            ) from None
-        except ArrowException as error:
-            raise MetasymError(
-                f"{path}: expected a Parquet file, found {str(error).splitlines()[0]}",
-                about=str(path),
-                found=str(error).splitlines()[0],
-            ) from None
-        self.names: list[str] = list(self.file.schema_arrow.names)
-
-    def read(
-        self, text: list[str], numbers: list[str], sample: RowSample | None = None
-    ) -> tuple[dict[str, Text], dict[str, Array]]:
-        """The columns ``text`` as text and the columns ``numbers`` as float64, of rows in ``sample``."""
-        kept = RowSample() if sample is None else sample
-        for batch in self._batches([*text, *numbers]):
-            for name in (*text, *numbers):
-                if batch.column(name).null_count:
-                    first = int(np.argmax(batch.column(name).is_null().to_numpy(zero_copy_only=False)))
-                    raise self._wrong("a value", name, kept.seen + first, "an empty cell")
-            words = {name: np.array([str(v) for v in batch.column(name).to_pylist()]) for name in text}
-            values = {name: self._numbers(name, batch.column(name), kept.seen) for name in numbers}
-            kept.add({**words, **values})
-        if not kept.seen:
-            raise MetasymError(f"{self.path}: expected rows, found none")
-        joined = kept.columns()
-        return {name: joined[name] for name in text}, {name: joined[name] for name in numbers}
-
-    def _batches(self, columns: list[str]) -> Iterator[Any]:
-        """The rows of the file, a part at a time."""
-        from pyarrow import ArrowException
-
-        try:
-            for batch in self.file.iter_batches(_ROWS, columns=columns):
-                if batch.num_rows:
-                    yield batch
-        except (OSError, ArrowException) as error:
-            raise MetasymError(
-                f"{self.path}: expected a whole Parquet file, found {str(error).splitlines()[0]}"
-            ) from None
-
-    def _numbers(self, name: str, column: Any, before: int) -> Array:
-        from pyarrow import types
-
-        kind = column.type
-        if not any(
-            check(kind) for check in (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
-        ):
-            raise self._wrong("a number", name, before, f"{str(column[0].as_py())[:40]!r} of type {kind}")
-        values = np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
-        if not np.isfinite(values).all():
-            first = int(np.argmin(np.isfinite(values)))
-            raise self._wrong("a finite number", name, before + first, str(values[first]))
-        return values
-
-    def _wrong(self, want: str, column: str, row: int, found: str) -> MetasymError:
-        return MetasymError(
-            f"{self.path}: expected {want} in row {row + 1}, column {column!r}, found {found}",
-            about=f"{self.path}: row {row + 1}, column {column}",
             found=found,
         )

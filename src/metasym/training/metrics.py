@@ -13,6 +13,7 @@ from typing import NamedTuple, Required, TypedDict
 from metasym.storage.atomic import open_own
 from metasym.storage.described import Count, described
 from metasym.storage.json_files import finite, parse
+from metasym.storage.plain_files import open_plain, read_plain
 from metasym.types import MetasymError, Record
 
 NAME = "metrics.jsonl"
@@ -47,7 +48,7 @@ def read_records(path: Path, *, up_to: int | None = None) -> StoredRecords:
     if not path.exists():
         return StoredRecords([], False)
     try:
-        lines = path.read_bytes().split(b"\n")
+        lines = read_plain(path).split(b"\n")
     except OSError as error:
         raise MetasymError(
             f"{path}: expected records of training, found {error.strerror}",
@@ -84,7 +85,7 @@ def cut_back(path: Path, step: int) -> None:
         return
     end, last = 0, 0
     found: int | None = None
-    with path.open("rb") as file:
+    with open_plain(path) as file:
         for line in file:
             found = _step(line)
             if found is None or found > step or (last > 0 and found != last + 1):

@@ -29,7 +29,7 @@ from metasym.runs.files.discover_files import (
 )
 from metasym.runs.files.result_files import read_result, write_result
 from metasym.runs.machine import commit, threads_of_small_problems, versions
-from metasym.storage.atomic import make_folder, make_inside, write_atomically
+from metasym.storage.atomic import make_inside, write_atomically
 from metasym.storage.file_names import CONFIG, MODEL, RESULT, STAGES
 from metasym.storage.json_files import read_json, write_json
 from metasym.storage.locks import FolderLock
@@ -60,7 +60,6 @@ def discover_file(
     the last search that ended.
     """
     folder = Path(out)
-    make_folder(folder)
     lock = FolderLock(folder)
     try:
         wanted = config_of(data, str(path.resolve()), options)

@@ -24,11 +24,11 @@ from metasym.runs.files.command_line import command_line, flags
 from metasym.runs.files.config_files import read_config
 from metasym.runs.files.discover_files import COMMAND
 from metasym.runs.files.result_files import read_result, write_result
-from metasym.storage.atomic import make_folder
 from metasym.storage.file_names import CONFIG, RESULT
 from metasym.storage.json_files import write_json
 from metasym.storage.locks import FolderLock
 from metasym.storage.options import changed
+from metasym.storage.plain_files import check_plain
 from metasym.storage.same_run import check_same_run
 from metasym.types import MetasymError
 
@@ -110,6 +110,7 @@ def _onnx(path: Path) -> Function:
 def read_inputs(path: Path) -> Any:
     """The array ``x`` of an ``.npz`` file, or its only one; or an ``.npy`` file."""
     try:
+        check_plain(path)
         found = np.load(path, allow_pickle=False)
         if isinstance(found, np.ndarray):
             return found
@@ -151,7 +152,6 @@ def discover_function_file(
     folder = Path(out)
     f, x = load_function(name), read_inputs(inputs)
     called, draws = looked_at(f, x, options.seed)
-    make_folder(folder)
     lock = FolderLock(folder)
     try:
         more = {"inputs": str(inputs.resolve()), "points": len(x), "matrix_output": matrix_output}

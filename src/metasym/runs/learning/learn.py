@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import time
@@ -56,6 +57,7 @@ from metasym.runs.machine import (
 from metasym.storage.atomic import check_inside, make_folder, make_inside
 from metasym.storage.file_names import BASELINE, CONFIG, CURRENT, FIND, RESULT, SYMMETRY
 from metasym.storage.json_files import write_json
+from metasym.storage.locks import holding
 from metasym.storage.same_run import check_same_run
 from metasym.storage.system import peak_memory
 from metasym.symmetry.reparam import symmetries
@@ -149,7 +151,7 @@ def learn_tasks(
     """
     options = options or Options()
     folder = Path(out)
-    with one_line(folder), threads(options.threads):
+    with one_line(folder), threads(options.threads), contextlib.ExitStack() as held:
         ranks = connect(
             pick_device(options.device, torch.device("cpu"))
         )  # fails at once without such a device
@@ -160,6 +162,7 @@ def learn_tasks(
         if ranks.main:
             explain(file, diagnosis, reasons)
         told = note if ranks.main else lambda _: None
+        ranks.on_main(lambda: held.enter_context(holding(folder)))
         run = _prepare(file, diagnosis, choices, options, folder, resume, progress, told, ranks)
         if options.threads is None:
             torch.set_num_threads(_threads(run))

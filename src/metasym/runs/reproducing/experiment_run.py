@@ -39,7 +39,7 @@ from metasym.runs.spent_resources import Spent
 from metasym.storage.atomic import make_folder, make_inside
 from metasym.storage.file_names import CONFIG, CURRENT, FIND, MODEL, RESULT
 from metasym.storage.json_files import read_json, write_json
-from metasym.storage.locks import FolderLock
+from metasym.storage.locks import holding
 from metasym.storage.options import changed
 from metasym.symmetry.pruning import NuclearAdam, compress
 from metasym.symmetry.reparam import symmetries
@@ -49,10 +49,11 @@ from metasym.training.checkpoint import check_learner
 from metasym.training.distributed import Ranks, connect, pick_device
 from metasym.training.loop import train
 from metasym.training.progress import ProgressChoice
+from metasym.training.randomness import seed_global_generators
 from metasym.training.settings import Files, Validation
 from metasym.types import Batch, MetasymError, Tasks
 
-_FIND = 17
+_FIND, _GENERATORS = 17, 18
 
 
 def run(
@@ -75,7 +76,8 @@ def run(
     found = ranks.on_main(lambda: _finished(experiment, folder))
     if found is not None:
         return found
-    with one_line(folder), threads(experiment.recipe.threads):
+    with one_line(folder), threads(experiment.recipe.threads), contextlib.ExitStack() as held:
+        ranks.on_main(lambda: held.enter_context(holding(folder)))
         return _run(experiment, folder, ranks, resume, progress, note)
 
 
@@ -146,6 +148,7 @@ def _run(
 ) -> dict[str, Any]:
     spent = Spent(folder, afresh=not (folder / CURRENT).exists())
     recipe = experiment.recipe
+    seed_global_generators(int(mix(recipe.seed, _GENERATORS)))  # their state is in checkpoints
     problem = build_problem(experiment)
     tasks, held_out = _training_tasks(experiment, problem)
     learner = build_learner(experiment, problem, len(tasks))
@@ -200,29 +203,22 @@ def _run(
         if rate is not None:  # a folder that was refused stays as it was
             spent.write(ranks)
     ranks.on_main(write_config)  # again, for a run whose config was moved away
-    with contextlib.ExitStack() as held:
+    learner = _as_stored(experiment, problem, learner)
+    result = {
+        **_tested(experiment, problem, learner, spent, progress),
+        "outer_steps_per_second": rate,
+        "config": config,
+    }
 
-        def hold() -> None:
-            # Training has let go of the folder. While it is held, others see that the test goes on.
-            held.callback(FolderLock(folder).release)
+    def write() -> dict[str, Any]:
+        result["skipped_tasks"] = skipped_tasks(folder)
+        if recipe.validate_every:
+            result["curve"] = learning_curve(folder)
+        result["per_task"] = result.pop("per_task")  # last: it is long
+        _store(folder, problem, learner)
+        return write_result(folder, result)
 
-        ranks.on_main(hold)
-        learner = _as_stored(experiment, problem, learner)
-        result = {
-            **_tested(experiment, problem, learner, spent, progress),
-            "outer_steps_per_second": rate,
-            "config": config,
-        }
-
-        def write() -> dict[str, Any]:
-            result["skipped_tasks"] = skipped_tasks(folder)
-            if recipe.validate_every:
-                result["curve"] = learning_curve(folder)
-            result["per_task"] = result.pop("per_task")  # last: it is long
-            _store(folder, problem, learner)
-            return write_result(folder, result)
-
-        return ranks.on_main(write)
+    return ranks.on_main(write)
 
 
 def _tested(

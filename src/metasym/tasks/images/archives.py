@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.lib import format as npy
 
+from metasym.storage.plain_files import check_plain
 from metasym.tasks.images.classes import Images
 from metasym.tasks.images.decode import MOST_BYTES, first_line
 from metasym.types import MetasymError
@@ -26,6 +27,7 @@ class Archive:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
+            check_plain(path)
             self._zip = zipfile.ZipFile(path)
         except OSError as error:
             raise MetasymError(f"{path}: expected a zip file, found {error.strerror or error}") from None

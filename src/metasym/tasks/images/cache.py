@@ -21,6 +21,7 @@ import numpy as np
 import torch
 
 from metasym.storage.locks import locked, remove_abandoned, temporary
+from metasym.storage.plain_files import open_plain
 from metasym.storage.system import replace_open, sync_folder
 from metasym.tasks.images.classes import ImageClasses, Images
 from metasym.types import MetasymError
@@ -145,7 +146,7 @@ def open_images(path: Path, split: str | None = None) -> ImageClasses:
 def read_index(path: Path) -> Index:
     """The index of a file of converted images, checked; the pixels are not read."""
     try:
-        with path.open("rb") as file:
+        with open_plain(path) as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - _TAIL))
             tail = file.read(_TAIL)

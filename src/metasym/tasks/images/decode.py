@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from metasym.storage.plain_files import open_plain
 from metasym.tasks.images.classes import Images
 from metasym.types import MetasymError
 
@@ -124,7 +125,7 @@ def resize(pixels: Images, size: int) -> Images:
 def read_file(path: Path) -> bytes:
     """The bytes of an image file, of at most ``MOST_BYTES``."""
     try:
-        with path.open("rb") as file:
+        with open_plain(path) as file:
             data = file.read(MOST_BYTES + 1)
     except OSError as error:
         raise MetasymError(f"{path}: expected an image, found {error.strerror}") from None

@@ -14,6 +14,7 @@ from typing import Any
 
 from metasym.storage.atomic import open_own
 from metasym.storage.locks import locked
+from metasym.storage.plain_files import open_plain
 from metasym.tasks.images.cache import make_folder, unusable
 from metasym.tasks.images.sources import Progress
 from metasym.types import MetasymError
@@ -128,5 +129,5 @@ def _stretch(answer: Any) -> tuple[int, int | None]:
 
 
 def _md5(path: Path) -> str:
-    with path.open("rb") as file:
+    with open_plain(path) as file:
         return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
