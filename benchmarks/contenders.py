@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import importlib.util
 import warnings
@@ -10,9 +11,11 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import metasym as ms
 from benchmarks.explicit import explicit, is_symmetry
+from benchmarks.jax_step import step_in_jax
 from metasym.cli.freed_memory import keep_freed_memory
 from metasym.learners import GradientLearner
 from metasym.types import Batch, Episode
@@ -20,7 +23,7 @@ from metasym.types import Batch, Episode
 Step = Callable[[], float]
 """One outer step; gives the mean query loss before it."""
 
-NEEDS = {"higher": "higher", "torchopt": "torchopt"}
+NEEDS = {"higher": "higher", "torchopt": "torchopt", "jax": "jax"}
 """Packages that contenders need (the extra ``bench``)."""
 
 _MANY = 10**6
@@ -69,19 +72,30 @@ def metasym(learner: GradientLearner, episodes: Episode) -> Step:
 def _start(
     learner: GradientLearner,
 ) -> tuple[nn.Module, list[str], dict[str, nn.Parameter], torch.optim.Adam]:
-    """The explicit model, what adapts in it, a learned step size for each of those, and the outer optimizer."""
-    model = explicit(learner.model)
-    inner = [n for n, _ in model.named_parameters() if isinstance(learner, ms.MSRJoint) or not is_symmetry(n)]
+    """The explicit model, what adapts in it, a learned step size for each of those, and the outer optimizer.
+
+    A network with attention is taken as it is, with torch's own parametrizations: its weights lie inside a layer.
+    """
+    if any(isinstance(module, nn.MultiheadAttention) for module in learner.model.modules()):
+        model, inner = copy.deepcopy(learner.model), list(learner.inner_names)
+    else:
+        model = explicit(learner.model)
+        joint = isinstance(learner, ms.MSRJoint)
+        inner = [n for n, _ in model.named_parameters() if joint or not is_symmetry(n)]
     start = float(next(learner.rates.parameters()).detach())
     rates = {n: nn.Parameter(torch.tensor(start)) for n in inner}
     return model, inner, rates, torch.optim.Adam([*model.parameters(), *rates.values()], lr=OUTER_LR)
 
 
 def autograd(learner: GradientLearner, episodes: Episode) -> Step:
-    """A loop over tasks with ``create_graph``, one backward pass a task."""
+    """A loop over tasks with ``create_graph``, one backward pass a task.
+
+    Attention takes torch's ``math`` backend: its fused kernels have no second derivative.
+    """
     model, inner, rates, optimizer = _start(learner)
     named = dict(model.named_parameters())
 
+    @sdpa_kernel(SDPBackend.MATH)
     def step() -> float:
         optimizer.zero_grad()
         total = 0.0
@@ -163,6 +177,11 @@ def torchopt(learner: GradientLearner, episodes: Episode) -> Step:
     return step
 
 
+def jax(learner: GradientLearner, episodes: Episode) -> Step:
+    """The whole step compiled by XLA."""
+    return step_in_jax(learner, episodes, OUTER_LR)
+
+
 def limit(learner: GradientLearner, episodes: Episode) -> Step:
     """The fewest matrix products of MSR-FC's step, and Adam's update: nothing else can be left out.
 
@@ -198,5 +217,6 @@ STEPPERS: dict[str, Callable[[GradientLearner, Episode], Step]] = {
     "autograd": autograd,
     "higher": higher,
     "torchopt": torchopt,
+    "jax": jax,
     "limit": limit,
 }

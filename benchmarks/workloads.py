@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor, nn
 
 import metasym as ms
 from metasym.learners import Learner
@@ -70,6 +71,39 @@ def few_shot(
     return make
 
 
+class _Reader(nn.Module):
+    """A layer of a transformer over a sequence, and the mean of what it gives."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.layer = nn.TransformerEncoderLayer(width, 4, 2 * width, dropout=0.0, batch_first=True)
+        self.out = nn.Linear(width, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``[examples, time, width]`` to ``[examples, 1]``."""
+        found: Tensor = self.out(self.layer(x).mean(1))
+        return found
+
+
+def attention(*, width: int = 32, length: int = 12, tasks: int = 16) -> Callable[[], Made]:
+    """A transformer's layer on random sequences, two inner steps: 5 support and 10 query examples."""
+
+    def make() -> Made:
+        g = torch.Generator().manual_seed(0)
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            model = ms.reparameterize(_Reader(width))
+
+        def batch(examples: int) -> Batch:
+            x = torch.randn(tasks, examples, length, width, generator=g)
+            return Batch(x, x[..., 0].mean(2, keepdim=True))
+
+        episodes = Episode(batch(5), batch(10), torch.arange(tasks))
+        return ms.MSR(model, F.mse_loss, inner_steps=2, inner_lr=0.05), episodes
+
+    return make
+
+
 def _loops(make: Callable[[], Made], *rivals: str) -> dict[str, tuple[str, Callable[[], Made]]]:
     return {"metasym": ("metasym", make), **{rival: (rival, make) for rival in rivals}}
 
@@ -80,7 +114,7 @@ _OMNIGLOT = few_shot("msr")
 ROWS: dict[str, Row] = {
     "msr-fc": Row(
         "MSR-FC, dense U 4760 x 70, 3 inner steps, 32 tasks",
-        _loops(synthetic(_FC), "higher", "limit"),
+        _loops(synthetic(_FC), "higher", "jax", "limit"),
         {"higher": 75},
         {"limit": 2},
     ),
@@ -101,12 +135,12 @@ ROWS: dict[str, Row] = {
     ),
     "omniglot-msr": Row(
         "MSR, four blocks of 64, 28 x 28, 5-way 1-shot, 15 queries a class, 16 tasks",
-        _loops(_OMNIGLOT, "higher", "autograd"),
+        _loops(_OMNIGLOT, "higher", "autograd", "jax"),
         {"higher": 2.5, "autograd": 1.5},
     ),
     "omniglot-maml": Row(
         "MAML, four blocks of 64, 28 x 28, 5-way 1-shot, 15 queries a class, 16 tasks",
-        _loops(few_shot("maml"), "torchopt"),
+        _loops(few_shot("maml"), "torchopt", "jax"),
         {"torchopt": 1.5},
     ),
     "msr-over-maml": Row(
@@ -118,6 +152,11 @@ ROWS: dict[str, Row] = {
         "the same with 5 queries a class",
         {"MSR": ("metasym", few_shot("msr", queries=5)), "MAML": ("metasym", few_shot("maml", queries=5))},
         at_most={"MAML": 1.10},
+    ),
+    "attention": Row(
+        "MSR, a layer of a transformer of width 32, 2 inner steps, 5 + 10 sequences of 12, 16 tasks",
+        _loops(attention(), "autograd"),
+        {"autograd": 1.5},
     ),
     "omniglot-20way": Row(
         "MSR, four blocks of 64, 20-way 1-shot, 5 queries a class, 8 tasks",

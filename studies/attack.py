@@ -5,7 +5,8 @@
 ``npz``) and opens it with every command that reads it. A file may be refused, with exit status 2 and one line on
 stderr, or taken; a traceback or a command that does not end within five minutes is a defect.
 
-``python -m studies.attack kill`` is in :mod:`studies.kills`. Both write their counts, with what went wrong, as JSON.
+``python -m studies.attack kill`` is in :mod:`studies.kills`, ``python -m studies.attack hostile`` (links, kernels,
+pipes, limits, names) in :mod:`studies.hostile`. All write their counts, with what went wrong, as JSON.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ EVIDENCE = ["--outer-steps", "6", "--no-baseline", "--progress", "silent"]
 DISCOVER = ["--no-finite", "--progress", "silent"]
 RUN = ["rotation/rot90/msr-conv", "--image-size", "5", "--outer-steps", "6", "--train-tasks", "6"]
 RUN += ["--test-tasks", "4", "--tasks-per-step", "3", "--checkpoint-every", "3", "--progress", "silent"]
+HOSTILE = ("links", "kernels", "pipes", "limits", "names")
 KINDS = ("config", "result", "metrics", "checkpoint", "symmetry", "npz")
 
 Outcome = tuple[str, str]
@@ -214,24 +216,36 @@ def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("part", choices=("tamper", "kill"))
+    parser.add_argument("part", choices=("tamper", "kill", "hostile"))
     parser.add_argument("--each", type=int, default=200, help="tampered files of each kind, or kills in all")
-    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
+    parser.add_argument(
+        "--kinds", nargs="+", choices=(*KINDS, *HOSTILE), help="of tamper or hostile; default: all"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, help="JSON file for the counts; goes on with what is there")
     parser.add_argument("--work", type=Path, help="folder that keeps the runs which are attacked")
+    parser.add_argument(
+        "--patience",
+        type=float,
+        default=15,
+        help="hostile: seconds after which a command that waits has hung",
+    )
     parser.add_argument("--seconds", type=float, help="stop after so many, to go on another time")
     return parser.parse_args()
 
 
 def attack() -> None:
     """Run what the command line asks for, or go on with it where ``--out`` has a part of it by the same code."""
+    from studies.hostile import hostile
     from studies.kills import kill
 
     torch.set_num_threads(1)
     asked, began = options(), time.monotonic()
-    kinds = f" --kinds {' '.join(asked.kinds)}" if asked.part == "tamper" else ""
+    asked.kinds = asked.kinds or list(HOSTILE if asked.part == "hostile" else KINDS)
+    kinds = "" if asked.part == "kill" else f" --kinds {' '.join(asked.kinds)}"
     line = f"python -m studies.attack {asked.part} --each {asked.each} --seed {asked.seed}{kinds}"
+    if asked.part == "hostile":
+        line = f"python -m studies.attack hostile --patience {asked.patience:g}{kinds}"
     results: Results = {"command": line, "commit": commit(), "seed": asked.seed}
     if asked.out and asked.out.exists():
         before = read_json(asked.out, "counts of an attack")
@@ -246,7 +260,7 @@ def attack() -> None:
     with tempfile.TemporaryDirectory() as made:
         asked.work = asked.work or Path(made)
         asked.work.mkdir(parents=True, exist_ok=True)
-        (tamper if asked.part == "tamper" else kill)(asked, results, keep)
+        {"tamper": tamper, "kill": kill, "hostile": hostile}[asked.part](asked, results, keep)
     faults = results.get("faults", [])
     for fault in faults[:40]:
         print(fault)

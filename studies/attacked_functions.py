@@ -136,6 +136,28 @@ def _three_vectors(x: Array) -> Array:
     )
 
 
+def _twelve(off: float) -> Function:
+    """Of three vectors of four numbers; one number of the first counts more than the others."""
+
+    def function(x: Array) -> Array:
+        weights = np.ones(12)
+        weights[1] += off
+        g = _vectors(x * weights, 3)
+        return np.asarray(np.sin(g[:, 0, 1] / 3) + 0.1 * g[:, 0, 0] + g[:, 1, 2] / 4)
+
+    return function
+
+
+def _seven(last: float) -> Function:
+    """Of seven inputs that may be interchanged; the last counts more than the others."""
+
+    def function(x: Array) -> Array:
+        z = x * np.array([1.0] * 6 + [last])
+        return np.asarray(np.sin(z).sum(1) + z.sum(1) ** 2 / 7)
+
+    return function
+
+
 def _two_scales(x: Array) -> Array:
     return np.stack([1000 * _even(x), np.sin(x[:, 0]) + x[:, 1]], axis=1)
 
@@ -190,11 +212,22 @@ ATTACKS: dict[str, Kind] = {
     ),
     "translation": _kind(lambda x: np.sin(x[:, 0] - x[:, 1]) + x[:, 2] ** 2, 3, 250, 0.01, "Z_2 Z_2^2", "R"),
     "cosines-D4": _kind(lambda x: np.cos(x[:, 0]) + np.cos(x[:, 1]) + 0.6 * x[:, 2], 3, 250, 0.01, D4),
-    "sums-S7": _kind(lambda x: np.sin(x).sum(1) + x.sum(1) ** 2 / 7, 7, 300, 0.01, "S_7"),
+    "sums-S7": _kind(_seven(1.0), 7, 300, 0.01, "S_7"),
+    "sums-S7-10%": _kind(_seven(1.1), 7, 300, 0.01, "S_6"),
     "grid-sums": _kind(
         lambda x: np.tanh(x.reshape(-1, 3, 2).sum(2)).sum(1), 6, 300, 0.01, "Z_2 S_2^3 S_3 Z_2^3"
     ),
     "three-vectors": _kind(_three_vectors, 6, 400, 0.01, "Z_2 D_4", "so(2)"),
+    "twelve-so4": _kind(_twelve(0.0), 12, 600, 0.01, "Z_2", "so(4)"),
+    "twelve-1%": _kind(_twelve(0.01), 12, 600, 0.01, "Z_2"),
+    "twelve-5%": _kind(_twelve(0.05), 12, 600, 0.01, "Z_2"),
+    "twelve-30%": _kind(_twelve(0.3), 12, 600, 0.01, "Z_2"),
+    "translation-2%": _kind(
+        lambda x: np.sin(x[:, 0] - x[:, 1]) + 0.06 * x[:, 0] + x[:, 2] ** 2, 3, 250, 0.01, "Z_2"
+    ),
+    "scaling-2%": _kind(
+        lambda x: np.exp(x[:, 0] / x[:, 1]) + 0.05 * x[:, 0] + x[:, 2], _uniform(3, 1, 3), 250, 0.0
+    ),
 }
 CONTROLS: dict[str, Kind] = {
     "none-3": _kind(

@@ -161,7 +161,7 @@ def moved(values: Tensor, shift: int, mirror: bool) -> Tensor:
 def counted(learner: ms.Learner, fresh: list[Tensor], layout: Any) -> float:
     """The defect of the worst of D_16's elements on other tasks, by a plain loop in the test's own words."""
     above, below = np.zeros(2 * POINTS), 0.0
-    for x, y in zip(fresh[0][:40], fresh[1][:40], strict=True):
+    for x, y in zip(*fresh, strict=True):
         inputs, targets = (
             torch.tensor(scale(v.numpy())).float() for v, scale in ((x, layout.inputs), (y, layout.targets))
         )
@@ -186,13 +186,20 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=100)
     parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--out", type=Path, default=Path("results/deep_families"))
+    parser.add_argument(
+        "--most", type=int, help="runs that this call makes at most (default: all that are missing)"
+    )
     options = parser.parse_args()
+    left = math.inf if options.most is None else options.most
     options.out.mkdir(parents=True, exist_ok=True)
     for seed in range(options.first, options.first + options.seeds):
         for symmetric in (True, False):
             for network in ("mlp", "cnn"):
                 path = options.out / f"{'d16' if symmetric else 'none'}-{network}-{seed}.json"
                 if not path.exists():
+                    if left <= 0:
+                        return
+                    left -= 1
                     write_json(path, one(symmetric, network, seed, options.steps))
                 found = json.loads(path.read_text())
                 defects = {name: round(d["defect"], 3) for name, d in found["defects"].items()}

@@ -271,7 +271,7 @@ def table(folder: Path) -> str:
         cells = [name, len(runs), *(counts[v] for v in ("right", "part", "refused", "wrong"))]
         lines.append("| " + " | ".join(map(str, cells)) + f" | {error:.3g} | {relative:.2g} |")
     every = [one for runs in rows.values() for one in runs]
-    wrong = sum(one["verdict"] == "wrong" for one in every)
+    wrong = Counter(one["verdict"] for one in every)["wrong"]
     most = 100 * float(beta.ppf(0.95, wrong + 1, len(every) - wrong)) if len(every) > wrong else 100.0
     lines += ["", f"{wrong} wrong in {len(every)} runs: at most {most:.1f} % with 95 % confidence"]
     return "\n".join(lines)

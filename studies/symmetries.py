@@ -31,6 +31,7 @@ import torch
 import metasym as ms
 from metasym.cli import main
 from metasym.groups.signed_permutations import SignedPermutation
+from metasym.inspection.spatial import turn_name
 from metasym.runs.machine import commit
 from metasym.storage.json_files import write_json
 from metasym.tasks.planted import FAMILIES, planted, planted_basis
@@ -237,14 +238,11 @@ def is_real(family: str, g: SignedPermutation) -> bool:
 
 def _turns(family: str, g: SignedPermutation) -> bool:
     """Whether a rotation of the kernels and the permutation of channels are those of the family's own fields."""
-    if not g.transform.startswith("rotation by "):
-        return False
-    angle = float(g.transform.removeprefix("rotation by ").split()[0])
     rotations = 4 if family == "rot90" else 8
-    steps = angle * rotations / 360
-    if abs(steps - round(steps)) > 1e-9:
+    turns = {turn_name(360 * turn / rotations): turn for turn in range(rotations)}
+    if g.transform not in turns:
         return False
-    fields, turn = rotation_basis(family).channels_out // rotations, round(steps)
+    fields, turn = rotation_basis(family).channels_out // rotations, turns[g.transform]
     ways = [
         [f * rotations + (c + way) % rotations for f in range(fields) for c in range(rotations)]
         for way in (turn, -turn)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import importlib
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 
 import pytest
 
 from metasym import MetasymError
 
+cli = importlib.import_module("metasym.cli.main")  # the module: the package has a function of that name
 _NOT_GIVEN = object()
 
 
@@ -28,6 +31,35 @@ def refused(
         assert error.about == about, error
     if found is not _NOT_GIVEN:
         assert error.found == found, error
+
+
+def refused_command(
+    arguments: Sequence[object], about: str | None = None, found: object = _NOT_GIVEN
+) -> MetasymError:
+    """``metasym`` with these arguments ends with status 2 and one line about it; returns the error behind the line.
+
+    The error is about what is named, with the value that was found there, as in :func:`refused`.
+    """
+    refusals: list[MetasymError] = []
+    say = cli._refuse
+
+    def remember(error: MetasymError) -> int:
+        refusals.append(error)
+        return say(error)
+
+    err = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(io.StringIO()), redirect_stderr(err):
+        patch.setattr(cli, "_refuse", remember)
+        assert cli.main([str(argument) for argument in arguments]) == 2
+    (error,) = refusals
+    notes, line = err.getvalue().splitlines()[:-1], err.getvalue().splitlines()[-1]
+    assert line == f"metasym: error: {' '.join(str(error).split())}"
+    assert not any(note.startswith(("metasym: error: ", "Traceback")) for note in notes)
+    if about is not None:
+        assert error.about == about, error
+    if found is not _NOT_GIVEN:
+        assert error.found == found, error
+    return error
 
 
 def within(path: object, part: str) -> str:

@@ -136,6 +136,24 @@ def test_every_error_says_in_one_line_what_was_expected_and_what_was_found() -> 
     assert PASSED_ON.keys() <= {(path, text) for path, _, text in found}  # no reason outlives its sentence
 
 
+def nameless(tree: ast.Module, errors: set[str]) -> list[int]:
+    """The lines of a module that make an error without ``about``."""
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in errors
+        if node.args and not any(word.arg in ("about", None) for word in node.keywords)
+    ]
+
+
+def test_every_error_names_what_it_is_about() -> None:
+    """Programs and tests read ``about`` and ``found``: no error leaves them to its sentence alone."""
+    modules = parsed()
+    errors = kinds(list(modules.values()))
+    assert not [f"{path}:{line}" for path, tree in modules.items() for line in nameless(tree, errors)]
+    assert nameless(ast.parse("MetasymError('expected a number, found none')"), KINDS) == [1]
+
+
 @pytest.mark.parametrize(
     ("raised", "fault"),
     [

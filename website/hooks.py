@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 from collections.abc import Iterator
@@ -12,6 +13,8 @@ from unittest.mock import patch
 
 from mkdocs.structure.files import File, Files
 
+from website import notebooks
+
 MARKER = "<!-- every command's --help -->"
 
 
@@ -19,11 +22,14 @@ RESULTS = re.compile(r"\]\(\.\./(results/[^)]+\.png)\)")
 
 
 def on_files(files: Files, *, config: Any, **_: Any) -> Files:
-    """Pictures under results/, beside the pages: a site that is put elsewhere has them too."""
+    """Pictures under results/, beside the pages: a site that is put elsewhere has them too; a page a notebook."""
     root = Path(config.docs_dir).parent
     for page in sorted(Path(config.docs_dir).glob("*.md")):
         for name in RESULTS.findall(page.read_text(encoding="utf-8")):
             files.append(File.generated(config, name, abs_src_path=str(root / name)))
+    for notebook in sorted(notebooks.FOLDER.glob("*.ipynb")):
+        text = notebooks.page(json.loads(notebook.read_text(encoding="utf-8")), notebook.stem)
+        files.append(File.generated(config, f"notebooks/{notebook.stem}.md", content=text))
     return files
 
 

@@ -24,7 +24,7 @@ from .learners.gradient import ANIL as ANIL, MAML as MAML, MSR as MSR, MSRJoint 
 from .learners.multitask import MTSR as MTSR
 from .learners.prototypes import ProtoNet as ProtoNet
 from .runs.learning.learn_arrays import learn as learn
-from .runs.opening import open_run as open_run
+from .runs.open_runs import open_run as open_run
 from .robots import RobotSymmetries as RobotSymmetries, mirror as mirror
 from .runs.equivariance_check import (
     FunctionEquivariance as FunctionEquivariance,

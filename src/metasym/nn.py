@@ -83,9 +83,13 @@ class LocallyConnected1d(nn.Module):
         super().__init__()
         places = inputs - width + 1
         if width < 1 or places < 1:
-            raise MetasymError(f"expected a width of 1 to {inputs} for {inputs} inputs, found {width}")
+            raise MetasymError(
+                f"expected a width of 1 to {inputs} for {inputs} inputs, found {width}",
+                about="width",
+                found=width,
+            )
         if rank is not None and rank < 1:
-            raise MetasymError(f"expected a rank >= 1, found {rank}")
+            raise MetasymError(f"expected a rank >= 1, found {rank}", about="rank", found=rank)
         self.inputs, self.width, self.places, self.rank = inputs, width, places, rank
         bound = 1 / math.sqrt(width)
 
@@ -113,7 +117,9 @@ class LocallyConnected1d(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """``[..., inputs] -> [..., places]``."""
         if x.shape[-1] != self.inputs:
-            raise MetasymError(f"expected {self.inputs} inputs, found {x.shape[-1]}")
+            raise MetasymError(
+                f"expected {self.inputs} inputs, found {x.shape[-1]}", about="x", found=int(x.shape[-1])
+            )
         return (x.unfold(-1, self.width, 1) * self.filters()).sum(-1)
 
     def extra_repr(self) -> str:

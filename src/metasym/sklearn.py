@@ -28,7 +28,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 
 from metasym.runs.learning.learn_arrays import learn
 from metasym.runs.learning.networks import load_function
-from metasym.runs.opening import open_run
+from metasym.runs.open_runs import open_run
 from metasym.tasks.arrays_of_tasks import tasks_of_rows
 from metasym.types import MetasymError, MetasymWarning
 

@@ -130,7 +130,9 @@ def assert_meta_gradient(
     """
     named = learner.outer_parameters()
     if any(p.dtype != torch.float64 for p in named.values()):
-        raise MetasymError("expected a learner in float64 for finite differences, found another type")
+        raise MetasymError(
+            "expected a learner in float64 for finite differences, found another type", about="learner"
+        )
     with torch.enable_grad():
         gradients = learner.outer_gradient(episodes)[1]
     generator = torch.Generator().manual_seed(seed)

@@ -10,35 +10,14 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from metasym.errors import MetasymError as MetasymError
+from metasym.errors import MetasymWarning as MetasymWarning
+
 Params = dict[str, Tensor]
 """Parameters by their qualified name, as ``nn.Module.named_parameters`` gives them."""
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 """``loss(prediction, target) -> scalar``; the mean over whatever the prediction holds."""
-
-
-class MetasymError(ValueError):
-    """Bad input: one line that says what was expected and what was found.
-
-    The line is for people. Code, and tests above all, read the two fields: the wording may change, they may not.
-
-    Args:
-        message: The line.
-        about: The name of what is wrong, as the user knows it: an argument, an option, a field, a column, a layer,
-            a file. None where nothing has a name.
-        found: What was found there, as it is: a number, a shape as a tuple, a type's name, text. None where
-            nothing was found.
-
-    """
-
-    def __init__(self, message: str, *, about: str | None = None, found: object = None) -> None:
-        super().__init__(message)
-        self.about = about
-        self.found = found
-
-
-class MetasymWarning(UserWarning):
-    """Something that works, but probably not as it was intended."""
 
 
 class Batch(NamedTuple):
@@ -50,6 +29,21 @@ class Batch(NamedTuple):
 
     x: Tensor
     y: Tensor
+
+    def __repr__(self) -> str:
+        return f"Batch(x {_tensor_words(self.x)}, y {_tensor_words(self.y)})"
+
+
+def shortened(text: str, most: int = 480) -> str:
+    """A text for a ``repr``: what is longer is cut."""
+    return text if len(text) <= most else f"{text[: most - 2]} …"
+
+
+def _tensor_words(value: object) -> str:
+    """Shape and type: the numbers of a batch would fill screens."""
+    if not isinstance(value, Tensor):
+        return type(value).__name__
+    return f"{list(value.shape)} {str(value.dtype).removeprefix('torch.')}"
 
 
 def as_batch(value: Any, like: Tensor | None = None) -> Batch:
@@ -105,6 +99,11 @@ class Episode(NamedTuple):
     query: Batch
     ids: Tensor
     """``[]`` or ``[tasks]``, int64: which task this is, so that errors and resumed runs can name it."""
+
+    def __repr__(self) -> str:
+        ids = self.ids.reshape(-1).tolist() if isinstance(self.ids, Tensor) else []
+        which = f"task {ids[0]}" if len(ids) == 1 else f"{len(ids)} tasks"
+        return f"Episode({which}: support {self.support!r}, query {self.query!r})"
 
     @property
     def count(self) -> int:  # type: ignore[override]
@@ -175,6 +174,14 @@ class Record:
         """Plain types, for a line of ``metrics.jsonl``."""
         return dataclasses.asdict(self)
 
+    def __repr__(self) -> str:
+        checked = "" if self.validation is None else f", validation {self.validation:.4g}"
+        lost = f", {self.skipped_tasks} tasks skipped" if self.skipped_tasks else ""
+        return (
+            f"Record(step {self.step}, outer loss {self.outer_loss:.4g}{checked}, support loss "
+            f"{self.inner_loss_before:.4g} before and {self.inner_loss_after:.4g} after adapting{lost})"
+        )
+
 
 @dataclass(frozen=True)
 class Score:
@@ -187,6 +194,10 @@ class Score:
     metric: str = "loss"
     diverged: int = 0
     """How many tasks scored NaN or infinity; ``per_task`` holds them, and they show in ``mean``."""
+
+    def __repr__(self) -> str:
+        lost = f", {self.diverged} diverged" if self.diverged else ""
+        return f"Score({self}, median {self.median:.4g}{lost})"
 
     def __str__(self) -> str:
         if len(self.per_task) == 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,7 @@ CASES: list[tuple[str, Callable[[], Made]]] = [
     ),
     ("higher", workloads.synthetic("translation/rank1/small/msr-fc", filter_size=4, tasks_per_step=2)),
     ("higher", workloads.synthetic("rotation/rot90/msr-conv", image_size=6, tasks_per_step=2)),
+    ("autograd", workloads.attention(width=8, length=3, tasks=2)),
 ]
 
 
@@ -57,9 +59,29 @@ def test_rivals_do_the_same_step(rival: str, make: Callable[[], Made]) -> None:
     """The loss before the first step, and after it: so the gradients agree as well (Adam sees their signs)."""
     if contenders.missing(rival):
         pytest.skip(f"{rival} is not installed")
+    same_steps(rival, make)
+
+
+def same_steps(rival: str, make: Callable[[], Made]) -> None:
     ours, theirs = contenders.metasym(*make()), contenders.STEPPERS[rival](*make())
     for _ in range(3):
         assert ours() == pytest.approx(theirs(), rel=2e-4)
+
+
+JAX_CASES: list[Callable[[], Made]] = [
+    lambda: conv("msr"),
+    lambda: conv("maml"),
+    workloads.synthetic("translation/rank1/small/msr-fc", filter_size=4, tasks_per_step=2),
+]
+
+
+@pytest.mark.parametrize("case", range(len(JAX_CASES)))
+def test_jax_does_the_same_step(case: int) -> None:
+    """In a process of its own: JAX warns whenever a process that has loaded it forks, as other tests do."""
+    if contenders.missing("jax"):
+        pytest.skip("jax is not installed")
+    code = f"from tests.benchmarks import test_benchmarks as t; t.same_steps('jax', t.JAX_CASES[{case}])"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])
 
 
 def test_the_limit_does_its_products() -> None:

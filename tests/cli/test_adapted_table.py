@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
+import json
 from pathlib import Path
 
 import pytest
 
+import metasym as ms
 from metasym.cli import main
 from metasym.cli.adapted_table import show_functions
 from metasym.verdicts.function_reports import AdaptedFunctions, ElementOfFunctions
+from tests.refusals import refused_command
 
 
 def asked(violation: float, labels: bool = True) -> AdaptedFunctions:
@@ -41,10 +45,61 @@ def test_runs_beside_each_other_share_a_table(
     assert "maml, 10 tasks: does not hold: left-right flip" in said
 
 
-@pytest.mark.parametrize("flag", [["--beside", "other"], ["--tasks", "5"]])
-def test_flags_of_function_alone_are_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], flag: list[str]
+@pytest.mark.parametrize(
+    "flag", [["--beside", "other"], ["--tasks", "5"], ["--model", "a:b"], ["--test-tasks", "a:b"]]
+)
+def test_flags_of_function_alone_are_one_line(tmp_path: Path, flag: list[str]) -> None:
+    refused_command(["inspect", tmp_path, *flag], flag[0], "alone")
+
+
+PROGRAM = """
+import torch, metasym as ms
+
+class Maps:
+    def __init__(self, first):
+        self.first = first
+
+    def __len__(self):
+        return 20
+
+    def episode(self, index, generator):
+        drawn = torch.Generator().manual_seed(self.first + int(index))
+        x, w = torch.randn(20, 6, generator=drawn), torch.randn(6, generator=drawn)
+        y = sum(w[k] * x.roll(k, 1) for k in range(6))
+        return ms.Episode(ms.Batch(x[:12], y[:12]), ms.Batch(x[12:], y[12:]), torch.tensor(index))
+
+def tasks():
+    return Maps(1000)
+
+def learner():
+    torch.manual_seed(0)
+    return ms.MAML(torch.nn.Linear(6, 6), inner_steps=1, inner_lr=0.2)
+"""
+
+
+def test_a_folder_of_train_is_asked_with_the_program_that_made_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert main(["inspect", str(tmp_path), *flag]) == 2
-    said = capsys.readouterr().err
-    assert f"expected {flag[0]} together with --function" in said
+    (tmp_path / "trained_here.py").write_text(PROGRAM)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    made = importlib.import_module("trained_here")
+    folder = tmp_path / "run"
+    ms.train(
+        made.learner(),
+        made.Maps(0),
+        outer_steps=2,
+        tasks_per_step=4,
+        seed=0,
+        out=folder,
+        progress="silent",
+    ).run()
+    asked = ["inspect", str(folder), "--function", "--group", "shifts", "--json"]
+    names = ["--model", "trained_here:learner", "--test-tasks", "trained_here:tasks"]
+    assert main([*asked, *names]) == 0
+    found = json.loads(capsys.readouterr().out)["function"]
+    run = ms.open_run(folder, made.learner())
+    again = ms.check_equivariance(run, made.tasks(), "shifts")
+    assert [one["violation"] for one in found["elements"]] == [one.violation for one in again.elements]
+    assert main(asked) == 2
+    assert "--test-tasks" in capsys.readouterr().err

@@ -11,6 +11,7 @@ import torch
 import metasym as ms
 from metasym.cli.main import main
 from metasym.fast_layers.exporting import export
+from tests.refusals import refused, refused_command, within
 
 
 @pytest.fixture(scope="module")
@@ -83,14 +84,10 @@ def test_a_task_in_a_table_like_the_one_that_was_learned_from(
     model = torch.export.load(out).module()
     assert torch.allclose(model(data.x[30].float()), data.y[30].float(), atol=1e-2)
     capsys.readouterr()
-    assert (
-        main(["export", str(tmp_path / "run"), "--out", str(out), "--support", str(tmp_path / "all.csv")])
-        == 2
-    )
-    assert "expected the rows of one task, found 30 in column 'who': t0, t1, " in capsys.readouterr().err
+    command = ["export", tmp_path / "run", "--out", out, "--support"]
+    refused_command([*command, tmp_path / "all.csv"], within(tmp_path / "all.csv", "who"), 30)
     task.write_text("a,b,c,d,A,B,C\n1,2,3,4,5,6,7\n", encoding="utf-8")
-    assert main(["export", str(tmp_path / "run"), "--out", str(out), "--support", str(task)]) == 2
-    assert "expected the columns that the run learned from, found no 'D'" in capsys.readouterr().err
+    refused_command([*command, task], within(task, "D"), None)
 
 
 @pytest.mark.parametrize(
@@ -134,22 +131,20 @@ def test_columns_of_a_new_table_are_found_by_name(
     frame = pytest.importorskip("pandas").DataFrame({name: cells[name] for name in mixed if name in cells})
     adapted = learned_run.adapt(frame, frame)  # by name, as in the table
     assert torch.allclose(adapted(torch.from_numpy(x[30]).float()), predicted, atol=1e-4)
-    with pytest.raises(ms.MetasymError, match="expected x with the columns .* found no 'p3'"):
+    with refused("x: p3", None):
         learned_run.adapt(frame[["p1", "p2", "p4", "q1"]], y[30])
     capsys.readouterr()
     lacking = table("lacking.csv", [30], [c for c in mixed if c != "p3"])
-    assert main(["export", run, "--out", str(out), "--support", lacking]) == 2
-    said = capsys.readouterr().err
-    assert "expected the columns that the run learned from, found no 'p3'" in said
-    assert said.count("\n") == 1
+    refused_command(["export", run, "--out", out, "--support", lacking], within(lacking, "p3"), None)
     several = table("several.csv", [29, 30], ["who", *mixed])
-    assert main(["export", run, "--out", str(out), "--support", several]) == 2
-    assert "expected the rows of one task, found 2 in column 'who'" in capsys.readouterr().err
+    refused_command(["export", run, "--out", out, "--support", several], within(several, "who"), 2)
     reordered = [column for column in mixed if column != "p9"]
     table("all.csv", list(range(30)), [*reordered, "who"])  # the run's own file, made again in another order
-    refused = main(["learn", learned, "--task", "wh*", *flags, "--out", run, "--resume", *quiet])
-    assert ("expected an empty folder or a run with" in capsys.readouterr().err) == ("p*" in flags)
-    assert refused == (2 if "p*" in flags else 0)
+    again = ["learn", learned, "--task", "wh*", *flags, "--out", run, "--resume", *quiet]
+    if "p*" in flags:
+        refused_command(again)
+    else:
+        assert main(again) == 0
 
 
 def test_the_same_network_from_python(run: Path) -> None:
@@ -163,33 +158,33 @@ def test_the_same_network_from_python(run: Path) -> None:
     assert "circular convolution of 12 points" in str(plan)
 
 
-def test_what_is_wrong_is_one_line(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for arguments, said in (
-        ([str(run / "run"), "--out", str(run / "m.bin")], "expected a file .onnx or .pt2"),
+def test_what_is_wrong_is_one_line(run: Path) -> None:
+    for arguments, about, found in (
+        ([str(run / "run"), "--out", str(run / "m.bin")], str(run / "m.bin"), ".bin"),
         (
             [str(run / "none"), "--out", str(run / "m.pt2")],
-            "none: expected the folder of a run, found nothing there",
+            str(run / "none"),
+            None,
         ),
-        ([str(run / "run"), "--out", str(run / "m.pt2"), "--batch", "8"], "--batch only with --structured"),
-        ([str(run / "run"), "--out", str(run / "m.pt2"), "--project"], "--project only with --structured"),
+        ([str(run / "run"), "--out", str(run / "m.pt2"), "--batch", "8"], "--batch", "alone"),
+        ([str(run / "run"), "--out", str(run / "m.pt2"), "--project"], "--project", "alone"),
         (
             [str(run / "run"), "--out", str(run / "m.pt2"), "--support", str(run / "tasks.npz")],
-            "tasks.npz: expected x of one task",
+            "x",
+            (40, 20, 12),
         ),
         (
             [str(run / "run"), "--out", str(run / "m.pt2"), "--support", str(run / "task.csv")],
-            "expected an npz file, because the run did not learn from a table, found .csv",
+            str(run / "task.csv"),
+            ".csv",
         ),
         (
             [str(run / "run"), "--out", str(run / "m.pt2"), "--support", str(run / "nothing.npz")],
-            "npz file with x",
+            str(run / "nothing.npz"),
+            "No such file or directory",
         ),
     ):
-        assert main(["export", *arguments]) == 2
-        error = capsys.readouterr().err
-        assert error.startswith("metasym: error: ")
-        assert error.count("\n") == 1
-        assert said in error
+        refused_command(["export", *arguments], about, found)
     assert not (run / "m.bin").exists()
     assert not (run / "m.pt2").exists()
 
@@ -208,3 +203,61 @@ def test_compiled_layers_leave_and_come_back(tmp_path: Path, suffix: str) -> Non
     compiled = ms.structured(model, given, project=True, always=True, onnx=suffix == ".onnx")
     x = torch.randn(5, 16)
     assert export(compiled, x, tmp_path / f"m{suffix}") <= 1e-5
+
+
+@pytest.fixture(scope="module")
+def discovered(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Runs of ``metasym discover``: one function of two inputs that may be swapped, and a small family."""
+    folder = tmp_path_factory.mktemp("discovered")
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(120, 2))
+    np.savez(folder / "one.npz", x=x, y=np.sin(x.sum(1, keepdims=True)) + x.prod(1, keepdims=True))
+    flags = ["--no-continuous", "--progress", "silent"]
+    assert main(["discover", str(folder / "one.npz"), "--out", str(folder / "one"), *flags]) == 0
+    tasks = rng.normal(size=(24, 30, 2))
+    a = rng.normal(size=(24, 1, 1))
+    np.savez(folder / "many.npz", x=tasks, y=a * tasks.sum(2, keepdims=True) + 0.0 * tasks[..., :1])
+    np.savez(folder / "task.npz", x=tasks[0], y=a[0] * tasks[0].sum(1, keepdims=True))
+    assert main(["discover", str(folder / "many.npz"), "--out", str(folder / "many"), *flags]) == 0
+    return folder
+
+
+@pytest.mark.parametrize("suffix", ["pt2", "onnx"])
+def test_what_discover_fitted_is_exported(discovered: Path, suffix: str) -> None:
+    if suffix == "onnx":
+        for package in ("onnx", "onnxscript", "onnxruntime"):
+            pytest.importorskip(package)
+    out = discovered / f"one.{suffix}"
+    assert main(["export", str(discovered / "one"), "--out", str(out)]) == 0
+    x = torch.randn(5, 2, generator=torch.Generator().manual_seed(0))
+    expected = ms.open_run(discovered / "one").predict(x)
+    if suffix == "pt2":
+        found = torch.export.load(out).module()(x)
+    else:
+        import onnxruntime
+
+        session = onnxruntime.InferenceSession(out.read_bytes(), providers=["CPUExecutionProvider"])
+        found = torch.from_numpy(session.run(None, {session.get_inputs()[0].name: x.numpy()})[0])
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_family_is_exported_for_a_task(discovered: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out, task = discovered / "many.pt2", np.load(discovered / "task.npz")
+    assert main(["export", str(discovered / "many"), "--out", str(out)]) == 2
+    assert "--support" in capsys.readouterr().err
+    support = ["--support", str(discovered / "task.npz")]
+    assert main(["export", str(discovered / "many"), "--out", str(out), *support]) == 0
+    x = torch.from_numpy(task["x"]).float()
+    expected = ms.open_run(discovered / "many").adapt(
+        task["x"].astype(np.float32), task["y"].astype(np.float32)
+    )(x)
+    torch.testing.assert_close(torch.export.load(out).module()(x), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("flags", [["--structured"], ["--support", "task.npz"]])
+def test_what_does_not_fit_a_discovered_function_is_refused(
+    discovered: Path, flags: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = str(discovered / "no.pt2")
+    assert main(["export", str(discovered / "one"), "--out", out, *flags]) == 2
+    assert flags[0] in capsys.readouterr().err

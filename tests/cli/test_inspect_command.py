@@ -14,6 +14,7 @@ from metasym.paper.catalogue import find
 from metasym.runs.files.model_files import write_model
 from metasym.runs.reproducing.experiment_run import load_run, run
 from tests.inspection.planted import noisy
+from tests.refusals import refused_command
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +53,10 @@ def test_an_untrained_run_has_no_symmetry(rot90: Path, capsys: pytest.CaptureFix
 def test_the_table_and_the_errors(knowing: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["inspect", str(knowing), "--group", "rotations:4"]) == 0
     shown = capsys.readouterr().out
-    assert "equivariant to Z_4, of order 4" in shown
+    assert main(["inspect", str(knowing), "--group", "rotations:4", "--json"]) == 0
+    (layer,) = json.loads(capsys.readouterr().out)["layers"]
+    assert (layer["group"]["name"], layer["group"]["order"]) == ("Z_4", 4)
+    assert layer["verdict"]["words"] in shown
     assert "12x1x3x3" in shown
     assert "rotation by 270 degrees" in shown
     assert "principal angles" in shown
@@ -86,27 +90,25 @@ def test_a_stored_symmetry(knowing: Path, capsys: pytest.CaptureFixture[str]) ->
     assert json.loads(capsys.readouterr().out)["layers"][0]["group"]["name"] == "Z_4"
 
 
-def test_errors_are_one_line(rot90: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors_are_one_line(rot90: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_text("x")
     cases = {
-        (str(tmp_path / "none"),): "expected the folder of a run, found nothing there",
-        (str(tmp_path / "file"),): "expected the folder of a run, found a file",
-        (str(tmp_path / "empty"),): "config.json, found none",
-        (str(rot90.parent),): f"found none, but runs below it: {rot90.name}",
-        (str(rot90), "--group", "turns"): "expected a group like",
-        (str(rot90), "--group", "shifts"): "expected a fully connected layer",
-        (str(rot90), "--project"): "expected a symmetry to project on, found none",
-        (str(tmp_path / "none.safetensors"),): "No such file",
+        (str(tmp_path / "none"),): (str(tmp_path / "none"), None),
+        (str(tmp_path / "file"),): (str(tmp_path / "file"), "a file"),
+        (str(tmp_path / "empty"),): (str(tmp_path / "empty" / "config.json"), None),
+        (str(rot90.parent),): (str(rot90.parent / "config.json"), None),
+        (str(rot90), "--group", "turns"): ("group", "turns"),
+        (str(rot90), "--group", "shifts"): ("group", "shifts"),
+        (str(rot90), "--project"): ("report", None),
+        (str(tmp_path / "none.safetensors"),): (
+            str(tmp_path / "none.safetensors"),
+            "No such file or directory",
+        ),
     }
-    for arguments, expected in cases.items():
-        assert main(["inspect", *arguments]) == 2
-        error = capsys.readouterr().err
-        assert error.startswith("metasym: error: ")
-        assert error.count("\n") == 1
-        assert expected in error
+    for arguments, (about, found) in cases.items():
+        refused_command(["inspect", *arguments], about, found)
     plain = tmp_path / "maml"
     small = {"image_size": 6, "train_tasks": 4, "test_tasks": 4, "outer_steps": 1, "tasks_per_step": 2}
     run(find("rotation/rot90/maml-conv", **small), plain, progress="silent")
-    assert main(["inspect", str(plain)]) == 2
-    assert "expected a reparameterized model" in capsys.readouterr().err
+    refused_command(["inspect", plain], "model")

@@ -301,3 +301,16 @@ def test_copies_of_tasks_are_seen(tmp_path) -> None:
     found = diagnose(read_tasks(tmp_path / "tasks.npz"))
     (copied,) = [f for f in found.findings if f.kind == "copied_tasks"]
     assert copied.numbers["tasks"] == [7]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_one_bent_sensor_of_all_tasks_is_seen_where_single_tasks_hide_it(seed: int) -> None:
+    """A sensor that reads ``0.7 x + 0.1 x^3``: its best linear map is x, and 1 % of y is not linear."""
+    draw = np.random.default_rng([seed, 5])
+    maps, x = draw.standard_normal((40, 5, 5)), draw.standard_normal((40, 18, 5))
+    there, ids = np.ones((40, 18), bool), np.arange(40)
+    bent = x.copy()
+    bent[..., 1] = 0.7 * x[..., 1] + 0.1 * x[..., 1] ** 3
+    noise = 0.1 * draw.standard_normal((40, 18, 5))
+    assert fit_tasks(Samples(x, apply(maps, x) + noise, there, ids), np.ones(1)).bend == 0
+    assert fit_tasks(Samples(x, apply(maps, bent) + noise, there, ids), np.ones(1)).bend > 0

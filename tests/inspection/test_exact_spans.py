@@ -10,6 +10,7 @@ from torch import nn
 import metasym as ms
 from metasym.cli import main
 from metasym.symmetry.matrices import DenseSymmetry
+from metasym.verdicts.layer_words import verdict_words
 from metasym.verdicts.verdict import Status
 
 
@@ -53,5 +54,7 @@ def test_learn_tells_the_shift_of_valid_convolutions(tmp_path, capsys):
     flags = ["--no-baseline", "--progress", "silent"]
     assert main(["learn", str(tmp_path / "tasks.npz"), "--out", str(tmp_path / "run"), *flags]) == 0
     printed = capsys.readouterr().out
-    assert "translation structure, shift by 1 on 9 of 10 rows" in printed
-    assert "no symmetry" not in printed
+    (layer,) = ms.open_run(tmp_path / "run").symmetry
+    assert [(s.outputs, s.inputs, s.rows, s.of) for s in layer.partial] == [(1, 1, 9, 10)]
+    assert layer.verdict.status is not Status.NONE
+    assert verdict_words(layer) in printed

@@ -143,7 +143,7 @@ def test_angles_are_left_out_where_U_is_everything() -> None:
 
 
 def test_only_modules_are_inspected() -> None:
-    with refused("model", "int"):
+    with refused("model", 3):
         ms.inspect(3)  # type: ignore[arg-type]
 
 

@@ -263,7 +263,7 @@ def test_start_fixed_and_adapt_only() -> None:
         (lambda: MAML(nn.Linear(1, 1), adapt_only="head.*"), "adapt_only", "head.*"),
         (lambda: MAML(nn.ReLU()), "adapt_only", None),
         (lambda: MAML(nn.Linear(1, 1), chunk_size=0), "chunk_size", 0),
-        (lambda: MAML(3), "model", "int"),
+        (lambda: MAML(3), "model", 3),
         (lambda: ANIL(nn.Linear(1, 1), head="top"), "head", "top"),
         (lambda: ANIL(nn.Sequential(nn.Linear(1, 1), nn.ReLU()), head="1"), "head '1'", None),
         (lambda: ANIL(nn.ReLU()), "model", "ReLU"),

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from metasym.cli import main
 from metasym.report.curves import curves_figures
 from metasym.report.tables import render
 from metasym.storage.json_files import write_json
-from metasym.types import MetasymError
+from tests.refusals import refused, refused_command
 
 NAME = "aug-omniglot/5way-1shot"
 
@@ -90,7 +88,7 @@ def test_the_recipes_of_a_cell_stand_beside_each_other(tmp_path):
     ]  # fmt: skip
     assert [row[1] for row in render("table3", tmp_path, ["paper-day"]).rows] == ["maml", "msr"]
     assert [row[1] for row in render("table3", tmp_path, ["paper-day"], "*/msr").rows] == ["msr"]
-    with pytest.raises(MetasymError, match=r"expected result files of best for \*/msr, found none"):
+    with refused(str(tmp_path), 0):
         render("table3", tmp_path, ["best"], "*/msr")
 
 
@@ -110,12 +108,8 @@ def test_show_takes_the_seeds_that_are_asked_for(tmp_path, capsys, monkeypatch):
     shown = capsys.readouterr().out
     assert "91.0 ± 12.7" in shown
     assert "(seed 1)" in shown
-    assert main(["reproduce", "table3", "--show", "--seeds", "2", "3"]) == 2
-    assert capsys.readouterr().err.endswith("expected result files with seed 2 or 3, found none\n")
-    assert main(["reproduce", "table3", "--show", "--quick"]) == 2  # results/ has the full runs
-    assert capsys.readouterr().err == (
-        "metasym: error: expected --out with --show --quick, whose results are in OUT/results, found none\n"
-    )
+    refused_command(["reproduce", "table3", "--show", "--seeds", "2", "3"], found=0)
+    refused_command(["reproduce", "table3", "--show", "--quick"], "--out", None)  # results/ has the full runs
 
 
 def test_show_runs_nothing(tmp_path, capsys, monkeypatch):

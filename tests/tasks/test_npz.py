@@ -94,7 +94,7 @@ def test_paths_that_are_no_such_file(tmp_path):
     for name, found in {
         "": "a folder",
         "missing.npz": os.strerror(errno.ENOENT),
-        "single.npy": "a single array",
+        "single.npy": ".npy",
         "text.npz": "another kind of file",
         "empty.npz": "another kind of file",
         "cut.npz": "another kind of file",

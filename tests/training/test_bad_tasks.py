@@ -83,7 +83,7 @@ def test_families_with_other_methods_are_refused():
     tasks = Lines(6)
     tasks.episodes = 100
     both_refuse(tasks, "Lines.episodes", 100)
-    both_refuse([GOOD], "list.episode", None)
+    both_refuse([GOOD], "tasks", "list")
 
 
 def test_many_episodes_at_once_are_checked_too():

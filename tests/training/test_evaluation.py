@@ -78,7 +78,7 @@ def test_metrics_by_name_and_by_function():
         ({"ids": []}, "tasks", 0),
         ({"ids": [7]}, "ids", 7),
         ({"ids": [1, -1]}, "ids", -1),
-        ({"ids": [0.5]}, "ids", [0.5]),
+        ({"ids": [0.5]}, "ids", "list"),
         ({"tasks_per_chunk": 0}, "tasks_per_chunk", 0),
         ({"seed": 1.5}, "seed", 1.5),
     ],

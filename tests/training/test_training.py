@@ -173,7 +173,6 @@ def test_checkpoints_at_no_step_are_refused(tmp_path) -> None:
         ({"seed": 1.5}, "seed", 1.5),
         ({"seed": 2**63}, "seed", 2**63),
         ({"seed": None}, "seed", None),
-        ({"validation": Validation(Lines(2), 1, metric="f1")}, "metric", "f1"),
         ({"device": "abacus"}, "device", "abacus"),
         ({"device": "mps"}, "device", "mps"),
         ({"device": "xpu"}, "device", "xpu"),
@@ -187,6 +186,11 @@ def test_checkpoints_at_no_step_are_refused(tmp_path) -> None:
 def test_bad_arguments_are_refused_at_the_call(options, about, found):
     with refused(about, found):
         train(learner(), Lines(), **{"outer_steps": 1, **options})
+
+
+def test_a_metric_that_there_is_not_is_refused_when_it_is_named():
+    with refused("metric", "f1"):
+        Validation(Lines(2), 1, metric="f1")
 
 
 def test_no_tasks_and_no_gpu_are_refused():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import get_args
 
@@ -66,6 +67,11 @@ REASONS: list[tuple[AnyDiscoveryReason, list[str], Outcome]] = [
     (values.NoPermutationOfTies(), ["no permutation"], Outcome.REFUTED),
     (values.TiesDiffer("Z_6", 0.004, 0.01, 0.001), ["Z_6", "0.004", "0.01", "0.001"], Outcome.NOT_REFUTED),
     (values.TiesDiffer("Z_6", 0.004, None, 0.001), ["Z_6", "not bounded"], Outcome.NOT_REFUTED),
+    (values.RefutedByTasks("Z_6", 0.1, 0.12), ["Z_6", "10 %", "12 %"], Outcome.REFUTED),
+    (values.RefutedByTasks("Z_6", 0.1, None), ["Z_6", "10 %"], Outcome.REFUTED),
+    (values.MapsAllow("Z_6", 0.04, 0.1, 0.08), ["Z_6", "4 %", "10 %", "8 %"], Outcome.NOT_REFUTED),
+    (values.MapsAllow("Z_6", 0.04, None, 0.08), ["Z_6", "any defect", "8 %"], Outcome.NOT_REFUTED),
+    (values.JudgesDiffer("Z_6", 0.5, 0.2, 0.8, 0.03), ["Z_6", "0.5", "3 %"], Outcome.NOT_REFUTED),
     (values.InputsElsewhere("Z_6"), ["Z_6", "where there are none"], Outcome.NOT_REFUTED),
     (values.TasksAllow("Z_6", 0.1, -0.2, 0.3, 0.02, 0.01), ["Z_6", "0.1 (-0.2 to 0.3)", "0.02"], Outcome.NOT_REFUTED),
     (values.CommonAllows("Z_6", 0.004, 0.002), ["Z_6", "0.004", "0.002"], Outcome.NOT_REFUTED),
@@ -104,6 +110,7 @@ def test_a_claim_comes_back_from_json_as_it_was(claim: Claim) -> None:
         "inputs",
         "generators",
         "violation_upper",
+        "defect_upper",
         "beta",
         "beta_ci",
         "outputs",
@@ -115,7 +122,11 @@ def test_a_claim_comes_back_from_json_as_it_was(claim: Claim) -> None:
 
 def test_what_a_claim_moves_follows_from_its_generators() -> None:
     assert (GROUP.inputs, GROUP.outputs, GROUP.moves) == ((0, 1), (0,), (SWAP,))
-    assert claim_words(GROUP) == "finite symmetry Z_2, of order 2, acting on inputs 0-1 and outputs 0"
+    named = dataclasses.replace(GROUP, input_names=("left", "right"), output_names=("lift",))
+    assert "left and right may be swapped" in claim_words(named)
+    assert Claim.from_json(json.loads(json.dumps(named.to_json()))) == named
+    turned = dataclasses.replace(ALGEBRA, input_names=("px", "py", "pz"))
+    assert all(turned.input_names[i] in claim_words(turned) for i in turned.inputs)
     assert "outputs" not in Claim("continuous", "R", 1, (TURN,), (0,), (), 0.0, 0.0, (0.0, 0.0), 9).to_json()
 
 

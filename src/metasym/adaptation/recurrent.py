@@ -86,10 +86,33 @@ def _layers(cell: Cell, kernel: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+def _one_step(cell: Cell) -> Callable[..., Any]:
+    """A function of torch for one time step, as ``nn.LSTMCell`` and its like call it, written out with ``cell``."""
+
+    def run(
+        x: Tensor,
+        state: Tensor | Sequence[Tensor],
+        w_ih: Tensor,
+        w_hh: Tensor,
+        b_ih: Tensor | None = None,
+        b_hh: Tensor | None = None,
+    ) -> Any:
+        before = (state,) if isinstance(state, Tensor) else tuple(state)
+        biases = () if b_ih is None or b_hh is None else (b_ih, b_hh)
+        after = cell(F.linear(x, w_ih, b_ih), before, (w_ih, w_hh, *biases), bool(biases))
+        return after[0] if isinstance(state, Tensor) else after
+
+    return run
+
+
 WRITTEN_OUT: dict[Callable[..., Any], Callable[..., Any]] = {
     torch.lstm: _layers(_lstm_cell, torch.lstm),
     torch.gru: _layers(_gru_cell, torch.gru),
     torch.rnn_tanh: _layers(_rnn_cell(torch.tanh), torch.rnn_tanh),
     torch.rnn_relu: _layers(_rnn_cell(torch.relu), torch.rnn_relu),
+    torch.lstm_cell: _one_step(_lstm_cell),
+    torch.gru_cell: _one_step(_gru_cell),
+    torch.rnn_tanh_cell: _one_step(_rnn_cell(torch.tanh)),
+    torch.rnn_relu_cell: _one_step(_rnn_cell(torch.relu)),
 }
 """Torch's functions for recurrent layers, each with its written-out replacement."""

@@ -1,4 +1,4 @@
-"""Claims held against tasks that took no part in learning: refuted or not, and the largest defect left."""
+"""Claims held against held-out tasks: refuted or not, and the largest defect left."""
 
 from metasym.certification.certificate import Certificate, certify
 from metasym.groups.signed_permutations import SignedPermutation

@@ -22,7 +22,7 @@ from metasym.certification.own_weights import OwnWeights
 
 @dataclass(frozen=True, eq=False)
 class AllTasks:
-    """The tasks of a file that tell their own weights, and which of them took no part in finding a group."""
+    """The tasks of a file that tell their own weights, and which of them are held out."""
 
     own: OwnWeights
     fresh: Tensor
@@ -47,7 +47,7 @@ class AllTasks:
         return found
 
     def minus(self, weights: Tensor) -> AllTasks:
-        """With ``weights [m, n]`` taken off those of each task."""
+        """With ``weights [m, n]`` subtracted from those of each task."""
         return AllTasks(self.own.minus(weights), self.fresh, self.ids, self.blocks)
 
 
@@ -67,7 +67,7 @@ class Differing:
 
 @dataclass(frozen=True)
 class MeanSquare:
-    """A mean square over all tasks of a file, noise taken off."""
+    """A mean square over all tasks of a file, noise subtracted."""
 
     mean: float
     upper: float

@@ -51,13 +51,13 @@ class Forbidden:
     """For each task the squares of what a group forbids, and what noise alone is expected to add."""
 
     squares: Tensor
-    """``[T]``: estimates of ``e^T S^2 e``, noise taken off."""
+    """``[T]``: estimates of ``e^T S^2 e``, noise subtracted."""
     spread: float
     """The standard deviation of their mean if e is 0, the noise's own uncertainty included."""
     visible: float
     """The smallest eigenvalue of the mean of S^2: 0 where some direction is never seen."""
     added: Tensor
-    """``[T]``: what noise adds to a task's square on average, which was taken off."""
+    """``[T]``: what noise adds to a task's square on average, which was subtracted."""
     measured: bool = True
     """Whether the noise was measured in tasks, and not only learned with the prior."""
     unbiased: float | None = None

@@ -104,6 +104,12 @@ def named(group: FoundGroup, prior: Prior) -> FoundGroup:
     return group if found is None else found
 
 
+def given(group: SignedGroup) -> FoundGroup:
+    """A group that somebody gave, as one that was found."""
+    outputs, inputs = group.transitive
+    return FoundGroup(group.name, group.order, group.generators, outputs, inputs, group.signed, 0.0)
+
+
 def _key(generators: Sequence[SignedPermutation], shape: tuple[int, int]) -> bytes:
     """Groups with the same orbits leave the same weights as they are: no data tell them apart."""
     return weight_orbits(tuple(generators), shape).classes.tobytes()

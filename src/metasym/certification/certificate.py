@@ -31,7 +31,7 @@ class Certificate:
     """What fresh tasks say about a group of signed permutations of outputs and inputs."""
 
     defect: float
-    """``|W - g W| / |W|``, root mean square over tasks, of the generator g with the largest; noise taken off."""
+    """``|W - g W| / |W|``, root mean square over tasks, of the generator g with the largest; noise subtracted."""
     defect_upper: float
     """What it is at most, at 95 %; infinite where the inputs do not tell."""
     class_defect: float
@@ -242,7 +242,7 @@ def _refuted(limit: Limit, total: float) -> bool:
 
 
 def _power(tasks: TaskStatistics) -> Tensor:
-    """The mean square of every weight from the tasks' own least squares, noise taken off."""
+    """The mean square of every weight from the tasks' own least squares, noise subtracted."""
     inverse = torch.linalg.pinv(tasks.factors, rtol=1e-10)
     own = (inverse @ tasks.targets).mT
     noise = noise_of(tasks, 0.0).variances

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import torch
+
 from metasym.certification.all_tasks import AllTasks
 from metasym.certification.bounds import Noise, noise_of
 from metasym.certification.candidates import candidates, named, subgroups
@@ -97,6 +99,23 @@ def climb(
             told.append(Rung(named(rung.group, prior), rung.certificate))
             certified = told[-1] if rung is certified else certified
     return Ladder(tuple(sorted(told, key=lambda r: -r.group.order)), certified, tolerance)
+
+
+def hold(
+    group: FoundGroup,
+    prior: Prior,
+    learned: TaskStatistics,
+    fresh: TaskStatistics,
+    *,
+    everyone: AllTasks | TaskStatistics,
+    tolerance: float = TOLERANCE,
+) -> Rung:
+    """A group that somebody gave, held against all tasks: none of them took part in finding it."""
+    if isinstance(everyone, AllTasks):
+        everyone = replace(everyone, fresh=torch.ones_like(everyone.fresh))
+    whole = fresh if isinstance(everyone, AllTasks) else everyone
+    judge = _Judge(prior, learned, whole, everyone, tolerance, True)
+    return Rung(group, judge.certificate(group))
 
 
 class _Judge:

@@ -11,7 +11,7 @@ from metasym.certification.ladder import Ladder, Rung
 from metasym.certification.resolution import Resolution
 from metasym.inspection.pattern import unconnected
 from metasym.verdicts.defect_words import LARGEST_DEFECT
-from metasym.verdicts.reports import PLAIN, DifferingTasks, LadderRung, LayerReport
+from metasym.verdicts.reports import PLAIN, AskedGroup, DifferingTasks, GroupAnswer, LadderRung, LayerReport
 from metasym.verdicts.verdict import (
     AnyReason,
     ExamplesDependent,
@@ -92,6 +92,24 @@ def with_ladder(report: LayerReport, ladder: Ladder, seen: Circumstances) -> Lay
         verdict=dataclasses.replace(verdict, tasks=seen.tasks, directions=seen.directions),
         differing=None if about is None or not counts else _differing(about, seen),
     )
+
+
+def with_answer(
+    report: LayerReport, asked: AskedGroup, rung: Rung, seen: Circumstances, tolerance: float
+) -> LayerReport:
+    """The report with what the tasks say about a group that the user asked about.
+
+    A group that is refuted as an exact symmetry is one nearly, where its bound is within the tolerance.
+    """
+    certified = rung if rung.certificate.within(tolerance) else None
+    bare = dataclasses.replace(report, partial=())
+    alone = with_ladder(bare, Ladder((rung,), certified, tolerance), seen)
+    verdict, (found,) = alone.verdict, alone.ladder
+    bound = max(found.defect_upper or math.inf, found.class_defect_upper or math.inf)
+    refuted = any(isinstance(reason, NearestRefuted) for reason in verdict.reasons)
+    if verdict.status is Status.NONE and refuted and bound <= tolerance:
+        verdict = dataclasses.replace(verdict, status=Status.APPROXIMATE)
+    return dataclasses.replace(report, answer=GroupAnswer(asked, found, verdict, alone.differing))
 
 
 def _with_unlinear(rung: Rung, share: float) -> Rung:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from metasym.evidence.statistics import SEEN
 
-LARGEST = 2**24
+MOST_ENTRIES = 2**24
 """Numbers of all tasks' covariances that are held: tasks times weights squared."""
 _MANY = 20
 """With more examples than this many times the inputs, the simple form has no bias to speak of."""
@@ -48,7 +48,7 @@ class OwnWeights:
         )
 
     def minus(self, weights: Tensor) -> OwnWeights:
-        """With ``weights [m, n]`` taken off those of each."""
+        """With ``weights [m, n]`` subtracted from those of each."""
         return OwnWeights(
             self.weights - weights.reshape(-1), self.covariance, self.positive, self.spare, self.shape
         )
@@ -63,7 +63,7 @@ class OwnWeights:
 
     @property
     def power(self) -> Tensor:
-        """``[m n]``: the mean square of every weight over the tasks, noise taken off."""
+        """``[m n]``: the mean square of every weight over the tasks, noise subtracted."""
         found: Tensor = (self.weights.square() - self.covariance.diagonal(dim1=1, dim2=2)).mean(0)
         return found.clamp_min(0)
 
@@ -74,7 +74,7 @@ def own_weights(x: Sequence[Tensor], y: Sequence[Tensor], *, offset: bool = Fals
     ``offset``: every task has an offset of its own, about which nothing is assumed.
     """
     n, m = x[0].shape[1], y[0].shape[1]
-    if len(x) * (m * n) ** 2 > LARGEST:
+    if len(x) * (m * n) ** 2 > MOST_ENTRIES:
         return None
     by_length: dict[int, list[int]] = {}
     for t, one in enumerate(x):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from metasym.cli.common import console
+from metasym.verdicts.transform_ranges import TOLERANCE, range_words
 
 if TYPE_CHECKING:
-    from metasym.verdicts.function_reports import AdaptedFunctions
+    from metasym.verdicts.function_reports import AdaptedFunctions, ElementOfFunctions
 
 _WORDS = ("holds", "holds nearly", "near", "does not hold")
 
@@ -45,8 +46,9 @@ def _show_beside(asked: list[tuple[str, AdaptedFunctions]]) -> None:
     out = console()
     out.print(table, highlight=False, markup=False)
     for name, functions in asked:
-        words = {word: [e.name for e in functions.elements[1:] if e.words == word] for word in _WORDS}
+        words = {word: [e.name for e in _moving(functions) if e.words == word] for word in _WORDS}
         said = "; ".join(f"{word}: {', '.join(found)}" for word, found in words.items() if found)
+        said = range_words(functions.ranges) if functions.ranges else said
         out.print(f"{name}, {functions.tasks} tasks: {said}", highlight=False, markup=False, soft_wrap=True)
     out.print(
         "Violations are shares of the variance of the answers: 0 exact, 2 unrelated; at most at 95 %.",
@@ -54,6 +56,13 @@ def _show_beside(asked: list[tuple[str, AdaptedFunctions]]) -> None:
         markup=False,
         soft_wrap=True,
     )
+
+
+def _moving(functions: AdaptedFunctions) -> tuple[ElementOfFunctions, ...]:
+    """The elements but the identity, which comes first in a group; transforms of images have none."""
+    if functions.ranges:
+        return functions.elements
+    return functions.elements[1:] or functions.elements
 
 
 def _function_lines(functions: AdaptedFunctions) -> list[str]:
@@ -66,11 +75,13 @@ def _function_lines(functions: AdaptedFunctions) -> list[str]:
         "  violation is a share of the variance of the answers: 0 exact, 2 unrelated",
     ]
     width = max(len(element.name) for element in functions.elements)
-    for element in functions.elements[1:] or functions.elements:
+    for element in _moving(functions):
         kept = "" if element.same_class is None else f", same class for {element.same_class:.1%}"
         score = f"{element.score:.1%}" if functions.labels else f"{element.score:.4g}"
         lines.append(
             f"  {element.name:<{width}}  {element.words:<13}  violation {element.violation:.3g}, "
             f"at most {element.violation_upper:.3g} at 95 %{kept}, {metric} {score}"
         )
+    if functions.ranges:
+        lines.append(f"  within {TOLERANCE:.0%}, {range_words(functions.ranges)}")
     return lines + ([f"  note: {functions.note}"] if functions.note else [])

@@ -28,8 +28,8 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--out",
         type=Path,
-        default=Path("results/table3"),
-        help="folder for the figures, and for the files in its folder angles (default: results/table3)",
+        required=True,
+        help="folder for the figures, and for the files in its folder angles",
     )
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="also write the table as Markdown")
     parser.set_defaults(command=_angles)
@@ -42,11 +42,14 @@ def _angles(options: argparse.Namespace) -> None:
     from metasym.types import MetasymError
 
     if options.tasks < 2:
-        raise MetasymError(f"expected --tasks of at least 2, found {options.tasks}")
+        raise MetasymError(
+            f"expected --tasks of at least 2, found {options.tasks}", about="--tasks", found=options.tasks
+        )
     for run in options.runs:
         if not run.exists():
             raise MetasymError(
-                f"{run}: expected the folder of a finished run, or a file of this command, found nothing there"
+                f"{run}: expected the folder of a finished run, or a file of this command, found nothing there",
+                about=str(run),
             )
     read = {run: read_angles(run) for run in options.runs if run.is_file()}
     check_names([run for run in options.runs if run not in read])

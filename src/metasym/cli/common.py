@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
 
-from metasym.types import MetasymError
+from metasym.errors import MetasymError
 
 Commands: TypeAlias = "argparse._SubParsersAction[Any]"
 
@@ -24,13 +24,17 @@ class Parser(argparse.ArgumentParser):
         options, rest = self.parse_known_args(args, namespace)
         if rest:
             raise MetasymError(
-                f"unrecognized arguments: {' '.join(rest)} (see {self.prog} {options.part} --help)"
+                f"unrecognized arguments: {' '.join(rest)} (see {self.prog} {options.part} --help)",
+                about="arguments",
+                found=tuple(rest),
             )
         return options
 
     def error(self, message: str) -> NoReturn:
         """Raised, not printed: :func:`metasym.cli.main` prints it."""
-        raise MetasymError(f"{message} (see {self.prog} --help)")
+        cause = sys.exc_info()[1]  # argparse names the argument there, where one is wrong
+        about = cause.argument_name if isinstance(cause, argparse.ArgumentError) else None
+        raise MetasymError(f"{message} (see {self.prog} --help)", about=about or "arguments")
 
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
         """Write what --help has printed now, while a full disk can still be reported in one line."""
@@ -40,10 +44,10 @@ class Parser(argparse.ArgumentParser):
 
 def console() -> Any:
     """A rich console; as wide as ``COLUMNS`` says where the output is not a terminal, else 140."""
-    from rich.console import Console
+    from metasym.cli.safe_console import SafeConsole
 
     known = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
-    return Console(width=None if known else 140)
+    return SafeConsole(width=None if known else 140)
 
 
 def interval(mean: float | None, ci95: float | None) -> str:
@@ -60,7 +64,7 @@ def say(text: str) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """A text file, whole or not at all."""
-    from metasym.storage.atomic import make_folder, write_atomically
+    from metasym.storage.atomic import as_bytes, make_folder, write_atomically
 
     make_folder(path.parent)
-    write_atomically(path, text.encode(), what="a table")
+    write_atomically(path, as_bytes(text), what="a table")

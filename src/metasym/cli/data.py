@@ -38,7 +38,7 @@ def add(commands: Commands) -> None:
         help="Omniglot: downloaded (16 MB), or from zips, folders or an npz",
         description=(
             "Convert Omniglot from what is in the folder for the data or at --from; without either, download the "
-            "two official zips first (checked; an interrupted download goes on where it broke off)."
+            "two official zips first (checked; an interrupted download continues where it stopped)."
         ),
     )
     omniglot.add_argument(
@@ -90,7 +90,7 @@ def _common(parser: argparse.ArgumentParser) -> None:
 def _omniglot(options: argparse.Namespace) -> None:
     check_size(options.size)
     if options.url is not None and options.source is not None:
-        raise MetasymError("expected --from or --url, found both")
+        raise MetasymError("expected --from or --url, found both", about="--from, --url", found="both")
     data, folder = data_set(options.size), data_folder(options.data)
 
     def download() -> None:
@@ -104,7 +104,10 @@ def _omniglot(options: argparse.Namespace) -> None:
 def _mini_imagenet(options: argparse.Namespace) -> None:
     check_size(options.size)
     if options.splits is not None and not options.splits.exists():
-        raise MetasymError(f"{options.splits}: expected a folder or zip with the split lists, found none")
+        raise MetasymError(
+            f"{options.splits}: expected a folder or zip with the split lists, found none",
+            about=str(options.splits),
+        )
     counts = dict(zip(("training", "validation", "test"), MINI_SIZES.values(), strict=True))
     data = mini_data_set(options.size, options.splits)
     _make(options, data, data_folder(options.data), counts, lambda: None)
@@ -165,7 +168,9 @@ def _recalled(data: DataSet, there: Path | None) -> tuple[DataSet, Path, Source]
         source = data.find(places[0], data.lists)
     except MetasymError as error:
         raise MetasymError(
-            f"{error}; the images were converted from there before: give another place with --from PATH"
+            f"{error}; the images were converted from there before: give another place with --from PATH",
+            about=error.about,
+            found=error.found,
         ) from None
     return None if source is None else (data, places[0], source)
 

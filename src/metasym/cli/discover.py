@@ -21,11 +21,12 @@ FILE holds one data set:
   .csv .parquet    a table, one row an example: --outputs names the columns of y; --inputs those of x (default: all
                    others); --labels says that y holds classes
 or a family of tasks: an .npz with x [tasks, examples, ...] and y [tasks, examples, ...].
-What is looked for: in one data set continuous g with f(g x) = f(x): rotations, so(p, q) and other linear groups,
-translations, scalings, and their sums; rotations with f(g x) = g' f(x); and, there and in every task of a family,
-finite groups of signed permutations of inputs and outputs with f(g x) = g' f(x). A part of the examples (of the
-tasks) takes no part: what is claimed is certified on it. Of more than 10,000 examples a random sample (--seed) is
-looked at: a table may be of any size.
+What is looked for: in one data set continuous g with f(g x) = f(x): inputs that are vectors or points of a few
+numbers each, rotations, so(p, q) and other linear groups, translations, scalings, and their sums; rotations with
+f(g x) = g' f(x); and, there and in every task of a family, finite groups of signed permutations of inputs and outputs
+with f(g x) = g' f(x). A part of the examples (of the tasks) takes no part: what is claimed is certified on it. With
+--group the function is also asked about a group of your own: yes, no or how nearly. Of more than 10,000 examples a
+random sample (--seed) is looked at: a table may be of any size.
 or FILE names a function that is called, with --inputs x.npz for the points: an exported network .pt2 or .onnx, or
 package.module:function, which maps a batch [points, ...] to [points, ...]. Nothing is fitted; finite g with
 f(g x) = g' f(x) are claimed by calls at fresh points.
@@ -45,6 +46,12 @@ def add(commands: Commands) -> None:
     parser.add_argument("file", metavar="FILE", help="the data, or a function (see below)")
     parser.add_argument(
         "--matrix-output", action="store_true", help="function: outputs are matrices with f(g x) = g f(x) g^T"
+    )
+    parser.add_argument(
+        "--centre",
+        metavar="NUMBERS",
+        help="function: the point that moves with signs keep, such as a rest pose: a number an input, with commas "
+        "between them, --centre=-0.3,1.2 (default: found)",
     )
     parser.add_argument("--out", type=Path, required=True, help="folder for the run's files")
     parser.add_argument("--resume", action="store_true", help="go on with the run in --out, if there is one")
@@ -67,15 +74,26 @@ def _discover(options: argparse.Namespace) -> None:
     from metasym.types import MetasymError
 
     if options.threads is not None and options.threads < 1:
-        raise MetasymError(f"expected --threads >= 1, found {options.threads}")
+        raise MetasymError(
+            f"expected --threads >= 1, found {options.threads}", about="--threads", found=options.threads
+        )
     chosen = DiscoverOptions(**given(options, DiscoverOptions))
     reading = DiscoverReading(**given(options, DiscoverReading))
     note: Callable[[str], None] = (lambda _: None) if options.progress == "silent" else say
     if is_function(options.file):
+        if chosen.group is not None:
+            raise MetasymError(
+                "expected --group together with data, found a function: ms.check_equivariance(f, x, group) calls it",
+                about="--group",
+                found=chosen.group,
+            )
         _summary(options.out, _function(options, chosen, reading.inputs, note))
         return
-    if options.matrix_output:
-        raise MetasymError("expected --matrix-output together with a function, found data")
+    for flag, used in (("--matrix-output", options.matrix_output), ("--centre", options.centre is not None)):
+        if used:
+            raise MetasymError(
+                f"expected {flag} together with a function, found data", about=flag, found="data"
+            )
     options.file = Path(options.file)
     data = read_dataset(options.file, **dataclasses.asdict(reading), seed=chosen.seed)
     found = discover_file(
@@ -104,11 +122,30 @@ def _function(
     from metasym.types import MetasymError
 
     if inputs is None:
-        raise MetasymError("expected --inputs x.npz with the points to call the function at, found none")
+        raise MetasymError(
+            "expected --inputs x.npz with the points to call the function at, found none", about="--inputs"
+        )
     with threads(options.threads), threadpool_limits(options.threads):
         return discover_function_file(
-            options.file, Path(inputs), options.out, chosen, matrix_output=options.matrix_output, note=note
+            options.file,
+            Path(inputs),
+            options.out,
+            chosen,
+            centre=None if options.centre is None else _centre(options.centre),
+            matrix_output=options.matrix_output,
+            note=note,
         )
+
+
+def _centre(text: str) -> list[float]:
+    from metasym.types import MetasymError
+
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise MetasymError(
+            f"expected --centre with numbers and commas, found {text!r}", about="--centre", found=text
+        ) from None
 
 
 def _number(value: float | None) -> str:
@@ -129,7 +166,7 @@ def _summary(folder: Path, found: dict[str, Any]) -> None:
     for one in found["symmetries"]:
         if one.get("defect") is not None:
             line(
-                f"  {one['name']}: defect {_number(one['defect'])}, at most {_number(one['violation_upper'] ** 0.5)} "
+                f"  {one['name']}: defect {_number(one['defect'])}, at most {_number(one['defect_upper'])} "
                 f"(root mean square at {one['tested_on']} fresh points)"
             )
             continue
@@ -137,9 +174,13 @@ def _summary(folder: Path, found: dict[str, Any]) -> None:
             f"  {one['name']}: the data allow a violation of {_number(one['violation_upper'])} of the variance of y; "
             f"{interval_words(one['beta'], *one['beta_ci'])}"
         )
+        if one.get("rows_upper") is not None:
+            line(f"    at most {one['rows_upper']:.1%} of further rows may be far from it (95 %)")
     for one in found["refused"]:
         said = "not looked for" if one["outcome"] == "not examined" else "not claimed"
         line(f"  {said}, {one['what']}: {one['words']}")
+    if found.get("answer") is not None:
+        line(f"{found['answer']['words']}.")
     if found["plain"] is None:
         for text in found["notes"]:
             line(f"Note: {text}.")

@@ -85,9 +85,7 @@ def _doctor(options: argparse.Namespace) -> None:
     out.print(table, highlight=False, markup=False)
     missing = sum(not finding.ok for finding in found)
     out.print(
-        "Nothing is missing."
-        if not missing
-        else f"{missing} of {len(found)} could be better: marked with !.",
+        "Nothing is missing." if not missing else f"{missing} of {len(found)} checks failed: marked with !.",
         highlight=False,
         markup=False,
     )

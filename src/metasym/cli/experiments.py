@@ -51,7 +51,7 @@ def add(commands: Commands) -> None:
     )
     reproduce.add_argument("--jobs", type=int, default=1, help="runs side by side, of one thread each")
     reproduce.add_argument(
-        "--quick", action="store_true", help="few steps and tasks: a taste, not the numbers"
+        "--quick", action="store_true", help="few steps and tasks: smoke test; results are not comparable"
     )
     reproduce.add_argument(
         "--seeds", type=int, nargs="+", help="default: 0 1 2 (quick, table3 and figures: 0)"
@@ -96,7 +96,11 @@ def add(commands: Commands) -> None:
 def _list(options: argparse.Namespace) -> None:
     found = names(options.pattern)
     if not found:
-        raise MetasymError(f"expected a pattern that matches an experiment, found {options.pattern!r}")
+        raise MetasymError(
+            f"expected a pattern that matches an experiment, found {options.pattern!r}",
+            about="pattern",
+            found=options.pattern,
+        )
     width = max(map(len, found))
     for name in found:
         number = printed(name)
@@ -127,7 +131,9 @@ def _reproduce(options: argparse.Namespace) -> None:
     usual = (0,) if options.quick else USUAL_SEEDS.get(options.table, (0, 1, 2))
     recipes = [BUDGETS[options.budget]] if options.budget and not options.recipe else options.recipe
     if options.budget and options.recipe:
-        raise MetasymError("expected either --budget or --recipe, found both")
+        raise MetasymError(
+            "expected either --budget or --recipe, found both", about="--budget, --recipe", found="both"
+        )
     selected = {
         "quick": options.quick,
         "seeds": options.seeds or usual,
@@ -136,22 +142,28 @@ def _reproduce(options: argparse.Namespace) -> None:
         "data": options.data,
     }
     if options.json and not options.status:
-        raise MetasymError("expected --json together with --status, found it alone")
+        raise MetasymError(
+            "expected --json together with --status, found it alone", about="--json", found="alone"
+        )
     if options.show:
         if options.status or options.table == "figures":
             raise MetasymError(
-                f"expected --show for a table, found it {'beside --status' if options.status else 'for figures'}"
+                f"expected --show for a table, found it {'beside --status' if options.status else 'for figures'}",
+                about="--show",
+                found="--status" if options.status else options.table,
             )
         if options.quick and options.out is None and options.results is None:
             raise MetasymError(
-                "expected --out with --show --quick, whose results are in OUT/results, found none"
+                "expected --out with --show --quick, whose results are in OUT/results, found none",
+                about="--out",
             )
         folder = results_folder(options.out or Path(), options.results, quick=options.quick) / options.table
         _print_table(options, folder, recipes)
         return
     if options.out is None:
         raise MetasymError(
-            "expected --out, the folder of the runs, found none (see metasym reproduce --help)"
+            "expected --out, the folder of the runs, found none (see metasym reproduce --help)",
+            about="--out",
         )
     if options.status:
         _status(options, selected)
@@ -206,7 +218,11 @@ def _status(options: argparse.Namespace, selected: dict[str, Any]) -> None:
     from metasym.runs.reproducing.table_status import begun, table_status
 
     if options.out.exists() and not options.out.is_dir():
-        raise MetasymError(f"{options.out}: expected the folder of the runs, found a file")
+        raise MetasymError(
+            f"{options.out}: expected the folder of the runs, found a file",
+            about=str(options.out),
+            found="a file",
+        )
     if options.seeds is None and not selected["recipes"]:
         found = begun(options.table, options.out, quick=options.quick, only=options.only, data=options.data)
         if not found:
@@ -214,7 +230,8 @@ def _status(options: argparse.Namespace, selected: dict[str, Any]) -> None:
             raise MetasymError(
                 f"{options.out}: expected runs of {options.table}{which}, found "
                 f"{'none' if options.out.exists() else 'no such folder'}; "
-                "with --budget, --recipe or --seeds what is still to do is shown"
+                "with --budget, --recipe or --seeds what is still to do is shown",
+                about=str(options.out),
             )
         places = f"Runs read from {options.out}."
     else:

@@ -20,7 +20,7 @@ def add(commands: Commands) -> None:
         help="write the model of a run as .onnx or .pt2",
         description="Write the model of a run, adapted to a task or as it starts, for other programs to run.",
     )
-    export.add_argument("run", type=Path, metavar="RUN", help="folder of metasym learn or run")
+    export.add_argument("run", type=Path, metavar="RUN", help="folder of metasym learn, run or discover")
     export.add_argument(
         "--out", type=Path, required=True, metavar="FILE", help=".onnx, or .pt2 for torch.export.load"
     )
@@ -54,7 +54,9 @@ def _export(options: argparse.Namespace) -> None:
 
     for flag, given in (("--project", options.project), ("--batch", options.batch is not None)):
         if given and not options.structured:
-            raise MetasymError(f"expected {flag} only with --structured, found it alone")
+            raise MetasymError(
+                f"expected {flag} only with --structured, found it alone", about=flag, found="alone"
+            )
     found = export_run(
         options.run,
         options.out,

@@ -50,7 +50,18 @@ def add(commands: Commands) -> None:
         "--function",
         action="store_true",
         help="also ask the networks adapted to the run's test tasks, all layers together, about --group "
-        "(default for square images: turns and flips); works for every method",
+        "(default: the usual transforms of images, else a group that half of the tasks propose); for every method",
+    )
+    inspect.add_argument(
+        "--model",
+        metavar="MODULE:FUNCTION",
+        help="with --function: makes what only your program can, the own network of a learn run, or the learner of "
+        "a folder of ms.train",
+    )
+    inspect.add_argument(
+        "--test-tasks",
+        metavar="MODULE:FUNCTION",
+        help="with --function: makes the test tasks of a folder of ms.train",
     )
     inspect.add_argument(
         "--tasks", type=int, metavar="N", help="test tasks that --function adapts to (default: 50)"
@@ -75,9 +86,14 @@ def _inspect(options: argparse.Namespace) -> None:
     if options.function:
         _ask_functions(options)
         return
-    for flag, given in (("--tasks", options.tasks is not None), ("--beside", bool(options.beside))):
+    for flag, given in (
+        ("--tasks", options.tasks is not None),
+        ("--beside", bool(options.beside)),
+        ("--model", options.model is not None),
+        ("--test-tasks", options.test_tasks is not None),
+    ):
         if given:
-            raise MetasymError(f"expected {flag} together with --function, found it alone")
+            raise MetasymError(f"expected {flag} with --function, found it alone", about=flag, found="alone")
     projection, result = None, None
     if options.run.suffix == ".safetensors":
         report = _stored(options)
@@ -93,8 +109,7 @@ def _inspect(options: argparse.Namespace) -> None:
     if result is not None:
         from metasym.report.comparison_words import bought
 
-        sentence = bought(result)
-        if sentence is not None:
+        if (sentence := bought(result)) is not None:
             print(sentence)
     if projection is not None:
         _show_projection(projection)
@@ -102,30 +117,39 @@ def _inspect(options: argparse.Namespace) -> None:
 
 def _ask_functions(options: argparse.Namespace) -> None:
     """What the layers have learned, where they have symmetries, and what the adapted networks do."""
+    from metasym.cli.asked_runs import open_asked
     from metasym.inspection import inspect
-    from metasym.runs.adapted_functions import TASKS, adapted_functions
+    from metasym.runs.adapted_functions import TASKS, adapted_functions, default_group
     from metasym.runs.machine import threads
-    from metasym.runs.opening import open_run
     from metasym.symmetry.reparam import symmetries
 
     if options.project or options.run.suffix == ".safetensors":
         found = "--project" if options.project else f"the file {options.run}"
-        raise MetasymError(f"expected the folder of a run with --function, found {found}")
+        raise MetasymError(
+            f"expected the folder of a run with --function, found {found}",
+            about=str(options.run),
+            found=found,
+        )
     if options.tasks is not None and options.tasks < 2:
-        raise MetasymError(f"expected --tasks of at least 2, found {options.tasks}")
+        raise MetasymError(
+            f"expected --tasks of at least 2, found {options.tasks}", about="--tasks", found=options.tasks
+        )
 
     def note(done: int, of: int) -> None:
         if done == of or done % 10 == 0:
             say(f"{done} of {of} test tasks")
 
     with threads(1):
-        opened = open_run(options.run)
-        functions = adapted_functions(opened, options.group, tasks=options.tasks or TASKS, note=note)
+        opened, asked_tasks = open_asked(options.run, options.model, options.test_tasks)
+        count, first, group = options.tasks or TASKS, 0, options.group
+        if group is None:
+            group, first = default_group(asked_tasks, count)
+        functions = adapted_functions(asked_tasks, group, tasks=count, first=first, note=note)
         others = []
         for path in options.beside:
             say(f"beside it, {path}")
-            run = open_run(path)
-            other = adapted_functions(run, functions.group, tasks=options.tasks or TASKS, note=note)
+            run, its_tasks = open_asked(path, options.model, options.test_tasks)
+            other = adapted_functions(its_tasks, group, tasks=count, first=first, note=note)
             others.append((path, run.name, other))
         model = opened.learner.model
         report = _certified(opened, inspect(model), asked=False) if symmetries(model) else None
@@ -148,7 +172,11 @@ def _stored(options: argparse.Namespace) -> SymmetryReport:
 
     if options.project or options.group:
         flag = "--project" if options.project else "--group"
-        raise MetasymError(f"expected the folder of a run for {flag}, found the file {options.run}")
+        raise MetasymError(
+            f"expected the folder of a run for {flag}, found the file {options.run}",
+            about=str(options.run),
+            found="a file",
+        )
     return load_symmetry(options.run).report
 
 
@@ -158,7 +186,7 @@ def _of_run(
     """The report, what a projection did, and the run's result where it has scores without the symmetry."""
     from metasym.inspection import inspect
     from metasym.runs.machine import threads
-    from metasym.runs.opening import open_run
+    from metasym.runs.open_runs import open_run
 
     with threads(1):
         opened = open_run(options.run)
@@ -193,7 +221,9 @@ def _certified(opened: Run, read: SymmetryReport, *, asked: bool) -> SymmetryRep
         return read
     if len(report) != len(read):
         raise MetasymError(
-            f"{opened.name}: expected a report on {len(read)} layers in its result, found one on {len(report)}"
+            f"{opened.name}: expected a report on {len(read)} layers in its result, found one on {len(report)}",
+            about=f"{opened.name}: layers",
+            found=len(report),
         )
     layers = [
         dataclasses.replace(stored, errors=layer.errors) if asked else stored
@@ -234,21 +264,13 @@ def show(report: SymmetryReport) -> None:
     """The report as a table and sentences."""
     from rich.table import Table
 
+    from metasym.verdicts.answer_words import answer_words
     from metasym.verdicts.group_words import tasks_share
     from metasym.verdicts.layer_words import verdict_words
 
     table = Table(title="What was learned", title_justify="left")
-    for column in (
-        "layer",
-        "weight",
-        "filter entries used",
-        "tied",
-        "zero",
-        "residual",
-        "margin",
-        "group",
-        "order",
-    ):
+    numbers = ("filter entries used", "tied", "zero", "residual", "margin")
+    for column in ("layer", "weight", *numbers, "group", "order"):
         table.add_column(column, justify="left" if column in ("layer", "weight", "group") else "right")
     for layer in report:
         table.add_row(*_row(layer))
@@ -266,6 +288,7 @@ def show(report: SymmetryReport) -> None:
             if len(layer.group.generators) > 4:
                 lines.append(f"  ... and {len(layer.group.generators) - 4} more generators (--json has all)")
         lines += _ladder(layer)
+        lines += [] if layer.answer is None else [f"  {answer_words(layer)}."]
         if layer.errors is not None:
             lines += _errors(layer.errors)
         out.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
@@ -311,15 +334,9 @@ def _ladder(layer: LayerReport) -> list[str]:
 def _generator(g: SignedPermutation, layer: LayerReport) -> str:
     from metasym.verdicts.group_words import element_words
 
-    if layer.input_names or layer.output_names:
-        return element_words(g, layer.input_names, layer.output_names)
     if g.transform:
         return f"{g.transform}, output channels to {list(g.outputs)}"
-
-    def side(images: tuple[int, ...], signs: tuple[int, ...]) -> str:
-        return " ".join(f"{'-' if s < 0 else ''}{i}" for i, s in zip(images, signs, strict=True))
-
-    return f"outputs to [{side(g.outputs, g.output_signs)}], inputs to [{side(g.inputs, g.input_signs)}]"
+    return element_words(g, layer.input_names, layer.output_names)
 
 
 def _errors(errors: GroupErrors) -> list[str]:

@@ -25,6 +25,7 @@ TASKS is an .npz file with two arrays (numpy.savez("TASKS.npz", x=x, y=y)):
       [tasks, examples] of whole numbers   classification: each task's labels, from 0 without gaps
 Tasks with different numbers of examples are stored row by row: x [rows, features], y [rows, ...] and task [rows],
 which says which task a row belongs to. Lists of text input_names and output_names may name the numbers of x and y.
+An array blocks [tasks] (or [rows]) says which tasks belong together, as --blocks COLUMN does in a table.
 Files that do not fit into memory are read as needed if they are not compressed.
 
 Or a table, one row an example (.csv, .tsv; .parquet with the package pyarrow):
@@ -115,6 +116,7 @@ def _summary(found: Learned) -> None:
     from rich.table import Table
 
     from metasym.report.comparison_words import bought, given_back, judgement, linear_instead
+    from metasym.verdicts.answer_words import answer_words
     from metasym.verdicts.group_words import method_words, tasks_share
     from metasym.verdicts.layer_words import verdict_words
     from metasym.verdicts.network_words import deep_words
@@ -158,6 +160,8 @@ def _summary(found: Learned) -> None:
         _line(out, f"In {layer.name or 'the layer'}: {verdict_words(layer)}.")
         for note in layer.notes:
             _line(out, f"  note: {note}")
+        if layer.answer is not None:
+            _line(out, f"{answer_words(layer)}.")
     for name, result in (("MSR", found.msr), ("MAML", found.maml)):
         if result is not None and result.get("out_of_time"):
             _line(out, f"{name} ran out of --max-minutes: more time may find more.")

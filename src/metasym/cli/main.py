@@ -5,25 +5,28 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib
-import io
 import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import metasym
 from metasym.cli.common import Parser
 from metasym.cli.freed_memory import keep_freed_memory
-from metasym.types import MetasymError
+from metasym.cli.terminal import escaped, safe_output
+from metasym.errors import MetasymError, MetasymWarning
+from metasym.storage.system import address_limit
 
 _GOES_ON = {
-    "run": "a run that has begun goes on with --resume",
-    "learn": "a run that has begun goes on with --resume",
-    "discover": "a run that has begun goes on with --resume",
-    "reproduce": "the same command goes on where it stopped",
-    "data": "the same command goes on with a download, and begins a conversion again",
+    "run": "use --resume to continue an interrupted run",
+    "learn": "use --resume to continue an interrupted run",
+    "discover": "use --resume to continue an interrupted run",
+    "reproduce": "run the same command again to continue",
+    "data": "run the same command again: downloads continue, conversions start over",
 }
 """What to do after an interrupt, by command; nothing where there is nothing to go on with."""
 
@@ -42,28 +45,42 @@ _MODULES = {
 }
 """The commands of each module, in the order of the help."""
 
+_LEAST_ADDRESSES = 2**30
+"""Bytes of address space that torch and scipy need to be loaded; with less torch ends the process without a word."""
+_UNLOADED = "failed to map segment"
+"""What the loader of libraries says where a library does not fit."""
+
 _TRAINING = ("angles", "demo", "learn", "reproduce", "run")
 """Commands whose steps use the same large buffers again and again."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
-    # File names need not be Unicode. Python sets up stderr for that by itself, but not stdout.
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")
+    with safe_output():
+        return _run(arguments)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     options = argparse.Namespace(part=None)
     try:
+        _check_address_space()
         typed = sys.argv[1:] if arguments is None else list(arguments)
+        _check_not_empty(typed)
         options = parser(typed[0] if typed else None).parse_args(typed)
         if options.part in _TRAINING:
             keep_freed_memory()
-        options.command(options)
-        sys.stdout.flush()
+        with _last_words(options.part), warnings.catch_warnings():
+            warnings.simplefilter("always", MetasymWarning)
+            warnings.showwarning = _warn(warnings.showwarning)
+            options.command(options)
+            sys.stdout.flush()
     except MetasymError as error:
-        return _refuse(str(error))
+        return _refuse(error)
     except KeyboardInterrupt:
         hint = _GOES_ON.get(options.part)
-        print(f"metasym: interrupted{f'; {hint}' if hint else ''}", file=sys.stderr)
+        line = f"metasym: interrupted{f'; {hint}' if hint else ''}"
+        print(line, file=sys.stderr)
+        _tell_torchrun(line)
         return 130
     except BrokenPipeError:  # the reader of a pipe, such as head, has seen enough
         _drop_output()
@@ -71,40 +88,105 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Where a file is opened, its errors are explained; a full or failing disk can show anywhere.
         where = f"{error.filename}: " if error.filename else ""
         _drop_output()
-        return _refuse(f"{where}expected files to be read and written, found {error.strerror or error}")
-    except (MemoryError, RuntimeError) as error:
+        found = error.strerror or str(error)
+        return _refuse(
+            MetasymError(
+                f"{where}expected files to be read and written, found {found}",
+                about=None if error.filename is None else str(error.filename),
+                found=found,
+            )
+        )
+    except (MemoryError, RuntimeError, ImportError) as error:
         if not _out_of_memory(error):
             raise
         said = str(error).splitlines()
         more = f" ({said[0]})" if said and said[0] else ""
         return _refuse(
-            f"expected enough memory, found too little{more}: fewer tasks at once or a smaller network need less"
+            MetasymError(
+                f"expected enough memory, found too little{more}: fewer tasks at once or a smaller network need less",
+                about="memory",
+            )
         )
     return 0
 
 
-def _refuse(message: str) -> int:
+def _warn(others: Callable[..., None]) -> Callable[..., None]:
+    """Show a warning of metasym as one line, without the place in the source that Python would print."""
+
+    def show(message: Warning | str, *more: Any) -> None:
+        if isinstance(message, MetasymWarning):
+            print(f"metasym: note: {' '.join(str(message).split())}", file=sys.stderr)
+        else:
+            others(message, *more)
+
+    return show
+
+
+def _check_address_space() -> None:
+    limit = address_limit()
+    if limit is not None and limit < _LEAST_ADDRESSES:
+        raise MetasymError(
+            f"expected a limit (ulimit -v) of at least {_LEAST_ADDRESSES // 2**20:,} MB of address space for torch, "
+            f"found {limit // 2**20:,} MB",
+            about="ulimit -v",
+            found=limit,
+        )
+
+
+def _refuse(error: MetasymError) -> int:
     """Say in one line what was wrong; the exit status."""
-    line = f"metasym: error: {' '.join(message.split())}"
+    line = f"metasym: error: {' '.join(str(error).split())}"
     print(line, file=sys.stderr)
-    _tell_torchrun(line)
+    _tell_torchrun(escaped(line))
     return 2
 
 
+def _check_not_empty(typed: Sequence[str]) -> None:
+    """Refuse ``--out ""``, which a script types where a variable is not set: as a folder it would be this one."""
+    for place, word in enumerate(typed):
+        if not word or (word.startswith("--") and word.endswith("=")):
+            before = word[:-1] if word else typed[place - 1] if place else "metasym"
+            raise MetasymError(
+                f"expected a value after {before}, found an empty one",
+                about=before.removeprefix("--"),
+                found="",
+            )
+
+
+@contextlib.contextmanager
+def _last_words(part: str) -> Iterator[None]:
+    """Under torchrun, leave beforehand what it shall print of a process that is killed and cannot say it itself."""
+    hint = _GOES_ON.get(part)
+    rank = os.environ.get("RANK", "?")
+    _tell_torchrun(
+        f"metasym: error: rank {rank} was killed, or its machine was lost{f': {hint}' if hint else ''}"
+    )
+    try:
+        yield
+    except (MetasymError, KeyboardInterrupt):
+        raise  # their own line is written in its place
+    except BaseException:
+        _tell_torchrun("")
+        raise
+
+
 def _tell_torchrun(line: str) -> None:
-    """Leave the line for torchrun, which prints a long trace when a process fails, and this line at its end."""
+    """Leave the line, or none, for torchrun, which prints it at the end of the long trace of a failed process."""
     path = os.environ.get("TORCHELASTIC_ERROR_FILE")
-    if path:
+    if path and not line:
+        Path(path).unlink(missing_ok=True)
+    elif path:
         said = {"message": line, "extraInfo": {"py_callstack": line, "timestamp": str(int(time.time()))}}
         with contextlib.suppress(OSError):
             Path(path).write_text(json.dumps({"message": said}), encoding="utf-8")
 
 
 def _out_of_memory(error: BaseException) -> bool:
-    """Whether memory ran out; on the CPU torch has no error class of its own for that."""
+    """Whether memory ran out; torch on the CPU and the loader of libraries have no error class of their own."""
     if isinstance(error, MemoryError):
         return True
-    return type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error)
+    said = str(error)
+    return type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in said or _UNLOADED in said
 
 
 def _drop_output() -> None:

@@ -74,10 +74,16 @@ def _mirror(options: argparse.Namespace) -> None:
     from metasym.robots import mirror, observation_code, to_yaml
 
     if options.python != (options.observation is not None):
-        raise MetasymError("expected --python and --observation together, found one alone")
+        raise MetasymError(
+            "expected --python and --observation together, found one alone",
+            about="--python, --observation",
+            found="one alone",
+        )
     for flag, given in (("--joints", options.joints), ("--absolute", options.absolute)):
         if given and not options.python:
-            raise MetasymError(f"expected {flag} only with --python, found it alone")
+            raise MetasymError(
+                f"expected {flag} only with --python, found it alone", about=flag, found="alone"
+            )
     wishes = {"tolerance": options.tolerance} if options.tolerance is not None else {}
     floating = None if options.base is None else options.base == "free"
     found = mirror(options.robot, floating=floating, limits=options.limits, seed=options.seed, **wishes)

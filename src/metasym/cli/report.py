@@ -37,18 +37,18 @@ def _report(options: argparse.Namespace) -> None:
 
     detail = DETAIL if options.detail is None else options.detail
     if detail < 0:
-        raise MetasymError(f"expected --detail >= 0, found {detail}")
+        raise MetasymError(f"expected --detail >= 0, found {detail}", about="--detail", found=detail)
     out = options.out or options.folder / NAME
     if is_discovered(options.folder):
-        html = write_discovered(options.folder, out)
-        print(f"{out}: 1 run, {len(html.encode()) / 1000:,.0f} kB")
+        write_discovered(options.folder, out)
+        print(f"{out}: 1 run, {out.stat().st_size / 1000:,.0f} kB")
         _show(options, out)
         return
     with threads(1):  # a page is small products and drawings: more threads would wait for each other
         page = write(options.folder, out, detail=detail, note=say)
     for fault in page.faults:
         say(f"metasym: left out: {fault}")
-    print(f"{out}: {page.counted}, {len(page.html.encode()) / 1000:,.0f} kB")
+    print(f"{out}: {page.counted}, {out.stat().st_size / 1000:,.0f} kB")
     _show(options, out)
 
 
@@ -56,4 +56,5 @@ def _show(options: argparse.Namespace, out: Path) -> None:
     if options.open:
         import webbrowser
 
-        webbrowser.open(out.resolve().as_uri())
+        if not webbrowser.open(out.resolve().as_uri()):
+            say(f"metasym: found no browser to show the page in: open {out.resolve()} yourself")

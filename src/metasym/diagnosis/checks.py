@@ -10,9 +10,10 @@ import numpy as np
 
 from metasym.diagnosis.columns import columns_of, copies, large_means, never_varying, unlike_scales
 from metasym.diagnosis.dependence import dependence, less_the_one_before, said
-from metasym.diagnosis.family import copies_among_tasks, few_tasks, outlying_tasks, tasks_alike
+from metasym.diagnosis.family import few_tasks, outlying_tasks, tasks_alike
 from metasym.diagnosis.findings import CAUTION, NOTE, Diagnosis, Finding, Standard, ordered
 from metasym.diagnosis.linear_part import affordable, fit_tasks, what_is_left
+from metasym.diagnosis.repeated_tasks import copies_among_tasks
 from metasym.diagnosis.samples import Floats, Samples, take
 from metasym.tasks.task_file import TaskFile
 

@@ -59,38 +59,6 @@ def outlying_tasks(file: TaskFile) -> tuple[list[Finding], tuple[int, ...]]:
     ], tuple(ids)
 
 
-def copied_tasks(file: TaskFile) -> Ints:
-    """``[tasks]``: the first task of the file with the same numbers in x and y, to six digits of their scale."""
-    seen: dict[bytes, int] = {}
-    found = np.arange(file.tasks)
-    scale = [max(float(np.abs(np.asarray(array[:_FEW])).max()), 1e-300) for array in (file.x, file.y)]
-    for index in range(file.tasks):
-        x, y = (
-            np.round(v.astype(np.float64) / s, 6) + 0.0 for v, s in zip(file.task(index), scale, strict=True)
-        )
-        found[index] = seen.setdefault(x.tobytes() + y.tobytes(), index)
-    return found
-
-
-def copies_among_tasks(file: TaskFile) -> list[Finding]:
-    """A word where tasks are copies of others: they are no further tasks."""
-    copied = np.flatnonzero(copied_tasks(file) != np.arange(file.tasks)).tolist()
-    if not copied:
-        return []
-    shown = ", ".join(file.name_of_task(i).removeprefix("task ") for i in copied[:6])
-    more = f" and {len(copied) - 6} more" if len(copied) > 6 else ""
-    return [
-        Finding(
-            "copied_tasks",
-            CAUTION,
-            f"{len(copied)} of {file.tasks} tasks are copies of others, number by number (task"
-            f"{'s' if len(copied) > 1 else ''} {shown}{more}): a task and its copies count as one in certificates, "
-            "and scores on test tasks whose copies were learned from say too much",
-            {"tasks": copied},
-        )
-    ]
-
-
 def sizes(array: Array, counts: Ints) -> Floats:
     """``[tasks]``: the root mean square of the numbers of each task around its own mean."""
     found = []

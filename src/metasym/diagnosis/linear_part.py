@@ -14,6 +14,7 @@ from scipy.special import fdtrc
 
 from metasym.diagnosis.findings import CAUTION, NOTE, Finding, percent
 from metasym.diagnosis.samples import Floats, Ints, Samples
+from metasym.diagnosis.shared_bends import shared_bend
 
 _WORK, _TASKS = 2e9, 2000
 """Multiply-adds and tasks that a look may cost: it takes a second or two."""
@@ -132,25 +133,25 @@ def _bend(samples: Samples, y: Floats, rest: Floats, basis: Floats, free: Ints, 
         return 0.0
     if float((rest**2).sum()) <= _ROUNDING * float((y**2).sum()):
         return 0.0
-    sure, single = _single_bends(
+    sure, single, shared = _single_bends(
         x / np.where(spread > 0, spread, np.inf), y[use], rest[use], basis[use], samples.there[use]
     )
     bends_at_all = _there(explained, extra, left, dof)
-    if sure <= (_EVEN if bends_at_all else _ALONE):
-        return 0.0
     freedom = int((counts - 1).sum()) * outputs
-    return max(single, explained - extra * left / dof if bends_at_all else 0.0) / freedom / variance
+    if sure <= (_EVEN if bends_at_all else _ALONE):
+        return shared / freedom / variance
+    return max(single, shared, explained - extra * left / dof if bends_at_all else 0.0) / freedom / variance
 
 
 def _single_bends(
     x: Floats, y: Floats, rest: Floats, basis: Floats, there: npt.NDArray[np.bool_]
-) -> tuple[float, float]:
+) -> tuple[float, float, float]:
     """What squares and cubes, of single inputs and of the fit, explain of the ``rest`` beyond noise of any sizes.
 
-    In standard errors over tasks, and as squares of the best single one. Noise that some examples have more of is in
-    the same directions as a bend. How much of it each example has follows from the rest: its squares are those of the
-    noise, mixed by the squares of the matrix that makes residuals of noise. What is then left goes together in
-    different examples, as a bend does.
+    In standard errors over tasks, as squares of the best single one, and as squares of one that tasks share. Noise
+    that some examples have more of is in the same directions as a bend. How much of it each example has follows from
+    the rest: its squares are those of the noise, mixed by the squares of the matrix that makes residuals of noise.
+    What is then left goes together in different examples, as a bend does.
     """
     counts = there.sum(1)
     one = (there / np.sqrt(counts)[:, None])[..., None]
@@ -159,7 +160,7 @@ def _single_bends(
     mixing = np.where(there[:, :, None] & there[:, None, :], maker**2, np.eye(there.shape[1]))
     known = np.linalg.eigvalsh(mixing)[:, 0] > _MIXED
     if known.sum() < _TASKS_LEAST:
-        return np.inf, 0.0
+        return np.inf, 0.0, 0.0
     maker, rest, x, fit = maker[known], rest[known], x[known], (y - rest)[known]
     there = there[known]
     noise = np.linalg.solve(mixing[known], rest**2)
@@ -178,7 +179,9 @@ def _single_bends(
     )
     more = found.sum(1)
     error = max(float(more.std(ddof=1)) * np.sqrt(len(more)), 1e-300)
-    return float(more.sum()) / error, max(0.0, float(found.sum(0).max())) * len(known) / len(more)
+    shared = shared_bend(x, fit, rest, maker, noise)
+    part = len(known) / len(more)
+    return float(more.sum()) / error, max(0.0, float(found.sum(0).max())) * part, shared * part
 
 
 def what_is_left(part: LinearPart, inputs: int, examples: int) -> list[Finding]:

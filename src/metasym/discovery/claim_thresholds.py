@@ -28,6 +28,42 @@ class LikelihoodThresholds:
     rough: float = 0.2
     """The length of functions that are rough along one input, which are looked for too: short beside the spread of
     the inputs, long beside the distances of examples. By hand, after seven false claims of a user's 93 functions."""
+    worth: float = 2.0
+    """By how much another kernel has to make the logarithm of the likelihood larger to be taken. By hand."""
+
+
+@dataclass(frozen=True)
+class SplitThresholds:
+    """Which examples take part in what; for all rooms."""
+
+    held_out: float = 0.2
+    """The part of the examples that takes no part in the search. By hand; ``--test`` changes it."""
+    fewest: int = 10
+    """Different examples below which there is nothing to split. By hand."""
+
+
+@dataclass(frozen=True)
+class UnitThresholds:
+    """Which inputs are measured in one unit, and where their zero is."""
+
+    same: float = 1.3
+    """How many times larger the next spread may be for inputs to share a unit. By hand."""
+    centred: float = 0.25
+    """A mean nearer to 0 than this part of the unit is 0. By hand."""
+
+
+@dataclass(frozen=True)
+class PolynomialThresholds:
+    """Which terms a fitted polynomial has."""
+
+    real_term: float = 4.0
+    """Errors that a coefficient is from 0 where its term is real. By hand."""
+    negligible: float = 1e-7
+    """A part of the variance too small for a term. By hand: far above rounding."""
+    exact: float = 1e-9
+    """The unexplained part of the variance at which a polynomial is exact. By hand: far above rounding."""
+    only_rounding: float = 1e-16
+    """The unexplained part of the variance at which nothing is left but rounding: that of float64."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +73,8 @@ class LocalThresholds:
     far: float = 5.0
     """Residuals larger than so many usual ones are not the noise of the others. Set on seeds 0 and 1 of
     ``studies.function_attacks``; counted on fresh ones."""
+    level: float = 0.95
+    """Of the limit of the share of further rows that may differ. By hand: what users expect."""
     median: float = 0.6745
     """The median of the size of a Gaussian number of variance 1."""
 
@@ -61,16 +99,21 @@ class ContinuousThresholds:
     """Logarithms of evidence that count as none: for a part beside the symmetry, and between two models. By hand; the
     rule came of two wrong claims (seeds 1000 and 1010)."""
     surely: float = 0.1
-    """What the symmetric model leaves, as a part of the tolerance, that may be a violation without any harm. From the
+    """Fraction of the tolerance allowed as unexplained residual of the symmetric model. From the
     same two claims, whose models left one to three thousandths of the variance."""
     floor: float = 3.0
     """A model that knows nothing leaves at most this many times what the symmetric one leaves, where that is noise.
     From the same two claims."""
+    left_level: float = 0.99
+    """How sure it is that a symmetric model leaves no more than the bound of what it leaves. Squares are skewed, so
+    that 0.95 would be too low too often. By hand."""
     hardly: float = 1e-3
     """A part of the variance too little to speak of: fields that move nothing else are no near symmetry. By hand."""
     most_quiet: int = 200
     """Quiet directions of pairs that are closed to an algebra. Set on the inertia tensor with outputs of other
     examples, where all brackets of 456 took hours."""
+    moves: float = 0.1
+    """The least part of a translation, of length 1, along an input that it counts as moving. By hand."""
     round_entry: float = 0.12
     """How far an entry of a generator may be from a multiple of a half to be taken for it; proposes only. By hand."""
     round_degrees: float = 8.0
@@ -87,6 +130,34 @@ class ContinuousThresholds:
     and 5; counted on seeds 2000 to 2009."""
     polynomial_share: float = 1e-6
     """A part of the polynomial's variance that is none. By hand."""
+    part_closed: float = 0.3
+    """The largest closure defect, in units of the root of the dimension, of fields that may be a part of an algebra;
+    proposes only. By hand."""
+    part_gap: float = 5.0
+    """How many times larger the defect of the next field must be for the fields before it to be that part; proposes
+    only. By hand."""
+    zero_coefficient: float = 5.5
+    """Errors that a coefficient has to be from 0: the largest of 5,000 that are only noise stays below."""
+    same_size: float = 3.0
+    """Errors that a coefficient may be from the mean of those of its size, and that from a multiple of the unit. By
+    hand."""
+    most_units: int = 4
+    """The smallest size of a coefficient is at most so many units. By hand."""
+    closed_turns: float = 1e-6
+    """The closure defect of turns at whole frequencies that is rounding. By hand."""
+    dependent_output: float = 1e-4
+    """An output of which less than this is left by the others, as a part of its size, follows from them. By hand."""
+    null: float = 1e-7
+    """Fields that move a polynomial by less than this part of the largest keep it. By hand: far above rounding."""
+    closed_exactly: float = 1e-8
+    """The closure defect below which fields of an exact polynomial are an algebra as they are. By hand."""
+    dependent_fields: float = 1e-4
+    """The size, as a part of the largest, below which a combination of the fields' actions on inputs is none. By
+    hand."""
+    same_space: float = 1e-4
+    """Degrees between a space and the one at round numbers that are rounding. By hand."""
+    own_zero: float = 6.0
+    """Standard deviations that a mean may be from the data's own zero for that zero to be kept. By hand."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +178,8 @@ class FiniteThresholds:
     violation of all of such an output is a hundredth of the variance of y."""
     polynomial_level: float = 0.995
     """How sure it is that the polynomial's mean squared error is not larger than its bound. By hand."""
+    nearly: float = 0.2
+    """The largest defect of a group that a user asks about that is called near: that of tasks. By hand."""
     certain: float = 9.0
     """How many times what a polynomial leaves its broken part must be to refute: ``(1 + 2)^2``, by the triangle
     inequality."""
@@ -116,6 +189,13 @@ class FiniteThresholds:
     """Variances that differ by less than this part are those of one kind. By hand."""
     hardly_varies: float = 0.05
     """Inputs that vary less than this part of what others do are of one kind with constant ones. By hand."""
+    same_term: float = 0.03
+    """Sizes of a polynomial's terms that differ by less than this part may be one size; proposes only. By hand."""
+    same_term_errors: float = 4.0
+    """The same in errors of the difference; proposes only. By hand."""
+    other_term_errors: float = 30.0
+    """Sizes that differ by so many errors are different, however little they differ: there is no part that
+    polynomials cannot show. Proposes only. By hand."""
 
 
 @dataclass(frozen=True)
@@ -130,21 +210,58 @@ class FamilyThresholds:
     gap: float = 3.0
     """How many times larger the smallest difference that is none must be than the largest that is. Counted."""
     ties_differ: float = 0.001
-    """The largest difference of tied entries that all tasks share, as a part of their power. Counted again after a
-    wrong claim (8 points, gains of 5 %, seed 2003): 50 such families are refused, of 100 true ones none."""
+    """The largest difference of tied entries that all tasks share, as a part of their power, where tasks are not
+    linear. Counted again after a wrong claim (8 points, gains of 5 %, seed 2003): 50 such families are refused, of
+    100 true ones none."""
     chance: float = 3e-4
     """Differences of tied entries that are less likely than this by chance refute. By hand, counted with it."""
     violation: float = 0.01
-    """The largest violation along what fitted functions add, as a part of the variance. Counted."""
+    """The largest violation along what fitted functions add, as a part of the variance, at the default tolerance: it
+    grows with it. What the tasks' linear maps allow is held against the tolerance itself. Counted."""
     common: float = 0.002
     """The same where a polynomial that all tasks share shows it. Set on seeds below 50, where a curvature by position
     of 0.023 of the variance had been named; counted on seeds 2100 to 2109."""
     same_law: float = 1e-3
     """Means that differ by less likely a chance than this are those of inputs with different laws. By hand."""
+    held_out: float = 0.35
+    """The part of the tasks that takes no part in the search. By hand."""
+    least_tasks: int = 12
+    """Tasks below which none can be left out of the search. By hand."""
+
+
+@dataclass(frozen=True)
+class CallThresholds:
+    """Functions that are called. Exact symmetries are decided by the function's own rounding, not here."""
+
+    level: float = 0.98
+    """Of Student's t: squares are skewed, so that 0.95 would be too low too often. Counted by
+    ``studies.callables``."""
+    small_output: float = 1e-3
+    """An output of which the moved inputs carry less than this part is compared on the scale of this part. By
+    hand."""
+    nearly: float = 0.15
+    """The part of an input's effect that candidates for near symmetries may be off; proposes only. By hand."""
+    exact: float = 0.01
+    """Limits of defects above this are those of near symmetries. By hand."""
+    still: float = 1e-12
+    """Inputs whose spread is below this part of their size do not vary: rounding."""
+    mostly_noise: float = 0.5
+    """The part of the variance beyond which noise leaves nothing to look at. By hand."""
+    mixes: float = 1e-3
+    """Relative differences between batches that are more than rounding: the function mixes points. By hand."""
+    away: float = 0.5
+    """Standard deviations, or parts of one, by which means and spreads of inputs may change before it is said. By
+    hand."""
+    least_points: int = 16
+    """Points below which a sample says nothing about the law of the inputs. By hand."""
 
 
 LIKELIHOOD = LikelihoodThresholds()
+SPLIT = SplitThresholds()
+UNITS = UnitThresholds()
+POLYNOMIAL = PolynomialThresholds()
 LOCAL = LocalThresholds()
 CONTINUOUS = ContinuousThresholds()
 FINITE = FiniteThresholds()
 FAMILIES = FamilyThresholds()
+CALLS = CallThresholds()

@@ -9,12 +9,13 @@ from torch import nn
 
 from metasym.discovery.models.fitted_module import State, module_of
 from metasym.types import MetasymError
+from metasym.verdicts.asked_groups import FunctionAnswer
 from metasym.verdicts.discovery_verdict import DiscoveryVerdict, candidate_json
 
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """A model's error on examples that took no part in anything."""
+    """A model's error on held-out examples."""
 
     error: float
     """Mean squared error over examples and outputs, in the units of y; for labels 1 - accuracy."""
@@ -48,6 +49,8 @@ class Discovered:
     examples: int
     held_out: int
     notes: list[str] = field(default_factory=list)
+    answer: FunctionAnswer | None = None
+    """About the group that a user asked about; None where none was."""
     family: bool = False
     """Whether these are tasks of a family: ``examples`` and ``held_out`` count tasks then."""
 
@@ -56,7 +59,9 @@ class Discovered:
         """Of one function: with the symmetry where that has the higher evidence, fitted to all examples."""
         if self.state is None:
             raise MetasymError(
-                "expected a fitted model, found a function that was called: use the function itself"
+                "expected a fitted model, found a function that was called: use the function itself",
+                about="model",
+                found="a function that was called",
             )
         return module_of(self.state)
 

@@ -2,41 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 from scipy.special import stdtrit
 
 from metasym.certification.certificate_thresholds import NEGLIGIBLE_VIOLATION
-from metasym.discovery.claim_thresholds import CONTINUOUS, ERRS_MORE
+from metasym.discovery.claim_thresholds import ERRS_MORE
 from metasym.discovery.continuous.equivariance_symmetries import pairs_in
-from metasym.discovery.continuous.invariance_claims import judge
-from metasym.discovery.continuous.invariance_search import (
-    MOST_ROTATED,
-    MOST_SHIFTED,
-    ambients,
-    plain_fit,
-    search,
-)
+from metasym.discovery.continuous.invariance_search import MOST_ROTATED, MOST_SHIFTED, plain_fit
+from metasym.discovery.continuous.invariance_symmetries import invariances_in
 from metasym.discovery.continuous.polynomial_symmetries import PolynomialModel, polynomial_in
 from metasym.discovery.discovered import Discovered, Scores
 from metasym.discovery.finite.finite_symmetries import finite_in
-from metasym.discovery.models.function_models import ComparedBy, FunctionModel, InvariantProcess, PlainProcess
-from metasym.discovery.models.gaussian_processes import Array, Hyper
-from metasym.discovery.models.invariant_features import SymmetricFit, symmetric_fit
+from metasym.discovery.finite.user_group import answer
+from metasym.discovery.models.function_models import ComparedBy, FunctionModel, PlainProcess
+from metasym.discovery.models.gaussian_processes import Array
 from metasym.discovery.models.preprocessing import Prepared, prepare
 from metasym.discovery.search_findings import Findings
 from metasym.discovery.search_settings import Memory, Note, SearchSettings, forget
+from metasym.inspection.given_groups import Hypothesis
 from metasym.tasks.dataset import DataSet
-from metasym.verdicts.claims import CandidateVerdict, Claim
-from metasym.verdicts.discovery_reasons import ExplainedBetter, LeavesInputs, TooManyInputs
+from metasym.verdicts.claims import CandidateVerdict
+from metasym.verdicts.discovery_reasons import TooManyInputs
 from metasym.verdicts.discovery_verdict import DiscoveryVerdict
 
 
 def discover_in(
-    data: DataSet, options: SearchSettings, *, note: Note = lambda _: None, memory: Memory = forget
+    data: DataSet,
+    options: SearchSettings,
+    *,
+    note: Note = lambda _: None,
+    memory: Memory = forget,
+    asked: Hypothesis | None = None,
 ) -> Discovered:
-    """Look for symmetries in one data set; ``memory(stage, compute)`` may give what a stage found before."""
+    """Look for symmetries in one data set; ``memory(stage, compute)`` may give what a stage found before.
+
+    ``asked`` is a group that the user wants to know about as well.
+    """
     prepared = prepare(data, options.seed, options.test)
     notes = [*([] if data.sampled is None else [str(data.sampled)]), *prepared.notes]
     generator = np.random.default_rng([options.seed, 2])
@@ -50,7 +53,7 @@ def discover_in(
     if polynomial is not None:  # next to exact: what it refutes no poorer model may claim
         notes.append(f"the model that knows no symmetry is a polynomial of {polynomial.support.size} terms")
     elif options.continuous:
-        found, model = _continuous(prepared, plain, options, note, memory)
+        found, model = invariances_in(data, prepared, plain, options, note, memory)
         if not data.classes:
             pair, turned = pairs_in(prepared, options, note, memory)
             larger = pair.claims and (not found.claims or pair.claims[0].size > found.claims[0].size)
@@ -60,10 +63,13 @@ def discover_in(
         found = Findings(found.claims, found.refused + _not_looked_for(len(prepared.inputs)))
     finite: FunctionModel | None = None
     if options.finite:
-        more, finite = finite_in(data, prepared, plain, options, note, memory)
+        more, finite = finite_in(data, prepared, plain, options, note, memory, model)
         found = Findings(found.claims + more.claims, found.refused + more.refused)
     first = PlainProcess(prepared, plain) if polynomial is None else polynomial
-    return _finish(data, prepared, first, (model, finite), found, notes)
+    finished = _finish(data, prepared, first, (model, finite), found, notes)
+    if asked is None:
+        return finished
+    return replace(finished, answer=answer(data, prepared, plain, options, asked, note))
 
 
 def _not_looked_for(inputs: int) -> tuple[CandidateVerdict, ...]:
@@ -74,67 +80,6 @@ def _not_looked_for(inputs: int) -> tuple[CandidateVerdict, ...]:
         for what, most in spaces.items()
         if inputs > most
     )
-
-
-def _continuous(
-    prepared: Prepared, plain: Hyper, options: SearchSettings, note: Note, memory: Memory
-) -> tuple[Findings, InvariantProcess | None]:
-    """The algebra that is claimed and what is not claimed; its model."""
-    refused: list[CandidateVerdict] = []
-    seen: list[tuple[str, Claim | None, SymmetricFit]] = []
-    for index, (name, ambient) in enumerate(ambients(prepared.train[0]).items()):
-        note(f"looking for continuous symmetries among {name} ({len(ambient)} directions)")
-
-        def look(index: int = index, name: str = name, ambient: Array = ambient) -> dict[str, Any]:
-            generator = np.random.default_rng([options.seed, 3, index])
-            candidate = search(name, ambient, *prepared.train, plain, generator, note)
-            claim, reasons = judge(candidate, prepared, plain, generator, options.tolerance)
-            found = Findings.of("continuous", name, () if claim is None else (claim,), reasons)
-            return found.to_stage(
-                polynomials=candidate.polynomials.tolist() if len(prepared.inputs) else [],
-                levels=[vars(level) for level in candidate.levels],
-            )
-
-        stage = memory(name, look)
-        found = Findings.from_stage(stage)
-        note(f"{name}: {found.words}")
-        refused += found.refused
-        # On inputs that fulfil an equation a field that leads away from it has no say: its model is that of another
-        # algebra, which stays, with fewer invariants.
-        leaves = any(isinstance(why, LeavesInputs) for one in found.refused for why in one.reasons)
-        if len(stage["polynomials"]) and not leaves:
-            generator = np.random.default_rng(
-                [options.seed, 4]
-            )  # the same examples for all: evidence is compared
-            fit = symmetric_fit(np.array(stage["polynomials"]), *prepared.train, generator)
-            seen.append((name, next(iter(found.claims), None), fit))
-    best, more = likeliest(seen)
-    if best is None:
-        return Findings((), (*refused, *more)), None
-    return Findings((best[0],), (*refused, *more)), InvariantProcess(prepared, best[1], best[0])
-
-
-def likeliest(
-    seen: list[tuple[str, Claim | None, SymmetricFit]],
-) -> tuple[tuple[Claim, SymmetricFit] | None, list[CandidateVerdict]]:
-    """Of what is certified, the largest algebra whose model no other explains the data better than.
-
-    Where a model with another symmetry, claimed or not, has the higher evidence, what the first leaves is no noise.
-    """
-    highest = max((fit.hyper.evidence for _, _, fit in seen), default=0.0)
-    best: tuple[Claim, SymmetricFit] | None = None
-    refused = []
-    likely = [
-        claim for _, claim, fit in seen if claim and fit.hyper.evidence >= highest - CONTINUOUS.evidence
-    ]
-    for name, claim, fit in seen:
-        if claim is None or any(claim.size < other.size for other in likely):
-            continue  # one that is smaller may be a part of what is claimed
-        if fit.hyper.evidence < highest - CONTINUOUS.evidence:
-            refused.append(CandidateVerdict("continuous", name, (ExplainedBetter(claim.name),)))
-        elif best is None or claim.size > best[0].size:
-            best = claim, fit
-    return best, refused
 
 
 def _finish(
@@ -176,7 +121,9 @@ def _finish(
     every = [np.concatenate(parts) for parts in zip(prepared.train, prepared.held_out, strict=True)]
     shape = (data.classes,) if data.classes else data.y_shape
     return Discovered(
-        verdict=DiscoveryVerdict.of(findings.claims, findings.refused),
+        verdict=DiscoveryVerdict.of(
+            findings.claims, findings.refused, inputs=data.input_names, outputs=data.output_names
+        ),
         plain=scores(plain),
         symmetric=None if symmetric is None else scores(symmetric),
         state=used.state(used.fit(every[0], every[1]), shape),

@@ -2,7 +2,8 @@
 
 Sorted by size, coefficients that share a value are neighbours, so that dynamic programming over cuts of the sorted
 list finds the best partition for every number of groups; with inputs that depend on each other it proposes, and moves
-of single coefficients, judged by the exact likelihood, improve it.
+of single coefficients, judged by the exact likelihood, improve it. A coefficient may be a vector, such as the values
+of one position's function: the list is then sorted along the direction in which the vectors are largest.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln
 
+from metasym.argument_types import checked
 from metasym.types import MetasymError
 
 Array = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.int64]
 _ROUNDS = 20
+"""Over all coefficients, at most; it ends when nothing changes."""
 _CONCENTRATION = 0.1
 """How likely a group of its own is before data are seen: with 1 every hundredth partition had one by chance."""
 
@@ -32,7 +35,7 @@ class SharedParameters:
     signs: Labels
     """``[n]`` of 1 and -1."""
     values: Array
-    """``[groups + 1]``: the shared size of each label; the first is 0."""
+    """``[groups + 1]``, of vectors ``[groups + 1, p]``: the shared size of each label; the first is 0."""
     noise: float
     """The standard deviation of y that is left."""
     evidence: float
@@ -40,8 +43,8 @@ class SharedParameters:
 
     @property
     def weights(self) -> Array:
-        """``[n]``: the coefficients."""
-        return np.asarray(self.signs * self.values[self.labels])
+        """``[n]``, of vectors ``[n, p]``: the coefficients."""
+        return np.asarray((self.signs * self.values[self.labels].T).T)
 
     @property
     def groups(self) -> list[list[int]]:
@@ -51,11 +54,13 @@ class SharedParameters:
         return [group for group in found if group]
 
 
+@checked
 def shared_parameters(x: Any, y: Any, *, zeros: bool = True, opposite: bool = True) -> SharedParameters:
     """Find which coefficients of ``y = x w + noise`` share their value.
 
     Args:
-        x: Inputs ``[examples, n]``; more examples than coefficients.
+        x: Inputs ``[examples, n]``, or ``[examples, n, p]`` where each of the n coefficients is a vector of p numbers
+            (p features of each of n inputs, for functions that are not linear); more examples than numbers.
         y: Outputs ``[examples]``.
         zeros: Whether coefficients may be zero.
         opposite: Whether coefficients may differ in sign alone.
@@ -64,44 +69,58 @@ def shared_parameters(x: Any, y: Any, *, zeros: bool = True, opposite: bool = Tr
         A :class:`SharedParameters`: the classes of equal coefficients, their signs and values, the noise.
     """
     inputs, targets = _checked(x, y)
+    shape = inputs.shape[1:]
+    inputs = inputs.reshape(len(inputs), -1)
     count, n = inputs.shape
     estimate = np.asarray(np.linalg.lstsq(inputs, targets, rcond=None)[0], dtype=np.float64)
     noise = float(((targets - inputs @ estimate) ** 2).sum() / (count - n))
     noise = max(noise, 1e-12 * float((targets**2).mean()), 1e-300)
     precision = inputs.T @ inputs / noise
     if np.linalg.matrix_rank(precision) < n:
-        raise MetasymError(f"expected inputs that do not depend on each other, found {n} that do")
-    return shared_estimates(estimate, precision, zeros=zeros, opposite=opposite, noise=noise**0.5)
+        raise MetasymError(
+            f"expected inputs that do not depend on each other, found {n} that do", about="x", found=n
+        )
+    return shared_estimates(
+        estimate.reshape(shape), precision, zeros=zeros, opposite=opposite, noise=noise**0.5
+    )
 
 
 def shared_estimates(
     estimate: Array, precision: Array, *, zeros: bool = True, opposite: bool = True, noise: float = 1.0
 ) -> SharedParameters:
-    """The same from estimates ``[n]`` of coefficients and their precision matrix ``[n, n]`` (inverse covariance)."""
+    """The same from estimates ``[n]`` or ``[n, p]`` and the precision (inverse covariance) of all their numbers."""
     n = len(estimate)
-    signs = np.where(estimate < 0, -1, 1) if opposite else np.ones(n, dtype=np.int64)
+    vectors = estimate.reshape(n, -1)
+    p = vectors.shape[1]
+    along = np.linalg.svd(vectors, full_matrices=False)[2][0] if p > 1 else np.ones(1)
+    sizes: Array = np.asarray(vectors @ along, dtype=np.float64)
+    signs = np.where(sizes < 0, -1, 1) if opposite else np.ones(n, dtype=np.int64)
+    blocks = precision.reshape(n, p, n, p)
+    precisions = np.einsum("ikil,k,l->i", blocks, along, along)
     prior = max(float((estimate**2).mean()), 1e-300)
-    judge = _Judge(estimate, precision, prior)
-    best = max(_proposals(estimate * signs, np.diag(precision), prior, zeros), key=lambda p: judge(p, signs))
+    judge = _Judge(vectors, precision, prior)
+    best = max(_proposals(sizes * signs, precisions, prior, zeros), key=lambda cut: judge(cut, signs))
     labels, evidence = _improved(best, signs, judge, zeros)
     labels = _renumbered(labels)
-    values = np.concatenate([[0.0], judge.values(labels, signs)])
+    values = np.concatenate([np.zeros((1, p)), judge.values(labels, signs)])
+    values = values.reshape(-1, *estimate.shape[1:])
     return SharedParameters(labels, signs.astype(np.int64), values, noise, evidence)
 
 
 class _Judge:
-    """The exact marginal likelihood of a partition: one N(0, prior) value for each group."""
+    """The exact marginal likelihood of a partition of vectors ``[n, p]``: N(0, prior) values for each group."""
 
-    def __init__(self, estimate: Array, precision: Array, prior: float) -> None:
-        self.estimate, self.precision, self.prior = estimate, precision, prior
-        self.pull = precision @ estimate
+    def __init__(self, vectors: Array, precision: Array, prior: float) -> None:
+        self.precision, self.prior, self.numbers = precision, prior, vectors.shape[1]
+        self.pull = precision @ vectors.reshape(-1)
 
     def _solved(self, labels: Labels, signs: Labels) -> tuple[Array, Array, Array]:
         count = int(labels.max())
-        share = np.zeros((len(labels), count))
+        share: Array = np.zeros((len(labels), count))
         nonzero = labels > 0
         share[np.flatnonzero(nonzero), labels[nonzero] - 1] = signs[nonzero]
-        inner = share.T @ self.precision @ share + np.eye(count) / self.prior
+        share = np.asarray(np.kron(share, np.eye(self.numbers)), dtype=np.float64)
+        inner = share.T @ self.precision @ share + np.eye(share.shape[1]) / self.prior
         pull = share.T @ self.pull
         solved = np.linalg.solve(inner, pull) if count else pull
         return inner, pull, np.asarray(solved, dtype=np.float64)
@@ -115,7 +134,7 @@ class _Judge:
         return float(fit + _partition_prior(labels))
 
     def values(self, labels: Labels, signs: Labels) -> Array:
-        return self._solved(labels, signs)[2]
+        return self._solved(labels, signs)[2].reshape(-1, self.numbers)
 
 
 def _partition_prior(labels: Labels) -> float:
@@ -193,16 +212,34 @@ def _renumbered(labels: Labels) -> Labels:
     return np.asarray(place[labels])
 
 
+def _numbers(name: str, value: Any) -> Array:
+    try:
+        return np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise MetasymError(
+            f"expected {name} to be an array of numbers, found {error}",
+            about=name,
+            found=type(value).__name__,
+        ) from None
+
+
 def _checked(x: Any, y: Any) -> tuple[Array, Array]:
-    inputs, targets = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
-    if inputs.ndim != 2 or targets.shape != inputs.shape[:1]:
+    inputs, targets = _numbers("x", x), _numbers("y", y)
+    if inputs.ndim not in (2, 3) or targets.shape != inputs.shape[:1]:
         raise MetasymError(
-            f"expected x [examples, n] and y [examples], found {list(inputs.shape)} and {list(targets.shape)}"
+            "expected x [examples, n] or [examples, n, p] and y [examples], "
+            f"found {list(inputs.shape)} and {list(targets.shape)}",
+            about="x, y",
+            found=(tuple(inputs.shape), tuple(targets.shape)),
         )
-    if len(inputs) <= inputs.shape[1]:
+    if len(inputs) <= np.prod(inputs.shape[1:]):
         raise MetasymError(
-            f"expected more examples than coefficients, found {len(inputs)} and {inputs.shape[1]}"
+            f"expected more examples than coefficients, found {len(inputs)} and {np.prod(inputs.shape[1:])}",
+            about="x",
+            found=tuple(inputs.shape),
         )
     if not (np.isfinite(inputs).all() and np.isfinite(targets).all()):
-        raise MetasymError("expected finite numbers, found NaN or infinity")
+        raise MetasymError(
+            "expected finite numbers, found NaN or infinity", about="x, y", found="NaN or infinity"
+        )
     return inputs, targets

@@ -180,5 +180,9 @@ def embedded_score(d: Embedding, metric: Loss, support: Tensor, query: Tensor, e
 def adapting(description: Description) -> Adapting:
     """The description as one in which parameters adapt; others have to be computed by whoever made them."""
     if not isinstance(description, Adapting):
-        raise MetasymError(f"expected a step in which something adapts, found {type(description).__name__}")
+        raise MetasymError(
+            f"expected a step in which something adapts, found {type(description).__name__}",
+            about="description",
+            found=type(description).__name__,
+        )
     return description

@@ -106,7 +106,7 @@ def _lacks(engine: Engine, description: Description) -> str | None:
 
 
 def _nearest(refusals: dict[Engine, str], description: Description, way: str | None = None) -> Engine | None:
-    """The engine whose reason helps most: one made for such models, called ``way`` where that is given."""
+    """The refusal most useful in the error message: of an engine for such models, called ``way`` if given."""
     asked = [engine for engine in refusals if way in (None, engine.way)]
     made_for = [engine for engine in asked if isinstance(description.model, engine.serves)]
     return next(iter(made_for or asked), None)

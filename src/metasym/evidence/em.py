@@ -87,7 +87,11 @@ def _solve(
     root, info = torch.linalg.cholesky_ex(system + ridge * torch.eye(len(system), dtype=torch.float64))
     while int(info) != 0:
         if not ridge < math.inf:
-            raise MetasymError("expected tasks whose sums of squares are finite, found NaN or infinity")
+            raise MetasymError(
+                "expected tasks whose sums of squares are finite, found NaN or infinity",
+                about="tasks",
+                found="NaN or infinity",
+            )
         ridge = 100 * ridge
         root, info = torch.linalg.cholesky_ex(system + ridge * torch.eye(len(system), dtype=torch.float64))
     # What the ridge pulls towards is the prior before, not zero: directions nothing is known of stay as they were.

@@ -67,7 +67,11 @@ def fit_prior(
     of ``tasks``) is as good as with any other; or ``directions``.
     """
     if len(tasks) < 2 or rounds < 1:
-        raise MetasymError(f"expected at least 2 tasks and 1 round, found {len(tasks)} and {rounds}")
+        raise MetasymError(
+            f"expected at least 2 tasks and 1 round, found {len(tasks)} and {rounds}",
+            about="tasks, rounds",
+            found=(len(tasks), rounds),
+        )
     if validation is None:
         held = torch.arange(len(tasks)) % _HELD_OUT == _HELD_OUT - 1
         if not bool(held.any()):
@@ -254,7 +258,7 @@ def _guesses(U: Tensor) -> list[int]:
 
 
 def _worse(evidence: Tensor, best: Tensor, *, sure: bool = True) -> bool:
-    """Whether tasks are less likely: on average by more than a tenth of a nat, and surely by more than its error."""
+    """Whether tasks are less likely: on average by more than a tenth of a nat, and significantly so."""
     gap = middle_of(best - evidence)
     error = float(gap.std()) / math.sqrt(len(gap)) if sure and len(gap) > 1 else 0.0
     return float(gap.mean()) > max(error, 0.1)

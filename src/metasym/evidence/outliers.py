@@ -24,7 +24,7 @@ times as large ..."""
 _SHARE = 1e-8
 """... and more of its outputs' squares than rounding explains."""
 _OWNED = 0.2
-"""A task whose filter is this long, in units of what a task with a direction of its own would have, is suspicious."""
+"""A task whose filter is this long, relative to a task with a private direction, is suspicious."""
 
 
 _END = 20
@@ -63,6 +63,6 @@ def unlike(prior: Prior, tasks: TaskStatistics) -> Tensor:
 
 
 def suspicious(prior: Prior, tasks: TaskStatistics) -> bool:
-    """Whether some task seems to have a direction of its own."""
+    """Whether some task seems to have a private direction."""
     lengths = prior.posterior(tasks).mean.square().sum(1)
     return bool((lengths - lengths.median() > _OWNED * len(tasks)).any())

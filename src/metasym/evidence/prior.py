@@ -67,6 +67,23 @@ class Prior:
         means = torch.cat([self._posterior(part, own).mean for part, own in self._chunks(tasks, None)])
         return self.mean + (means @ self.U.T).reshape(-1, *self.mean.shape)
 
+    def predictive(self, tasks: TaskStatistics, x: Tensor) -> tuple[Tensor, Tensor]:
+        """The mean and variance of every task's outputs at ``x [T, q, n]``: ``[T, q, m]`` each, noise included."""
+        (m, n), k = self.mean.shape, self.directions
+        blocks = self.U.reshape(m, n, k).permute(1, 0, 2).reshape(n, m * k)
+        means, variances, start = [], [], 0
+        for part, own in self._chunks(tasks, None):
+            found = self._posterior(part, own)
+            here = x[start : start + len(part)].double() - part.x_mean[:, None]
+            start += len(part)
+            weights = self.mean + (found.mean @ self.U.T).reshape(-1, m, n)
+            means.append(here @ weights.mT + part.y_mean[:, None])
+            along = (here @ blocks).reshape(len(part), -1, k)  # what each filter entry adds: [T, q m, k]
+            spread = (along @ found.covariance * along).sum(2).reshape(len(part), -1, m)
+            offset = 1 / (part.counts + 1).double() if tasks.offset else torch.zeros(len(part))
+            variances.append(spread.clamp_min(0) + self.noise * (1 + offset[:, None, None]))
+        return torch.cat(means), torch.cat(variances)
+
     def rotated(self) -> Prior:
         """The same prior with U in its principal directions, strongest first."""
         left, values, _ = torch.linalg.svd(self.U, full_matrices=False)

@@ -32,9 +32,9 @@ class TaskStatistics:
     residual: Tensor
     """The squares of Y outside the span of X, by output: ``[T, m]``."""
     counts: Tensor
-    """Examples of each task, ``[T]``, less one where an offset was taken off."""
+    """Examples of each task, ``[T]``, less one where an offset was subtracted."""
     x_mean: Tensor
-    """What was taken off the inputs of each task, ``[T, n]``: their mean where tasks have offsets, or 0."""
+    """What was subtracted from the inputs of each task, ``[T, n]``: their mean where tasks have offsets, or 0."""
     y_mean: Tensor
     """``[T, m]``."""
     offset: bool
@@ -124,7 +124,7 @@ class TaskStatistics:
         )
 
     def minus(self, weights: Tensor) -> TaskStatistics:
-        """The tasks with ``weights [m, n]`` taken off those of each: what is left is how they deviate from these."""
+        """The tasks with ``weights [m, n]`` subtracted from each: how they deviate from these."""
         return replace(self, targets=self.targets - self.factors @ weights.T)
 
     @property

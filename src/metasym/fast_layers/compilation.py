@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from metasym.argument_types import checked
 from metasym.fast_layers.adapted_basis import find_adapted
 from metasym.fast_layers.blocks import find_blocks, find_sparse
 from metasym.fast_layers.circular import find_circular
@@ -26,6 +27,7 @@ from metasym.fast_layers.sums import find_sums
 from metasym.groups.signed_permutations import SignedPermutation
 from metasym.inspection.layers import inspect
 from metasym.symmetry.joint_bias import JointWeight
+from metasym.symmetry.parametrized import weight_site
 from metasym.symmetry.reparam import bake, symmetric_lists, symmetries
 from metasym.types import MetasymError, MetasymWarning
 from metasym.verdicts.layer_words import shortest_reason
@@ -60,7 +62,9 @@ class StructurePlan:
             if layer.name not in linears or tuple(linears[layer.name].weight.shape) != layer.shape:
                 found = {name: tuple(m.weight.shape) for name, m in linears.items()}
                 raise MetasymError(
-                    f"expected a linear layer {layer.name!r} of shape {layer.shape}, found {found}"
+                    f"expected a linear layer {layer.name!r} of shape {layer.shape}, found {found}",
+                    about=f"layer {layer.name!r}",
+                    found=found,
                 )
             if layer.sharing is None:
                 continue
@@ -104,6 +108,7 @@ class StructurePlan:
         return plain
 
 
+@checked
 def structure_plan(
     module: nn.Module,
     structure: Any = None,
@@ -129,7 +134,11 @@ def structure_plan(
         A ``StructurePlan``; ``print`` shows it, ``apply`` carries it out.
     """
     if not isinstance(module, nn.Module):
-        raise MetasymError(f"expected an nn.Module to compile, found {type(module).__name__}")
+        raise MetasymError(
+            f"expected an nn.Module to compile, found {type(module).__name__}",
+            about="module",
+            found=type(module).__name__,
+        )
     if not isinstance(batch, int) or isinstance(batch, bool) or batch < 1:
         raise MetasymError(
             f"expected batch to be a whole number >= 1, found {batch!r}", about="batch", found=batch
@@ -316,7 +325,7 @@ def _shapes(layers: Mapping[str, tuple[int, ...]]) -> str:
 
 def _reported(module: nn.Module, layer: LayerReport) -> tuple[Sharing, list[SignedPermutation], float] | str:
     """The pattern that a report found in a layer and how far U is from it; or why there is none."""
-    linear = module.get_submodule(layer.name)
+    linear = module.get_submodule(weight_site(layer.name)[0])
     if not isinstance(linear, nn.Linear):
         return "not a fully connected layer"
     if layer.pattern is None or not layer.pattern.clear:

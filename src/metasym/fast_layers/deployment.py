@@ -9,6 +9,7 @@ from typing import Any, overload
 import torch
 from torch import nn
 
+from metasym.argument_types import checked
 from metasym.fast_layers.compilation import StructurePlan, structure_plan
 from metasym.fast_layers.replaceable import linear_layers, replaced
 from metasym.inspection.layers import inspect
@@ -52,6 +53,7 @@ def structured(
     onnx: bool = False,
     always: bool = False,
 ) -> nn.Module: ...
+@checked
 def structured(
     module: nn.Module | Learner,
     structure: Any = None,
@@ -128,7 +130,9 @@ def _with_compiled(adapted: nn.Module, plan: StructurePlan, *, project: bool) ->
             return replaced(adapted, part, plan.apply(part, project=project))
     raise MetasymError(
         f"expected adapt to give a module with the learner's linear layers {wanted}, found a "
-        f"{type(adapted).__name__} without them"
+        f"{type(adapted).__name__} without them",
+        about="adapt",
+        found=type(adapted).__name__,
     )
 
 

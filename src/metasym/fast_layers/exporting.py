@@ -22,7 +22,9 @@ def check_suffix(path: Path) -> None:
     """Refuse a file whose suffix says neither format."""
     if path.suffix not in SUFFIXES:
         raise MetasymError(
-            f"{path}: expected a file {' or '.join(SUFFIXES)}, found {path.suffix or 'no suffix'!r}"
+            f"{path}: expected a file {' or '.join(SUFFIXES)}, found {path.suffix or 'no suffix'!r}",
+            about=str(path),
+            found=path.suffix,
         )
 
 
@@ -46,7 +48,9 @@ def export(model: nn.Module, example: Tensor, path: Path) -> float:
         except Exception as error:  # the exporters' own errors are of many kinds
             first = (str(error).splitlines() or [""])[0]
             raise MetasymError(
-                f"{path}: expected a model that can be exported, found {type(error).__name__}: {first}"
+                f"{path}: expected a model that can be exported, found {type(error).__name__}: {first}",
+                about=str(path),
+                found=type(error).__name__,
             ) from None
         found = _run_onnx(data, example) if path.suffix == ".onnx" else _run_archive(data, example)
         expected = model(example)
@@ -76,7 +80,8 @@ def _onnx(model: nn.Module, example: Tensor) -> bytes:
         import onnxscript  # noqa: F401
     except ImportError as error:
         raise MetasymError(
-            f"expected the package {error.name} for .onnx, found none: pip install 'metasym[onnx]'"
+            f"expected the package {error.name} for .onnx, found none: pip install 'metasym[onnx]'",
+            about=error.name,
         ) from None
     loud = logging.getLogger("torch.onnx")
     level = loud.level

@@ -36,7 +36,11 @@ def structure(given: Given, shape: tuple[int, int], name: str) -> tuple[Sharing,
     if isinstance(given, torch.Tensor):
         given = given.cpu().numpy()
     if not isinstance(given, np.ndarray | Sequence) or isinstance(given, str):
-        raise MetasymError(f"{called(name)}: expected {WANTED}, found {type(given).__name__}")
+        raise MetasymError(
+            f"{called(name)}: expected {WANTED}, found {type(given).__name__}",
+            about=called(name),
+            found=type(given).__name__,
+        )
     sharing = Sharing.of(given)
     if sharing.shape != shape:
         raise MetasymError(
@@ -53,12 +57,16 @@ def _of_groups(
     """The orbits of a group on the entries of a weight; entries that some element negates are zero."""
     if not outputs.same_group(inputs):
         raise MetasymError(
-            f"{called(name)}: expected two representations of one group, found {outputs!r} and {inputs!r}"
+            f"{called(name)}: expected two representations of one group, found {outputs!r} and {inputs!r}",
+            about=called(name),
+            found=(repr(outputs), repr(inputs)),
         )
     if (outputs.degree, inputs.degree) != shape:
         raise MetasymError(
             f"{called(name)}: expected a group that acts on {shape[0]} outputs and {shape[1]} inputs, found one on "
-            f"{outputs.degree} and {inputs.degree}"
+            f"{outputs.degree} and {inputs.degree}",
+            about=called(name),
+            found=(outputs.degree, inputs.degree),
         )
     sides = [_monomial(group, name) for group in (outputs, inputs)]
     found = [SignedPermutation.of(o[0], i[0], o[1], i[1]) for o, i in zip(*sides, strict=True)]
@@ -78,7 +86,9 @@ def _monomial(group: Group, name: str) -> list[tuple[Classes, Classes]]:
         exact[g, images[g], np.arange(matrices.shape[1])] = signs[g]
     if not np.allclose(exact, matrices, atol=1e-9):
         raise MetasymError(
-            f"{called(name)}: expected a group of permutations, with signs or without, found matrices of {group!r}"
+            f"{called(name)}: expected a group of permutations, with signs or without, found matrices of {group!r}",
+            about=called(name),
+            found=repr(group),
         )
     return list(zip(images, signs, strict=True))
 
@@ -110,6 +120,8 @@ def by_layer(given: Any, names: Sequence[str]) -> Mapping[str, Given]:
         return given
     if len(names) != 1:
         raise MetasymError(
-            f"expected {{layer name: {WANTED}}} for {len(names)} linear layers, found {type(given).__name__}"
+            f"expected {{layer name: {WANTED}}} for {len(names)} linear layers, found {type(given).__name__}",
+            about="structure",
+            found=type(given).__name__,
         )
     return {names[0]: given}

@@ -96,11 +96,11 @@ def _candidates(sharing: Sharing, grid: Grid) -> list[Candidate]:
     name = "convolution" if padded else "valid convolution"
     shape = " x ".join(map(str, grid.input_shape))
     size = " x ".join(map(str, grid.kernel.shape))
-    words = f"{name} of {size} taps over {shape}{', relabelled' if relabelled else ''}"
+    over, moved = f"{name} of {size} taps over {shape}", ", relabelled" if relabelled else ""
     around_work = gather_work(n, needed=relabelled) + gather_work(m, needed=relabelled)
     work = Work(30, 0.0, m * (SLIDE + TAP * taps) + PASS * m, m * taps).trained(60, 8.0)
     work += build_work(taps, needed=not kernel.free)
-    found = [Candidate(name, words, work + around_work, build)]
+    found = [Candidate(name, f"{over}{moved}", work + around_work, build)]
     if len(grid.shape) == 1:
         length = kernel.transform_length(m)
         one_way = TRANSFORM * length * math.log2(length) * smoothness(length)
@@ -108,7 +108,7 @@ def _candidates(sharing: Sharing, grid: Grid) -> list[Candidate]:
             7, 0.0, 2 * one_way + 2 * PASS * length, int(2 * length * math.log2(length)) + length
         ).trained(20, 4.0)
         fourier += Work(0, trained_once=4 * one_way)
-        words = words.replace(f"over {shape}", f"over {shape}, by FFT")
+        words = f"{over}, by FFT{moved}"
         found.append(
             Candidate(name, words, fourier + build_work(taps) + around_work, by_transforms, transforms=True)
         )

@@ -41,7 +41,11 @@ def from_generators(
     """
     max_order = positive_int(max_order, "max_order")
     if not isinstance(generators, Sequence | Tensor):
-        raise MetasymError(f"expected a list of permutations or matrices, found {type(generators).__name__}")
+        raise MetasymError(
+            f"expected a list of permutations or matrices, found {type(generators).__name__}",
+            about="generators",
+            found=type(generators).__name__,
+        )
     tensors = [_tensor(generator, index) for index, generator in enumerate(generators)]
     if not tensors:
         raise MetasymError(

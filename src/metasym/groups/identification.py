@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from metasym.groups.block_systems import Permutation
 from metasym.groups.generators import TooLargeError, closure
-from metasym.groups.names import Named, name_of
+from metasym.groups.names import Named, bracketed, name_of
+from metasym.groups.orbit_actions import OrbitAction, Shape, group_order, orbit_action, restricted
 from metasym.groups.orbits import orbit_labels
-from metasym.groups.stabilizer_chain import StabilizerChain
 
-Permutation = tuple[int, ...]
 SMALL = 2000
 """Groups up to this order are written out element by element."""
 
@@ -32,20 +32,26 @@ def identify(
         with contextlib.suppress(TooLargeError):
             table = _table(generators, up_to_sign)
             named = name_of(table)
+            if named is None and not up_to_sign:
+                named = _product_of([_factor(own)[0] for own in apart(generators)])
             return str(named) if named is not None else f"a group of order {len(table)}", len(table)
     if up_to_sign:
-        order = _order(generators) // 2 if order is None else order
+        order = group_order(generators) // 2 if order is None else order
         return f"a group of order {order}", order
-    parts = [_factor(generators) for generators in _apart(generators)]
+    parts = [_factor(own) for own in apart(generators)]
     order = math.prod(size for _, size in parts)
-    names = [named for named, _ in parts]
-    if any(named is None for named in names):
-        return f"a group of order {order}", order
+    named = _product_of([name for name, _ in parts])
+    return str(named) if named is not None else f"a group of order {order}", order
+
+
+def _product_of(names: Sequence[Named | None]) -> Named | None:
+    """The direct product; None where a factor has no name."""
     product = Named()
     for named in names:
-        assert named is not None
+        if named is None:
+            return None
         product = product * named
-    return str(product), order
+    return product
 
 
 def _table(
@@ -68,11 +74,13 @@ def _table(
     return table
 
 
-def _apart(generators: Sequence[Permutation]) -> list[list[Permutation]]:
+def apart(generators: Sequence[Permutation]) -> list[list[Permutation]]:
     """The generators in lists, those that move common points together: each list generates a direct factor."""
     groups: list[tuple[set[int], list[Permutation]]] = []
     for g in generators:
         moved = {i for i, p in enumerate(g) if i != p}
+        if not moved:
+            continue
         touching = [entry for entry in groups if entry[0] & moved]
         groups = [entry for entry in groups if not entry[0] & moved]
         joined = [g, *(h for _, members in touching for h in members)]
@@ -82,24 +90,57 @@ def _apart(generators: Sequence[Permutation]) -> list[list[Permutation]]:
 
 def _factor(generators: list[Permutation]) -> tuple[Named | None, int]:
     """Name (where it has one) and order of a direct factor."""
-    with contextlib.suppress(TooLargeError):
-        table = _table(generators, signed=False)
-        return name_of(table), len(table)
     labels = orbit_labels(generators, len(generators[0]))
     orbits = [np.flatnonzero(labels == k).tolist() for k in range(int(labels.max()) + 1)]
-    largest = max(orbits, key=len)
-    n = len(largest)
-    if all(len(orbit) in (1, n) for orbit in orbits) and _paired_transpositions(generators, orbits, n):
+    orbits = [orbit for orbit in orbits if len(orbit) > 1]
+    n = max(map(len, orbits))
+    with contextlib.suppress(TooLargeError):
+        table = _table(generators, signed=False)
+        named = name_of(table)
+        return named if named is not None else _faithful(generators, orbits, len(table)), len(table)
+    if all(len(orbit) == n for orbit in orbits) and _paired_transpositions(generators, orbits, n):
         return Named(others=(f"S_{n}",)), math.factorial(n)
-    order = _order(generators)
+    order = group_order(generators)
+    return _faithful(generators, orbits, order), order
+
+
+def _faithful(generators: Sequence[Permutation], orbits: list[list[int]], order: int) -> Named | None:
+    """The name by what the group does to one orbit on which its elements all differ."""
     for orbit in orbits:
-        size = len(orbit)
-        image = [_restricted(g, orbit) for g in generators]
-        if order == math.factorial(size) and _order(image) == order:
-            return Named(others=(f"S_{size}",)), order
-        if size > 3 and 2 * order == math.factorial(size) and _order(image) == order:
-            return Named(others=(f"A_{size}",)), order
-    return None, order
+        if group_order(restricted(generators, orbit)) == order:
+            named = action_name(orbit_action(generators, orbit))
+            if named is not None:
+                return named
+    return None
+
+
+def action_name(action: OrbitAction) -> Named | None:
+    """The group that acts so: up to isomorphism, and of a wreath product with its action on the blocks."""
+    n = len(action.points)
+    if action.shape is Shape.BLOCKS:
+        assert action.inner is not None
+        assert action.outer is not None
+        inner = action_name(action.inner)
+        natural = action.outer.shape in (Shape.ANY, Shape.EVEN, Shape.RING, Shape.REFLECTED)
+        outer = action_name(action.outer) if natural else None
+        if inner is None or outer is None:
+            return None
+        return Named(others=(f"{bracketed(str(inner))} wr {outer}",))
+    if action.shape is Shape.GRID:
+        assert action.inner is not None
+        assert action.outer is not None
+        return _product_of([action_name(action.inner), action_name(action.outer)])
+    if action.shape is Shape.RING or (action.shape is Shape.ANY and n == 2):
+        return Named(cyclic=(n,))
+    if action.shape is Shape.ANY:
+        return Named(others=(f"S_{n}",))
+    if action.shape is Shape.EVEN:
+        return Named(others=(f"A_{n}",))
+    if action.shape is Shape.REFLECTED:
+        return Named(others=(f"D_{n}",))
+    with contextlib.suppress(TooLargeError):
+        return name_of(_table(action.generators, signed=False))
+    return None
 
 
 def _paired_transpositions(generators: list[Permutation], orbits: list[list[int]], n: int) -> bool:
@@ -121,17 +162,3 @@ def _paired_transpositions(generators: list[Permutation], orbits: list[list[int]
         return False
     shared = [[len(set(a[o]) & set(b[o])) for a in edges for b in edges] for o in range(len(long))]
     return all(row == shared[0] for row in shared)
-
-
-def _restricted(g: Permutation, orbit: list[int]) -> Permutation:
-    place = {point: i for i, point in enumerate(orbit)}
-    return tuple(place[g[point]] for point in orbit)
-
-
-def _order(generators: Sequence[Permutation]) -> int:
-    moved = sorted({i for g in generators for i, p in enumerate(g) if i != p})
-    place = {point: i for i, point in enumerate(moved)}
-    chain = StabilizerChain(len(moved))
-    for g in generators:
-        chain.add([place[g[point]] for point in moved])
-    return chain.order

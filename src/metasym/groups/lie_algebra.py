@@ -99,7 +99,9 @@ class LieAlgebra:
             if other.dimension != self.dimension:
                 raise MetasymError(
                     f"direct_sum: expected representations of one algebra of dimension {self.dimension}, "
-                    f"found one of dimension {other.dimension}"
+                    f"found one of dimension {other.dimension}",
+                    about="direct_sum",
+                    found=other.dimension,
                 )
         both = [
             torch.block_diag(*(rep.generators[i] for rep in (self, *others))) for i in range(self.dimension)
@@ -162,7 +164,9 @@ def constraint_basis(rep_in: LieAlgebra, rep_out: LieAlgebra) -> Tensor:
     if rep_in.dimension != rep_out.dimension:
         raise MetasymError(
             f"equivariant_basis: expected two representations of one algebra, found dimensions "
-            f"{rep_in.dimension} and {rep_out.dimension}"
+            f"{rep_in.dimension} and {rep_out.dimension}",
+            about="equivariant_basis",
+            found=(rep_in.dimension, rep_out.dimension),
         )
     m, n = rep_out.degree, rep_in.degree
     one_out, one_in = torch.eye(m, dtype=torch.float64), torch.eye(n, dtype=torch.float64)
@@ -180,7 +184,9 @@ def _stacked(generators: Tensor | Sequence[Tensor]) -> Tensor:
     try:
         stacked = generators if isinstance(generators, Tensor) else torch.stack(list(generators))
     except (TypeError, RuntimeError, ValueError):
-        raise MetasymError("generators: expected matrices [n, n] of one size, found something else") from None
+        raise MetasymError(
+            "generators: expected matrices [n, n] of one size, found something else", about="generators"
+        ) from None
     if stacked.ndim != 3 or stacked.shape[1] != stacked.shape[2] or not stacked.shape[1]:
         raise MetasymError(
             f"generators: expected square matrices [d, n, n], found shape {tuple(stacked.shape)}",
@@ -188,10 +194,18 @@ def _stacked(generators: Tensor | Sequence[Tensor]) -> Tensor:
             found=tuple(stacked.shape),
         )
     if stacked.is_complex():
-        raise MetasymError(f"generators: expected real matrices, found {stacked.dtype}")
+        raise MetasymError(
+            f"generators: expected real matrices, found {stacked.dtype}",
+            about="generators",
+            found=str(stacked.dtype),
+        )
     found = stacked.detach().to(torch.float64)
     if not bool(found.isfinite().all()):
-        raise MetasymError("generators: expected finite entries, found NaN or infinity")
+        raise MetasymError(
+            "generators: expected finite entries, found NaN or infinity",
+            about="generators",
+            found="NaN or infinity",
+        )
     return found
 
 

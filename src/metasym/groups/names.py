@@ -2,7 +2,8 @@
 
 A name is given only where it is proven: abelian groups by their numbers of elements of each order, the others by
 elements that satisfy a presentation of the named group and generate a group of the same order, or as direct
-products of such groups. All other groups stay without a name.
+products of such groups. All other groups stay without a name here; ``identification.py`` knows wreath products, by
+their blocks.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Named:
     def __str__(self) -> str:
         cyclic, others = list(self.cyclic), []
         for name in self.others:
-            n = int(name[2:]) if name.startswith("D_") else 0
+            n = int(name[2:]) if name.startswith("D_") and name[2:].isdigit() else 0
             if (
                 n % 4 == 2
             ):  # D_2n is D_n x Z_2 for odd n: written as that product, so that isomorphic groups have one name
@@ -45,9 +46,19 @@ class Named:
         if half is not None and cyclic == [2]:
             return f"D_{2 * half}"
         counted = Counter(others)
-        parts = [name if times == 1 else f"{name}^{times}" for name, times in sorted(counted.items())]
-        parts += [f"Z_{order}" for order in invariant_factors(tuple(cyclic))]
-        return " x ".join(parts) if parts else "trivial"
+        rings = [f"Z_{order}" for order in invariant_factors(tuple(cyclic))]
+        if len(others) == 1 and not rings:
+            return others[0]
+        parts = [
+            bracketed(name) if times == 1 else f"{bracketed(name)}^{times}"
+            for name, times in sorted(counted.items())
+        ]
+        return " x ".join(parts + rings) if parts or rings else "trivial"
+
+
+def bracketed(name: str) -> str:
+    """A name as a part of a larger one: products have brackets."""
+    return f"({name})" if " " in name else name
 
 
 def _dihedral(n: int) -> str:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from torch import Tensor
 from metasym.types import MetasymError
 
 Points = npt.NDArray[np.int64]
+Values = TypeVar("Values", npt.NDArray[Any], Tensor)
 MINUS = "−"
 
 
@@ -150,11 +151,11 @@ class SignedPermutation:
         out, out_signs, into, in_signs = (np.array(part, dtype=np.int64) for part in parts)
         return out, out_signs, into, in_signs
 
-    def on_outputs(self, y: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def on_outputs(self, y: Values) -> Values:
         """``g y`` for ``y [..., m]``."""
         return _acted(y, *self._sides[:2])
 
-    def on_inputs(self, x: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def on_inputs(self, x: Values) -> Values:
         """``g x`` for ``x [..., n]``."""
         return _acted(x, *self._sides[2:])
 
@@ -224,7 +225,11 @@ def _moved(images: Sequence[int], signs: Sequence[int]) -> tuple[int, ...]:
     return tuple(i for i, (j, sign) in enumerate(zip(images, signs, strict=True)) if i != j or sign < 0)
 
 
-def _acted(values: npt.NDArray[Any], images: Points, signs: Points) -> npt.NDArray[Any]:
+def _acted(values: Values, images: Points, signs: Points) -> Values:
+    if isinstance(values, Tensor):
+        moved = torch.empty_like(values)
+        moved[..., torch.from_numpy(images)] = values * torch.from_numpy(signs).to(values)
+        return moved
     found = np.empty_like(values)
     found[..., images] = values * signs
     return found

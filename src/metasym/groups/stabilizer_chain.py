@@ -10,6 +10,8 @@ import numpy.typing as npt
 Points = npt.NDArray[np.int64]
 _SURE = 24
 """Random products that have to sift to the identity in a row: each misses a larger group with at most a half."""
+_MOST_PROVEN = 5_000
+"""Schreier's generators up to which a chain is proven to be complete: some hundred milliseconds."""
 _MIXED = 12
 """Permutations that random products are made of."""
 
@@ -31,6 +33,7 @@ class StabilizerChain:
         self._strong: list[list[Points]] = []
         self._reach: list[dict[int, Points]] = []
         self._mixed: list[Points] = []
+        self._walked: Points = self._identity
 
     @property
     def order(self) -> int:
@@ -50,13 +53,32 @@ class StabilizerChain:
         self._mixed = [
             self.generators[i % len(self.generators)] for i in range(max(_MIXED, len(self.generators)))
         ]
-        for _ in range(4 * len(self._mixed)):
+        self._walked = self._identity
+        for _ in range(8 * len(self._mixed)):
             self._random()
         self._insert(new)
         passed = 0
         while passed < _SURE:
             passed = 0 if self._insert(self._random()) else passed + 1
+        while (missed := self._missed()) is not None:
+            self._insert(missed)
         return True
+
+    def _missed(self) -> Points | None:
+        """An element of the group that the chain lacks, by Schreier's generators; None: there is none.
+
+        This is a proof. It is left out where it would take long: random products then have to do.
+        """
+        sizes = [len(r) * len(s) for r, s in zip(self._reach, self._strong, strict=True)]
+        if sum(sizes) > _MOST_PROVEN:
+            return None
+        for reach, strong in zip(self._reach, self._strong, strict=True):
+            for here, to in reach.items():
+                for g in strong:
+                    loop: Points = np.argsort(reach[int(g[here])])[g[to]]
+                    if loop not in self:
+                        return loop
+        return None
 
     def random(self) -> Points:
         """An element, all equally likely."""
@@ -67,12 +89,16 @@ class StabilizerChain:
         return found
 
     def _random(self) -> Points:
-        """Product replacement: a product of those before."""
+        """Product replacement: a product of those before, and of all that were given before it.
+
+        Products alone stay alike for long: 24 of them in a row have been in the same half of a group.
+        """
         i, j = self._draw.choice(len(self._mixed), 2, replace=False)
         other = self._mixed[j] if self._draw.random() < 0.5 else np.argsort(self._mixed[j])
         mixed: Points = self._mixed[i][other] if self._draw.random() < 0.5 else other[self._mixed[i]]
         self._mixed[i] = mixed
-        return mixed
+        self._walked = self._walked[mixed]
+        return self._walked
 
     def _sift(self, permutation: Points) -> tuple[Points, int]:
         """What is left of it after the chain, and the level at which it left."""

@@ -31,6 +31,8 @@ HELP = {
     "rotations:N": "turns by 360/N degrees: of a convolution's kernels with a permutation of its channels, "
     "or (N = 2, 4) of square images flattened into inputs and outputs",
     "rotations-flips:N": "those and flips",
+    "images": "the usual transforms of images: flips, quarter turns, turns by an angle, shifts, scales, and how far "
+    "each may go (with --function)",
     "FILE.json": 'generators: {"outputs": [...], "inputs": [...]}, lists of permutations or matrices in pairs',
 }
 
@@ -63,6 +65,8 @@ class Action:
     """``[m n, d]``, orthonormal columns: the equivariant maps."""
     complete: bool
     """Whether all elements are here; a group too large to list has only its generators."""
+    generators: tuple[int, ...]
+    """Which of the elements generate the group."""
 
     def error(self, element: int, U: Tensor) -> float:
         """``|g U - U| / |U|`` for an element g and ``U [m n, k]``."""
@@ -82,6 +86,8 @@ def parse_group(text: str) -> Asked:
     kind, _, rest = text.partition(":")
     if text.endswith(".json"):
         return Asked(text, "file")
+    if text == "images":
+        return Asked(text, "images")
     plain = ("shifts", "cyclic", "dihedral", "reflection", "permutations")
     try:
         if kind in plain:
@@ -107,6 +113,11 @@ def act(asked: Asked, outputs: int, inputs: int) -> Action:
     """The group on a layer of that many outputs and inputs, or an error that says why it cannot act there."""
     if asked.kind == "file":
         return _from_file(asked.text, outputs, inputs)
+    if asked.kind == "images":
+        raise MetasymError(
+            "group images: expected a function of images, found a layer: ask with --function",
+            about="group images",
+        )
     if asked.spatial:
         (order,) = asked.numbers
         out, inp = _image(asked, order, outputs), _image(asked, order, inputs)
@@ -197,7 +208,7 @@ def _paired(name: str, pairs: list[Tensor], outputs: int) -> Action:
         return _generators_only(name, torch.stack(pairs), outputs)
     if both.permutations is not None:
         parts = (both.permutations[:, :outputs], both.permutations[:, outputs:] - outputs)
-        names = tuple(cycle_notation(p[:outputs], most=_SHOWN) for p in both.permutations.tolist())
+        names = tuple(_named(p[:outputs], p[outputs:]) for p in both.permutations.tolist())
     else:
         parts = (both.matrices[:, :outputs, :outputs], both.matrices[:, outputs:, outputs:])
         names = tuple(f"element {i}" for i in range(both.order))
@@ -205,12 +216,23 @@ def _paired(name: str, pairs: list[Tensor], outputs: int) -> Action:
     return _joined(name, rep_out, rep_in, names)
 
 
+def _named(outputs: Sequence[int], inputs: Sequence[int]) -> str:
+    """An element in cycles, both sides where they differ; ``inputs`` are numbered behind the outputs."""
+    own = [i - len(outputs) for i in inputs]
+    if list(outputs) == own:
+        return cycle_notation(own, most=_SHOWN)
+    sides = [("outputs", list(outputs)), ("inputs", own)]
+    moved = [(side, images) for side, images in sides if images != list(range(len(images)))]
+    return ", ".join(f"{side} {cycle_notation(images, most=_SHOWN)}" for side, images in moved) or "unchanged"
+
+
 def _generators_only(name: str, pairs: Tensor, outputs: int) -> Action:
     """A group of permutations that is too large to list; its equivariant maps need its generators only."""
     out, inp = pairs[:, :outputs], pairs[:, outputs:] - outputs
     entries = out[:, :, None] * inp.shape[1] + inp[:, None, :]
-    names = tuple(cycle_notation(p, most=_SHOWN) for p in out.tolist())
-    return Action(name, names, out, inp, orbit_basis(entries.flatten(1)), complete=False)
+    names = tuple(_named(*pair) for pair in zip(out.tolist(), pairs[:, outputs:].tolist(), strict=True))
+    basis = orbit_basis(entries.flatten(1))
+    return Action(name, names, out, inp, basis, complete=False, generators=tuple(range(len(names))))
 
 
 def _joined(name: str, outputs: Group, inputs: Group, names: Sequence[str]) -> Action:
@@ -219,7 +241,15 @@ def _joined(name: str, outputs: Group, inputs: Group, names: Sequence[str]) -> A
     assert parts[0] is not None
     assert parts[1] is not None
     basis = equivariant_basis(inputs, outputs)
-    return Action(name, tuple(names), parts[0], parts[1], basis, complete=True)
+    return Action(
+        name,
+        tuple(names),
+        parts[0],
+        parts[1],
+        basis,
+        complete=True,
+        generators=tuple(int(g) for g in inputs.generators),
+    )
 
 
 def _from_file(path: str, outputs: int, inputs: int) -> Action:

@@ -10,7 +10,17 @@ import torch
 from torch import Tensor
 
 from metasym.inspection.actions import Action, Asked
-from metasym.inspection.spatial import Channels, Transform, match, power, rotation
+from metasym.inspection.spatial import (
+    FLIPS,
+    LEFT_RIGHT,
+    ROTATIONS,
+    Channels,
+    Transform,
+    match,
+    power,
+    rotation,
+    turn_name,
+)
 from metasym.inspection.spectrum import dominant
 from metasym.types import MetasymError
 from metasym.verdicts.reports import FoundGroup, GroupErrors
@@ -53,12 +63,10 @@ def principal_angles(space: Tensor, basis: Tensor) -> tuple[float, ...]:
 def asked_rotations(group: FoundGroup) -> Asked | None:
     """The rotations and flips that were found in a convolution, as a group that ``--group`` could name."""
     names = [generator.transform for generator in group.generators]
-    turns = [name for name in names if name.startswith("rotation by ")]
-    flips = any("flip" in name for name in names)
-    if not turns and names != ["left-right flip"]:
+    order = max((n for n in ROTATIONS if turn_name(360 / n) in names), default=1)
+    if order == 1 and names != [LEFT_RIGHT]:
         return None
-    order = round(360 / float(turns[0].split()[2])) if turns else 1
-    kind = "rotations-flips" if flips else "rotations"
+    kind = "rotations-flips" if set(FLIPS) & set(names) else "rotations"
     return Asked(f"{kind}:{order}", kind, (order,))
 
 
@@ -95,7 +103,9 @@ def kernel_action(
     (order,) = asked.numbers
     if len(shape) != 4 or shape[2] != shape[3]:
         raise MetasymError(
-            f"group {asked.text}: expected square kernels, found a weight of shape {tuple(shape)}"
+            f"group {asked.text}: expected square kernels, found a weight of shape {tuple(shape)}",
+            about=f"group {asked.text}",
+            found=tuple(shape),
         )
     points = U.detach().cpu().double().numpy()
 

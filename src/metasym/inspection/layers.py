@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from metasym.argument_types import checked
 from metasym.groups.signed_groups import weight_orbits
 from metasym.inspection.actions import Asked, act, found_action, parse_group
 from metasym.inspection.equivariance import asked_rotations, errors_of, kernel_action, kernel_errors
@@ -23,6 +24,7 @@ from metasym.inspection.spectrum import dominant, effective_size, singular_value
 from metasym.inspection.translations import explains, find_translations
 from metasym.symmetry.joint_bias import JointWeight
 from metasym.symmetry.matrices import DenseSymmetry, KroneckerSymmetry, Symmetry
+from metasym.symmetry.parametrized import has_bias, weight_site
 from metasym.symmetry.reparam import symmetric_lists, symmetries
 from metasym.types import MetasymError
 from metasym.verdicts.reports import FoundGroup, GroupErrors, LayerReport, SpatialTransform
@@ -34,12 +36,14 @@ _LISTED = 200
 _WORK = 2**28
 """Each element's error is computed for at most this many entries of U times elements of the group."""
 _SHOWN = 512
+"""Singular values that a report lists, at most."""
 FREE_BIAS = (
     "the bias is free: the layer is equivariant only without it, or with one that the group leaves alone"
 )
 
 
 @torch.no_grad()
+@checked
 def inspect(
     model: nn.Module, group: str | None = None, *, inputs: Tensor | Sequence[int] | None = None
 ) -> SymmetryReport:
@@ -74,7 +78,7 @@ def inspect(
     modules = dict(model.named_modules(remove_duplicate=False))
     layers = inspect_layers(
         {
-            name: (one, name in joint, name not in joint and getattr(modules[name], "bias", None) is not None)
+            name: (one, name in joint, name not in joint and has_bias(modules[weight_site(name)[0]]))
             for name, one in found.items()
         },
         asked,
@@ -84,7 +88,7 @@ def inspect(
     ends = end_to_end(model, asked, layers, inputs)
     answers = [layer.errors for layer in layers] + [ends]
     if not any(answer is not None and answer.errors for answer in answers):
-        notes = [answer.note.removeprefix("end to end: ") for answer in answers if answer is not None]
+        notes = [answer.note for answer in answers if answer is not None]
         reasons = dict.fromkeys(notes)  # what is wrong with the group itself is said once
         raise MetasymError("; ".join(reasons), about="group", found=group)
     return SymmetryReport(tuple(layers), ends)
@@ -225,7 +229,9 @@ def _errors_asked(
             return errors_of(act(asked, shape[0], shape[1]), U, used)
         if not asked.spatial:
             raise MetasymError(
-                f"group {asked.text}: expected a fully connected layer, found a convolution {shape}"
+                f"group {asked.text}: expected a fully connected layer, found a convolution {shape}",
+                about=f"group {asked.text}",
+                found=tuple(shape),
             )
         hints = list(dict.fromkeys(one.outputs for one in before if len(one.outputs) == shape[1]))
         return kernel_errors(asked, kernel_action(asked, U, shape, hints), U, shape, used)

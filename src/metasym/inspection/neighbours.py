@@ -27,6 +27,7 @@ _FEW = 1500
 _WHOLE = 600
 """In classes of up to this many points all pairs are compared; in larger ones the farthest points are searched."""
 _CHUNK = 2**22
+"""Numbers that are compared at once."""
 
 
 def spanning_tree(points: Points, seed: int = 0) -> tuple[Labels, Labels, Floats]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
 
 import torch
@@ -12,21 +11,16 @@ from scipy.optimize import linear_sum_assignment
 from torch import Tensor, nn
 
 from metasym.inspection.actions import Asked, act
+from metasym.inspection.element_actions import Move
+from metasym.inspection.image_transforms import image_transforms
+from metasym.inspection.spatial import LEFT_RIGHT, turn_name
 from metasym.symmetry.reparam import symmetric_lists
 from metasym.types import MetasymError
 from metasym.verdicts.reports import GroupErrors, LayerReport
 
 _EXAMPLES, _SIDE = 16, 12
 _SEED = 0
-
-
-@dataclass(frozen=True)
-class Move:
-    """An element of a group, acting on a network's inputs and on its outputs."""
-
-    name: str
-    inputs: Callable[[Tensor], Tensor]
-    outputs: Callable[[Tensor], Tensor]
+"""Of random examples and filters: the same question has the same answer."""
 
 
 def group_moves(asked: Asked, x: Tensor, y: Tensor) -> tuple[list[Move], str]:
@@ -35,6 +29,8 @@ def group_moves(asked: Asked, x: Tensor, y: Tensor) -> tuple[list[Move], str]:
     Images are turned only by multiples of 90 degrees, which are exact; outputs that the group cannot move, such as
     classes, are expected not to change.
     """
+    if asked.kind == "images":
+        return image_transforms(x, y)
     if asked.spatial and x.ndim == 4:
         return _image_moves(asked, images_out=y.ndim == 4)
     return _vector_moves(asked, x, y)
@@ -61,10 +57,10 @@ def end_to_end(
         )
         return GroupErrors(asked.text, tuple(move.name for move in moves), errors, None, None, note)
     except MetasymError as error:
-        return GroupErrors(asked.text, (), (), None, None, f"end to end: {error}")
+        return GroupErrors(asked.text, (), (), None, None, str(error))
     except RuntimeError as error:
         line = str(error).splitlines()[0]
-        note = f"end to end: expected inputs that the network takes, found {tuple(x.shape)} ({line})"
+        note = f"expected inputs that the network takes, found {tuple(x.shape)} ({line})"
         return GroupErrors(asked.text, (), (), None, None, note)
 
 
@@ -97,7 +93,9 @@ def _vector_moves(asked: Asked, x: Tensor, y: Tensor) -> tuple[list[Move], str]:
     if x.ndim != 2 or y.ndim != 2:
         raise MetasymError(
             f"group {asked.text}: expected vectors in and out, "
-            f"found shapes {tuple(x.shape[1:])} and {tuple(y.shape[1:])}"
+            f"found shapes {tuple(x.shape[1:])} and {tuple(y.shape[1:])}",
+            about=f"group {asked.text}",
+            found=(tuple(x.shape[1:]), tuple(y.shape[1:])),
         )
     note = ""
     try:
@@ -126,7 +124,7 @@ def _image_moves(asked: Asked, *, images_out: bool) -> tuple[list[Move], str]:
     moves = []
     for times, flip in [(t, flip) for flip in flips for t in range(order) if (4 * t) % order == 0]:
         turn = partial(_turn, quarters=4 * times // order, flip=flip)
-        name = ("left-right flip, then " if flip else "") + f"rotation by {360 * times / order:g} degrees"
+        name = (f"{LEFT_RIGHT}, then " if flip else "") + turn_name(360 * times / order)
         moves.append(Move(name, turn, turn if images_out else _as_it_is))
     return moves, "images are turned by multiples of 90 degrees only" if (4 % order) else ""
 
@@ -142,7 +140,9 @@ def _turn(x: Tensor, quarters: int, flip: bool) -> Tensor:
 def _relative(found: Tensor, goal: Tensor, *, any_channels: bool = False) -> float:
     scale = float(torch.linalg.vector_norm(goal))
     if scale == 0:
-        raise MetasymError("expected a network whose outputs are not all zero, found zero")
+        raise MetasymError(
+            "expected a network whose outputs are not all zero, found zero", about="outputs", found=0
+        )
     if any_channels:
         a, b = (t.transpose(0, 1).flatten(1).double() for t in (found, goal))
         squares = torch.cdist(a, b).square()

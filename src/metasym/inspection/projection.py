@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from metasym.argument_types import checked
 from metasym.inspection.equivariance import asked_rotations, kernel_action
 from metasym.inspection.pattern import averaged
 from metasym.symmetry.matrices import DenseSymmetry
@@ -31,6 +32,7 @@ class Projected:
 
 
 @torch.no_grad()
+@checked
 def project(model: nn.Module, report: SymmetryReport) -> tuple[Projected, ...]:
     """Make U obey exactly what ``report`` found in it, in place. Layers without a clear finding do not change.
 

@@ -27,6 +27,9 @@ from metasym.verdicts.reports import FoundGroup, SpatialTransform
 
 ROTATIONS = (2, 3, 4, 6, 8, 12, 16)
 """Orders of the rotations that are tried."""
+LEFT_RIGHT = "left-right flip"
+FLIPS = ("up-down flip", LEFT_RIGHT)
+"""Of images, along each axis."""
 Array = npt.NDArray[np.float64]
 Channels = tuple[int, ...]
 
@@ -43,11 +46,16 @@ class Transform:
     """In degrees, of a rotation; None for others."""
 
 
+def turn_name(angle: float) -> str:
+    """The name of a rotation by so many degrees."""
+    return f"rotation by {angle:g} degrees"
+
+
 def transforms(kernel: Sequence[int]) -> list[Transform]:
     """What is tried on kernels of this shape: flips along each axis, and rotations of square ones."""
     shape = tuple(kernel)
     pixels = np.arange(math.prod(shape)).reshape(shape)
-    names = {1: ("reversal",), 2: ("up-down flip", "left-right flip")}.get(
+    names = {1: ("reversal",), 2: FLIPS}.get(
         len(shape), tuple(f"flip along axis {axis}" for axis in range(len(shape)))
     )
     flips = [
@@ -58,7 +66,7 @@ def transforms(kernel: Sequence[int]) -> list[Transform]:
     if len(shape) != 2 or shape[0] < 2 or shape[1] < 2:
         return flips
     if shape[0] != shape[1]:
-        return [Transform("rotation by 180 degrees", _moving(np.flip(pixels)), 2, None), *flips]
+        return [Transform(turn_name(180), _moving(np.flip(pixels)), 2, None), *flips]
     turns = [rotation(shape[0], order) for order in ROTATIONS]
     return [turn for turn in turns if turn.matrix.any()] + flips
 
@@ -77,8 +85,8 @@ def rotation(
         matrix = elements[(4 * times // order) % 4 + (4 if flip else 0)]
     else:
         matrix = kernel_transform(size, angle, flip)
-    turned = f"rotation by {angle:g} degrees"
-    name = (f"left-right flip, then {turned}" if times else "left-right flip") if flip else turned
+    turned = turn_name(angle)
+    name = (f"{LEFT_RIGHT}, then {turned}" if times else LEFT_RIGHT) if flip else turned
     steps = 2 if flip else order // math.gcd(order, times)
     return Transform(name, matrix.numpy(), steps, None if flip else angle)
 
@@ -187,14 +195,15 @@ def spatial_group(found: Sequence[SpatialTransform], kernel: Sequence[int]) -> F
     rotation's channels round, ``F R F = R^-1``, as flips of the plane do.
     """
     known = {one.name: one for one in found if one.accepted}
-    orders = [n for n in ROTATIONS if f"rotation by {360 / n:g} degrees" in known]
+    orders = [n for n in ROTATIONS if turn_name(360 / n) in known]
     # A turn's multiples must have been accepted with it; otherwise only the smaller group is certain.
     orders = [n for n in orders if all(n % d or d in orders for d in ROTATIONS)]
-    flips = [one for one in known.values() if "rotation" not in one.name]
+    turns = {turn_name(360 / n) for n in ROTATIONS}
+    flips = [one for one in known.values() if one.name not in turns]
     n = max(orders, default=1)
     generators: list[SpatialTransform] = []
     if n > 1:
-        generators.append(known[f"rotation by {360 / n:g} degrees"])
+        generators.append(known[turn_name(360 / n)])
         turn = generators[0].outputs
         back = power(turn, n - 1)
         flips = [f for f in flips if tuple(f.outputs[turn[f.outputs[i]]] for i in range(len(turn))) == back]

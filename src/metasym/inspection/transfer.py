@@ -12,6 +12,7 @@ from typing import Any, TypedDict, overload
 import torch
 from torch import Tensor, nn
 
+from metasym.argument_types import checked
 from metasym.inspection.layers import inspect
 from metasym.inspection.spectrum import dominant, effective_size, singular_values
 from metasym.storage.atomic import read_bytes, write_atomically
@@ -19,8 +20,9 @@ from metasym.storage.described import Count, described
 from metasym.storage.serialization import CheckpointError, pack, unpack
 from metasym.symmetry.joint_bias import JointWeight
 from metasym.symmetry.matrices import DenseSymmetry, KroneckerSymmetry, Symmetry
+from metasym.symmetry.parametrized import weight_name, weight_tensors
 from metasym.symmetry.reparam import reparameterize, symmetric_lists, symmetries
-from metasym.symmetry.selection import SUPPORTED
+from metasym.symmetry.selection import has_joint_bias
 from metasym.types import MetasymError
 from metasym.verdicts.symmetry_report import SymmetryReport
 
@@ -42,6 +44,10 @@ class SymmetryFile(TypedDict):
     kind: str
     layers: list[LayerFile]
     report: dict[str, Any]
+
+
+_Site = tuple[nn.Module, str]
+"""A layer and the name of its tensor."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,11 +88,17 @@ class SavedSymmetry:
         also fits the only layer of its shape. ``dominant_only`` keeps only the dominant directions of a dense U,
         as many as the report's effective filter size.
         """
-        named = {name: m for name, m in model.named_modules() if isinstance(m, SUPPORTED)}
+        named = {
+            weight_name(name, tensor): (module, tensor)
+            for name, module in model.named_modules()
+            for tensor in weight_tensors(module)
+        }
         targets = {self._target(layer, named, layers or {}): layer for layer in self.layers}
         if len(targets) < len(self.layers):
             raise MetasymError(
-                f"expected {len(self.layers)} layers to put {len(self.layers)} symmetries into, found {len(targets)}"
+                f"expected {len(self.layers)} layers to put {len(self.layers)} symmetries into, found {len(targets)}",
+                about="layers",
+                found=len(targets),
             )
         unknown = set(layers or {}) - {layer.name for layer in self.layers}
         if unknown:
@@ -98,20 +110,24 @@ class SavedSymmetry:
             )
         kinds = {layer.joint for layer in self.layers}
         if len(kinds) > 1:
-            raise MetasymError("expected all symmetries with their biases or all without, found both")
+            raise MetasymError(
+                "expected all symmetries with their biases or all without, found both",
+                about="bias",
+                found="both",
+            )
 
-        def make(name: str, module: nn.Module) -> Symmetry | None:
+        def make(name: str, _: nn.Module) -> Symmetry | None:
             layer = targets.get(name)
-            weight = module.weight
-            assert isinstance(weight, Tensor)
             if layer is None:
                 return None
+            weight = getattr(*named[name])
+            assert isinstance(weight, Tensor)
             symmetry = layer.frozen(weight.dtype, dominant_only=dominant_only)
             return symmetry.to(weight.device)
 
         return reparameterize(model, make, bias="joint" if True in kinds else "plain")
 
-    def _target(self, layer: SavedLayer, named: Mapping[str, nn.Module], chosen: Mapping[str, str]) -> str:
+    def _target(self, layer: SavedLayer, named: Mapping[str, _Site], chosen: Mapping[str, str]) -> str:
         name = chosen.get(layer.name, layer.name)
         if name in named:
             found = tuple(_shape(named[name], layer.joint))
@@ -134,6 +150,7 @@ class SavedSymmetry:
         )
 
 
+@checked
 def save_symmetry(
     model: nn.Module, path: str | os.PathLike[str], report: SymmetryReport | None = None
 ) -> SymmetryReport:
@@ -156,7 +173,11 @@ def save_symmetry(
         shape = [int(size) for size in symmetry.weight_shape]
         layers.append({"name": name, "weight_shape": shape, "factors": list(factors), "joint": joint})
     if [layer["name"] for layer in layers] != [layer.name for layer in report]:
-        raise MetasymError("expected a report on the layers of this model, found one on other layers")
+        raise MetasymError(
+            "expected a report on the layers of this model, found one on other layers",
+            about="report",
+            found="other layers",
+        )
     state = {"kind": _KIND, "layers": layers, "report": report.to_json()}
     write_atomically(Path(path), pack(state), what="a symmetry")
     return report
@@ -172,6 +193,7 @@ def load_symmetry(
     *,
     dominant_only: bool = False,
 ) -> nn.Module: ...
+@checked
 def load_symmetry(
     path: str | os.PathLike[str],
     model: nn.Module | None = None,
@@ -212,14 +234,17 @@ def _layer(item: Mapping[str, Any], name: str) -> SavedLayer:
     rows = math.prod(len(factor) if factor.ndim == 2 else 0 for factor in factors)
     if rows != math.prod(shape) or not all(factor.is_floating_point() for factor in factors):
         raise CheckpointError(
-            f"{name}: expected matrices U for a weight {list(shape)}, found {[list(f.shape) for f in factors]}"
+            f"{name}: expected matrices U for a weight {list(shape)}, found {[list(f.shape) for f in factors]}",
+            about=f"{name}: U",
+            found=[tuple(f.shape) for f in factors],
         )
     return SavedLayer(item["name"], shape, factors, item["joint"])
 
 
-def _shape(module: nn.Module, joint: bool) -> torch.Size:
-    weight = module.weight
+def _shape(site: _Site, joint: bool) -> torch.Size:
+    module, tensor = site
+    weight = getattr(module, tensor)
     assert isinstance(weight, Tensor)
-    if joint and module.bias is not None:
+    if joint and has_joint_bias(module, tensor, "joint"):
         return torch.Size([weight.shape[0], weight[0].numel() + 1])
     return weight.shape

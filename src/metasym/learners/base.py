@@ -14,11 +14,13 @@ from torch import Tensor, nn
 
 from metasym.adaptation.choices import AUTO
 from metasym.adaptation.functional import choose_map
+from metasym.argument_types import checked
 from metasym.engines.description import Description, Setting
 from metasym.engines.engine import Engine, autograd_gradient
 from metasym.engines.plan import Plan, Sizes, parse
 from metasym.engines.select import Selected, make_engines, select
 from metasym.learners.own_learner import checked_losses
+from metasym.symmetry.compiled_models import uncompiled
 from metasym.types import Batch, Episode, Loss, MetasymError, OuterLoss, Params, as_batch, as_tensor
 
 Metric = Callable[[Tensor, Tensor], Tensor]
@@ -71,6 +73,7 @@ class Learner(nn.Module, ABC):
 
     model: nn.Module
 
+    @checked
     def __init__(
         self,
         model: nn.Module,
@@ -88,7 +91,7 @@ class Learner(nn.Module, ABC):
             )
         if chunk_size is not None:
             check_count("chunk_size", chunk_size, least=1)
-        self.model = model
+        self.model = uncompiled(model)
         self.loss = loss
         self.chunk_size = chunk_size
         self.forced = parse(paths)

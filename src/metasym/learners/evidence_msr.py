@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from metasym.argument_types import checked
 from metasym.evidence import Fitted, Prior, TaskStatistics, fit_prior
 from metasym.learners.base import Learner, Metric, check_count
 from metasym.symmetry.matrices import DenseSymmetry
@@ -33,6 +34,7 @@ class EvidenceMSR(Learner):
     mean: Tensor
     noise: Tensor
 
+    @checked
     def __init__(
         self, in_features: int, out_features: int, *, bias: bool = False, directions: int | None = None
     ) -> None:
@@ -69,7 +71,11 @@ class EvidenceMSR(Learner):
         """Put a prior, of any number of directions, in the place of what was learned."""
         m, n = self.mean.shape
         if tuple(prior.mean.shape) != (m, n):
-            raise MetasymError(f"expected a prior of weights [{m}, {n}], found {list(prior.mean.shape)}")
+            raise MetasymError(
+                f"expected a prior of weights [{m}, {n}], found {list(prior.mean.shape)}",
+                about="prior",
+                found=tuple(prior.mean.shape),
+            )
         self.model = _layer(prior.U.double(), m, n)
         self.mean = prior.mean.double().clone()
         self.noise = torch.tensor(prior.noise, dtype=torch.float64)
@@ -97,6 +103,10 @@ class EvidenceMSR(Learner):
         with torch.no_grad():
             found: Tensor = self.adapt(support)(x)
         return found
+
+    def predictive(self, support: Batch, x: Tensor) -> tuple[Tensor, Tensor]:
+        """The mean and variance, noise included, of the outputs at ``x [T, q, n]`` of tasks with some examples."""
+        return self.prior.predictive(self._statistics(support), x)
 
     def scores(self, episodes: Episode, metric: Metric, *, inner_steps: int | None = None) -> Tensor:
         """``metric`` on the query sets, ``[tasks]``."""

@@ -12,11 +12,13 @@ from torch import Tensor, nn
 
 from metasym.adaptation.choices import SOLVERS
 from metasym.adaptation.functional import call, check_no_running_statistics, evaluating, parameters_of
+from metasym.argument_types import checked
 from metasym.engines.description import Adapting, Setting
 from metasym.engines.select import Selected, adapt, select
 from metasym.learners.adaptable import check_exact, last_layer, matching, need_symmetries, with_parameters
 from metasym.learners.base import Learner, Metric, check_count, check_finite, summed_over_chunks
 from metasym.learners.step_sizes import StepSizes
+from metasym.symmetry.compiled_models import uncompiled
 from metasym.symmetry.reparam import split
 from metasym.types import Batch, Episode, Loss, MetasymError, OuterLoss, Params
 
@@ -42,6 +44,7 @@ class GradientLearner(Learner):
         paths: Ways of computing a step to force, ``"name=way,..."`` (see ``metasym.engines.plan``).
     """
 
+    @checked
     def __init__(
         self,
         model: nn.Module,
@@ -61,6 +64,7 @@ class GradientLearner(Learner):
         paths: str | Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(model, loss, chunk_size=chunk_size, paths=paths)
+        model = self.model  # without a compiler's wrapper
         if solver not in SOLVERS:
             raise MetasymError(
                 f"expected solver to be one of {', '.join(SOLVERS)}, found {solver!r}",
@@ -214,7 +218,9 @@ class ANIL(GradientLearner):
         options: Further arguments of :class:`metasym.learners.GradientLearner`.
     """
 
+    @checked
     def __init__(self, model: nn.Module, loss: Loss = F.mse_loss, *, head: str | None = None, **options: Any):
+        model = uncompiled(model)
         self._head = last_layer(model) if head is None else head
         if self._head not in dict(model.named_modules()):
             raise MetasymError(

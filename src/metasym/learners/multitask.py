@@ -17,6 +17,7 @@ from metasym.adaptation.functional import (
     measure,
     parameters_of,
 )
+from metasym.argument_types import checked
 from metasym.engines.description import OwnParameters, Setting
 from metasym.learners.adaptable import with_parameters
 from metasym.learners.base import Learner, Metric, check_count, check_finite
@@ -44,6 +45,7 @@ class MTSR(Learner):
         paths: Ways of computing a step to force, ``"name=way,..."``.
     """
 
+    @checked
     def __init__(
         self,
         model: nn.Module,
@@ -59,6 +61,7 @@ class MTSR(Learner):
         paths: str | Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(model, loss, chunk_size=chunk_size, paths=paths)
+        model = self.model  # without a compiler's wrapper
         if not symmetries(model):
             raise MetasymError(
                 f"expected a reparameterized model for MTSR, found a plain {type(model).__name__}: "

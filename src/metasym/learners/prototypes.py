@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from metasym.adaptation.functional import check_no_running_statistics, evaluating
+from metasym.argument_types import checked
 from metasym.engines.description import Embedding, Setting
 from metasym.engines.select import Selected, select
 from metasym.learners.adaptable import with_parameters
@@ -45,6 +46,7 @@ class ProtoNet(Learner):
         paths: Ways of computing a step to force, ``"name=way,..."``.
     """
 
+    @checked
     def __init__(
         self,
         model: nn.Module,
@@ -55,6 +57,7 @@ class ProtoNet(Learner):
         paths: str | Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(model, loss, chunk_size=chunk_size, paths=paths)
+        model = self.model  # without a compiler's wrapper
         check_no_running_statistics(model)
         self._choose_map(map)
 

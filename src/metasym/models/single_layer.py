@@ -106,7 +106,9 @@ def with_true_space(
         if basis.shape[0] != weight.numel():
             raise MetasymError(
                 f"expected a basis of {weight.numel()} rows for a weight {tuple(weight.shape)}, "
-                f"found {basis.shape[0]}"
+                f"found {basis.shape[0]}",
+                about="basis",
+                found=int(basis.shape[0]),
             )
         scaled = basis.to(weight.dtype) * math.sqrt(weight.shape[0])
         return DenseSymmetry(weight.shape, U=scaled, learnable=False)

@@ -42,7 +42,11 @@ def _synthetic_problem(experiment: Experiment) -> Problem:
         return translation(int(variant.removeprefix("rank")), size[0], seed, **counts)
     if family == "rotation":
         return rotation(variant, recipe.image_size, seed, **counts)
-    raise MetasymError(f"expected a translation or rotation problem, found {experiment.problem!r}")
+    raise MetasymError(
+        f"expected a translation or rotation problem, found {experiment.problem!r}",
+        about="problem",
+        found=experiment.problem,
+    )
 
 
 def build_model(experiment: Experiment, problem: AnyProblem) -> nn.Module:
@@ -90,7 +94,9 @@ def build_few_shot_model(experiment: Experiment) -> nn.Module:
         return model
     if recipe.symmetry != "kronecker":
         raise MetasymError(
-            f"expected symmetry none or kronecker for {experiment.name}, found {recipe.symmetry!r}"
+            f"expected symmetry none or kronecker for {experiment.name}, found {recipe.symmetry!r}",
+            about="symmetry",
+            found=recipe.symmetry,
         )
     return reparameterize(model, "kronecker")
 

@@ -115,14 +115,20 @@ class Recipe:
 
             parse(self.paths)
         if self.find_steps and self.symmetry != "dense":
-            raise MetasymError(f"expected a dense symmetry with find_steps, found {self.symmetry!r}")
+            raise MetasymError(
+                f"expected a dense symmetry with find_steps, found {self.symmetry!r}",
+                about="symmetry",
+                found=self.symmetry,
+            )
 
     def check_validation(self, classes: bool) -> None:
         """Validation needs tasks that are not trained on; with ``classes`` the data set has some of its own."""
         fraction, every = self.validation_fraction, self.validate_every
         if classes and fraction > 0:
             raise MetasymError(
-                f"expected no validation_fraction where classes are held out, found {fraction}"
+                f"expected no validation_fraction where classes are held out, found {fraction}",
+                about="validation_fraction",
+                found=fraction,
             )
         if not classes and ((fraction > 0) != (every > 0) or fraction >= 1):
             raise MetasymError(
@@ -153,9 +159,15 @@ class Experiment:
             )
         self.recipe.check_validation(self.has_classes)
         if self.recipe.choose_inner_steps and not self.has_classes:
-            raise MetasymError(f"expected choose_inner_steps with image problems only, found {self.name}")
+            raise MetasymError(
+                f"expected choose_inner_steps with image problems only, found {self.name}",
+                about="choose_inner_steps",
+                found=self.name,
+            )
         if self.recipe.d8_fields and self.network != "conv4-d8":
-            raise MetasymError(f"expected d8_fields with maml-d8 only, found {self.name}")
+            raise MetasymError(
+                f"expected d8_fields with maml-d8 only, found {self.name}", about="d8_fields", found=self.name
+            )
 
     @property
     def has_classes(self) -> bool:

@@ -86,7 +86,9 @@ class Setting:
 def setting(problem: str) -> Setting:
     """The column of Table 3 that ``problem`` names, such as ``aug-omniglot/5way-1shot``."""
     if problem not in COLUMNS:
-        raise MetasymError(f"expected one of {', '.join(COLUMNS)}, found {problem!r}")
+        raise MetasymError(
+            f"expected one of {', '.join(COLUMNS)}, found {problem!r}", about="problem", found=problem
+        )
     data, _, episode = problem.removeprefix("aug-").partition("/")
     ways, shots = episode.removesuffix("shot").split("way-")
     return Setting(data, int(ways), int(shots))
@@ -108,7 +110,9 @@ def cheaper(experiment: Experiment, recipe: str) -> Experiment:
     if not experiment.has_classes:
         budget = next(name for name, known in BUDGETS.items() if known == recipe)
         raise MetasymError(
-            f"expected an experiment of Table 3 for --budget {budget}, found {experiment.name}"
+            f"expected an experiment of Table 3 for --budget {budget}, found {experiment.name}",
+            about="budget",
+            found=experiment.name,
         )
     return experiment.replace(
         **next(

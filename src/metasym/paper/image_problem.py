@@ -44,7 +44,11 @@ def image_classes(experiment: Experiment) -> list[ImageClasses]:
     if setting(experiment.problem).data == "omniglot":
         return [omniglot(split, data=recipe.data, rotated_classes=recipe.rotated_classes) for split in SPLITS]
     if recipe.rotated_classes:
-        raise MetasymError(f"expected rotated_classes with Omniglot only, found {experiment.name}")
+        raise MetasymError(
+            f"expected rotated_classes with Omniglot only, found {experiment.name}",
+            about="rotated_classes",
+            found=experiment.name,
+        )
     return [mini_imagenet(split, data=recipe.data) for split in SPLITS]
 
 

@@ -23,7 +23,9 @@ _SAME = ("tasks", "queries", "episodes")
 def angles_table(measured: Sequence[dict[str, Any]]) -> Table:
     """One row for each run and way of flipping, and the paired difference of MSR and MAML where both are there."""
     if not measured:
-        raise MetasymError("expected measured angles of at least one run, found none")
+        raise MetasymError(
+            "expected measured angles of at least one run, found none", about="measured", found=0
+        )
     degrees = [d for d in SHOWN if all(d in run["degrees"] for run in measured)]
     several = len({run["recipe"] for run in measured}) > 1
     rows = []

@@ -55,7 +55,9 @@ def _draw(cells: dict[str, dict[str, Any]], path: Path) -> list[Path]:
     order = [name for name in names("aug-*") if name in cells]
     problems = list(dict.fromkeys(name.rpartition("/")[0] for name in order))
     if not problems:
-        raise MetasymError("expected learning curves of Table 3, found none")
+        raise MetasymError(
+            "expected learning curves of Table 3, found none", about="learning curves", found=0
+        )
     columns = min(len(problems), 3)
     rows = -(-len(problems) // columns)
     with figure_files(path, 3.4 * columns, 2.9 * rows + 0.6) as (figure, files):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
+from metasym.groups.signed_groups import SignedGroup
+from metasym.groups.signed_permutations import SignedPermutation
 from metasym.report.page.html_words import number, plural
+from metasym.types import MetasymError
 from metasym.verdicts.defect_words import percent
+from metasym.verdicts.defects import defect_of
+from metasym.verdicts.group_words import moves_words
 
 _MOST_NAMES = 6
 
@@ -66,7 +70,7 @@ def lead(found: dict[str, Any], names: Sequence[str]) -> list[str]:
     if called:
         sentences.append(
             f"How sure: calls at {symmetries[0]['tested_on']} fresh points allow a defect of at most "
-            f"{percent(math.sqrt(worst))} (root mean square)."
+            f"{percent(defect_of(worst))} (root mean square)."
         )
         return sentences
     sentences.append(
@@ -89,7 +93,19 @@ def _told(one: dict[str, Any], names: Sequence[str]) -> str:
     on += f" and {len(places) - _MOST_NAMES} more" if len(places) > _MOST_NAMES else ""
     if one["kind"] == "continuous":
         return f"{one['name']} (continuous, of dimension {one.get('dimension', '?')}{on})"
-    return f"{one['name']} ({plural(one['order'], 'move') if 'order' in one else 'finite'}{on})"
+    moves = plural(one["order"], "move") if "order" in one else "finite"
+    does = _does(one, names)
+    return f"{one['name']} ({moves}{f': {does}' if does else on})"
+
+
+def _does(one: dict[str, Any], names: Sequence[str]) -> str:
+    """What a finite group does, in words; nothing where the file does not hold its generators."""
+    try:
+        moves = tuple(SignedPermutation.of(**g) for g in one.get("generators", ()))
+        group = SignedGroup(moves, moves[0].shape, known_order=one.get("order")) if moves else None
+    except (MetasymError, TypeError, ValueError):
+        return ""
+    return "" if group is None else moves_words(group, names, one.get("output_names", ()))
 
 
 def _score(score: dict[str, Any]) -> str:

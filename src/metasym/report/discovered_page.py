@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,11 @@ from metasym.report.page.templates import template
 from metasym.runs.files.config_files import read_config
 from metasym.runs.files.discover_files import read_model
 from metasym.runs.files.result_files import read_result
-from metasym.storage.atomic import make_folder, write_atomically
+from metasym.storage.atomic import as_bytes, make_folder, write_atomically
 from metasym.storage.file_names import MODEL, RESULT
 from metasym.types import MetasymError
 from metasym.verdicts.defect_words import percent
+from metasym.verdicts.defects import defect_of
 from metasym.verdicts.discovery_words import interval_words
 from metasym.verdicts.outcomes import Outcome
 
@@ -31,16 +31,19 @@ def write_discovered(folder: Path, out: Path) -> str:
     """The page about a finished run, written to the file ``out`` whole or not at all."""
     if not (folder / RESULT).exists():
         raise MetasymError(
-            f"{folder}: expected a finished run with {RESULT}, found none: metasym discover --resume goes on with it"
+            f"{folder}: expected a finished run with {RESULT}, found none: metasym discover --resume goes on with it",
+            about=str(folder / RESULT),
         )
     if out.is_dir():
-        raise MetasymError(f"{out}: expected a file to write the page to, found a folder")
+        raise MetasymError(
+            f"{out}: expected a file to write the page to, found a folder", about=str(out), found="a folder"
+        )
     read_config(folder, "discover")
     if (folder / MODEL).exists():  # the page does not need it, but whoever reads the page will use it
         read_model(folder / MODEL)
     html = _page(read_result(folder / RESULT))
     make_folder(out.parent)
-    write_atomically(out, html.encode(), what="a page")
+    write_atomically(out, as_bytes(html), what="a page")
     return html
 
 
@@ -53,6 +56,7 @@ def _page(found: dict[str, Any]) -> str:
         style=Markup(style),
         data=Path(str(found["config"]["data"]["path"])).name,
         lead=lead(found, names[0]),
+        answer=(found.get("answer") or {}).get("words"),
         scores=_scores(found),
         symmetries=[_symmetry(one, *names) for one in found["symmetries"]],
         refused=_refused(found["refused"]),
@@ -100,12 +104,14 @@ def _symmetry(one: dict[str, Any], inputs: list[str], outputs: list[str]) -> dic
         f"the function keeps it. {interval_words(one['beta'], *one['beta_ci'])}: what breaks the "
         "symmetry in a model without it does not predict what the symmetric model leaves (0 for a true symmetry)."
     )
+    if one.get("rows_upper") is not None:
+        about += f" At most {percent(one['rows_upper'])} of further rows may be far from it (95 %)."
     if one.get("defect") is not None:
         about = (
             f"Checked by calls at {one['tested_on']} fresh points: f(g x) and g' f(x) differ by "
             f"{percent(one['defect'])} (root mean square of the worst element, relative to what the moved inputs "
             "change), at most by "
-            f"{percent(math.sqrt(one['violation_upper']))} at 95 %."
+            f"{percent(defect_of(one['violation_upper']))} at 95 %."
         )
     shown = one["generators"][:_MOST_GENERATORS]
     if continuous:

@@ -20,7 +20,7 @@ from metasym.robots.mirror_words import (
     verdict_words,
 )
 from metasym.robots.robot_symmetries import RobotSymmetries, RobotSymmetry
-from metasym.storage.atomic import make_folder, write_atomically
+from metasym.storage.atomic import as_bytes, make_folder, write_atomically
 from metasym.types import MetasymError
 from metasym.verdicts.verdict import Status
 
@@ -37,10 +37,12 @@ _WORDS = (
 def write_mirror_page(found: RobotSymmetries, out: Path) -> str:
     """The page, written to the file ``out`` whole or not at all."""
     if out.is_dir():
-        raise MetasymError(f"{out}: expected a file to write the page to, found a folder")
+        raise MetasymError(
+            f"{out}: expected a file to write the page to, found a folder", about=str(out), found="a folder"
+        )
     html = mirror_page(found)
     make_folder(out.parent)
-    write_atomically(out, html.encode(), what="a page")
+    write_atomically(out, as_bytes(html), what="a page")
     return html
 
 

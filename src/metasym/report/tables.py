@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -84,7 +85,7 @@ def load_cells(
                 f" with seed {' or '.join(map(str, seeds))}" if seeds else "",
             ]
         )
-        raise MetasymError(f"{folder}: expected result files{which}, found none")
+        raise MetasymError(f"{folder}: expected result files{which}, found none", about=str(folder), found=0)
     order = {name: i for i, name in enumerate(names())}
     keys = sorted(groups, key=lambda key: (_place(key[0]), order.get(key[1], len(order)), key[2]))
     return [pool(groups[key]) for key in keys]
@@ -128,35 +129,53 @@ def pool(results: Sequence[dict[str, Any]]) -> Cell:
     )
 
 
-def verdict(mean: float, ci95: float, printed: Printed | None) -> str:
-    """How a mean with its interval compares with the paper's number.
+class Compared(enum.StrEnum):
+    """How a mean with its interval compares with the paper's number."""
 
-    ``inside`` the paper's interval, else ``overlaps`` (the two intervals), ``better`` or ``worse``; a number
-    without an interval is compared by its ratio. The paper's rounding is allowed for: .00 is < .005.
-    """
-    if printed is None:
-        return "-"
+    INSIDE = "inside"
+    """The paper's interval."""
+    OVERLAPS = "overlaps"
+    """The two intervals."""
+    BETTER = "better"
+    WORSE = "worse"
+    EQUAL = "equal"
+    """To a number that the paper prints without an interval, as far as it is printed."""
+
+
+_COLOURS = {Compared.WORSE: "red", Compared.BETTER: "green", Compared.INSIDE: "green"}
+
+
+def compared(mean: float, ci95: float, printed: Printed) -> Compared:
+    """``mean`` with the paper's number, whose rounding is allowed for: .00 is < .005."""
     if printed.interval is None:
-        low = printed.mean - printed.rounding
-        ratio = f"{mean / printed.mean:.2f} x"
         if not mean <= printed.mean + printed.rounding:
-            return f"worse, {ratio}"
-        return f"better, {ratio}" if mean < low else f"equal, {ratio}"
+            return Compared.WORSE
+        return Compared.BETTER if mean < printed.mean - printed.rounding else Compared.EQUAL
     reach = printed.interval + 2 * printed.rounding
     if abs(mean - printed.mean) <= reach:
-        return "inside"
+        return Compared.INSIDE
     if mean < printed.mean:
-        return "better"
-    return "overlaps" if mean - ci95 <= printed.mean + reach else "worse"
+        return Compared.BETTER
+    return Compared.OVERLAPS if mean - ci95 <= printed.mean + reach else Compared.WORSE
 
 
-def _judged(cell: Cell, printed: Printed | None) -> str:
-    """The verdict; a mean dominated by diverged tasks is worse, whatever its interval; the rest is judged too."""
-    if not cell.diverged or printed is None:
-        return verdict(cell.mean, cell.ci95, printed)
-    whole = verdict(cell.mean, 0.0, printed)
-    rest = verdict(cell.rest, cell.rest_ci95, printed)
-    return whole if whole == rest else f"{whole}; rest {rest}"
+def _judged(cell: Cell, printed: Printed | None) -> tuple[str, str]:
+    """The comparison in words, with the ratio where the paper has no interval, and the row's colour.
+
+    A mean dominated by diverged tasks is worse, whatever its interval; the rest is judged too.
+    """
+    if printed is None:
+        return "-", ""
+
+    def words(mean: float, found: Compared) -> str:
+        return found if printed.interval is not None else f"{found}, {mean / printed.mean:.2f} x"
+
+    whole = compared(cell.mean, 0.0 if cell.diverged else cell.ci95, printed)
+    said = words(cell.mean, whole)
+    if cell.diverged:
+        rest = words(cell.rest, compared(cell.rest, cell.rest_ci95, printed))
+        said = said if said == rest else f"{said}; rest {rest}"
+    return said, _COLOURS.get(whole, "")
 
 
 def comparison(table: str, cells: Sequence[Cell]) -> Table:
@@ -166,10 +185,12 @@ def comparison(table: str, cells: Sequence[Cell]) -> Table:
         "table2": (TABLE2, "Table 2: rotations and flips, MSE on test tasks"),
     }[table]
     several = len({cell.recipe for cell in cells}) > 1
-    rows = []
+    rows, colours = [], []
     for cell in cells:
         problem, _, method = cell.name.rpartition("/")
         printed = paper.get(cell.name)
+        said, colour = _judged(cell, printed)
+        colours.append(colour)
         rows.append(
             (
                 problem,
@@ -180,11 +201,11 @@ def comparison(table: str, cells: Sequence[Cell]) -> Table:
                 f"{cell.diverged} / {cell.tasks}"
                 + (f" (rest {_number(cell.rest)})" if cell.diverged else ""),
                 str(printed) if printed else "-",
-                _judged(cell, printed),
+                said,
             )
         )
     header = ("problem", "method", "ours", "over seeds", "median", "diverged", "paper", "verdict")
-    return Table(title, header, tuple(rows), _remarks(cells))
+    return Table(title, header, tuple(rows), _remarks(cells), tuple(colours))
 
 
 def accuracies(cells: Sequence[Cell], beside: Sequence[Cell] = ()) -> Table:
@@ -275,7 +296,7 @@ def step_sizes(cells: Sequence[Cell]) -> Table:
             )
         )
     if not rows:
-        raise MetasymError("expected results of msr-joint-fc, found none")
+        raise MetasymError("expected results of msr-joint-fc, found none", about="msr-joint-fc", found=0)
     header = ("problem", "U", "U, paper", "v", "v, paper", "v / paper's", "v / |U|")
     seeds = ", ".join(map(str, sorted({seed for cell in cells for seed in cell.seeds})))
     remark = f"Ours: the mean of the step sizes at the end of training, seeds {seeds}."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -24,6 +23,8 @@ class Table:
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     remarks: tuple[str, ...] = ()
+    colours: tuple[str, ...] = ()
+    """Of the rows on a terminal, in rich's words; none where left out."""
 
     def markdown(self) -> str:
         """The table in Markdown."""
@@ -50,9 +51,12 @@ class Table:
         table = RichTable()
         for number, name in enumerate(self.header):
             table.add_column(name, justify="left" if number < 2 else "right", overflow="fold")
-        for row in self.rows:
-            table.add_row(*map(escape, row), style=_colour(row))
+        for row, colour in self._coloured():
+            table.add_row(*map(escape, row), style=colour)
         return table
+
+    def _coloured(self) -> list[tuple[tuple[str, ...], str]]:
+        return list(zip(self.rows, self.colours or ("",) * len(self.rows), strict=True))
 
     def _headed(self, room: int) -> Iterator[RichTable | Text]:
         from rich.text import Text
@@ -67,12 +71,12 @@ class Table:
             most = spare if any(spare) else widths
             widths[most.index(max(most))] -= 1
         yield self._unframed((), widths, show_header=True)
-        for heading, rows in groupby(self.rows, key=lambda row: row[0]):
+        for heading, rows in groupby(self._coloured(), key=lambda one: one[0][0]):
             yield Text(heading, style="bold")
             yield self._unframed(rows, widths)
 
     def _unframed(
-        self, rows: Iterable[tuple[str, ...]], widths: Sequence[int], *, show_header: bool = False
+        self, rows: Iterable[tuple[tuple[str, ...], str]], widths: Sequence[int], *, show_header: bool = False
     ) -> RichTable:
         from rich.markup import escape
         from rich.table import Table as RichTable
@@ -80,13 +84,9 @@ class Table:
         table = RichTable(box=None, show_header=show_header, padding=(0, 1, 0, 0))
         for place, (name, width) in enumerate(zip(self.header[1:], widths, strict=True)):
             table.add_column(name, justify="right" if place else "left", width=width, overflow="fold")
-        for row in rows:
-            table.add_row(*map(escape, row[1:]), style=_colour(row))
+        for row, colour in rows:
+            table.add_row(*map(escape, row[1:]), style=colour)
         return table
-
-
-def _colour(row: Sequence[str]) -> str:
-    return {"worse": "red", "better": "green", "inside": "green"}.get(re.split("[,;]", row[-1])[0], "")
 
 
 def _line(cells: Sequence[str]) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from metasym.argument_types import checked
 from metasym.groups.signed_groups import SignedGroup
 from metasym.robots.broken_mirrors import Break, breaking_limits, breaking_masses, limits_hold
 from metasym.robots.centres import common_centre
@@ -32,6 +33,7 @@ _ROUNDING = 1e-8
 _MOST_ELEMENTS = 2000
 
 
+@checked
 def mirror(
     robot: str | Path | Mechanism,
     *,
@@ -54,9 +56,13 @@ def mirror(
 
     """
     if not 0 < tolerance < 1:
-        raise MetasymError(f"expected a tolerance between 0 and 1, found {tolerance}")
+        raise MetasymError(
+            f"expected a tolerance between 0 and 1, found {tolerance}", about="tolerance", found=tolerance
+        )
     if postures < 10:
-        raise MetasymError(f"expected at least 10 postures, found {postures}")
+        raise MetasymError(
+            f"expected at least 10 postures, found {postures}", about="postures", found=postures
+        )
     started = time.perf_counter()
     mechanism = robot if isinstance(robot, Mechanism) else read_robot(robot, floating=floating)
     at = Postures(mechanism, seed, postures)

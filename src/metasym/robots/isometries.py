@@ -60,6 +60,16 @@ def _directions(mechanism: Mechanism) -> list[Array]:
     found += [frames[a, :3, 3] - frames[b, :3, 3] for a, b in alike]
     found += [axes[i] for i in first]
     found += [axes[a] + sign * axes[b] for a, b in alike for sign in (1, -1)]
+    # Limbs may hang on a chain, not on the base: at rest the plane stands between two that are alike there too.
+    farther = [
+        (a, b)
+        for i, below in mechanism.children.items()
+        if i >= 0
+        for k, a in enumerate(below)
+        for b in below[:k]
+        if carried[a] == carried[b]
+    ]
+    found += [frames[a, :3, 3] - frames[b, :3, 3] for a, b in farther]
     if not mechanism.floating:  # the plane of an arm may stand anywhere above the ground
         found += axes + [np.cross(axis, GRAVITY) for axis in axes]
     kept: list[Array] = []

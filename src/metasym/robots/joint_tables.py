@@ -45,14 +45,17 @@ def read_tables(path: str | Path, names: Sequence[str]) -> list[JointTable]:
         text = read_plain(file).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         found = error.strerror if isinstance(error, OSError) else "no text"
-        raise MetasymError(f"{file}: expected a table of joints, found {found}") from None
+        raise MetasymError(
+            f"{file}: expected a table of joints, found {found}", about=str(file), found=found
+        ) from None
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
         value = _morpho_keys(text)
         if value is None:
             raise MetasymError(
-                f"{file}: expected {FORMS}, found neither JSON nor these keys in YAML"
+                f"{file}: expected {FORMS}, found neither JSON nor these keys in YAML",
+                about=str(file),
             ) from None
     return parse_tables(value, names, str(file))
 
@@ -76,7 +79,11 @@ def parse_tables(value: Any, names: Sequence[str], where: str = "table") -> list
     elif isinstance(value, list) and value and all(isinstance(row, dict) for row in value):
         rows = [(row.get("joint"), row.get("image"), row.get("sign")) for row in value]
     else:
-        raise MetasymError(f"{where}: expected {FORMS}, found a {type(value).__name__}")
+        raise MetasymError(
+            f"{where}: expected {FORMS}, found a {type(value).__name__}",
+            about=where,
+            found=type(value).__name__,
+        )
     return [_checked(rows, names, where)]
 
 
@@ -85,7 +92,11 @@ def _image(image: Any, where: str) -> tuple[Any, Any]:
         return (image[1:], -1) if image.startswith("-") else (image.removeprefix("+"), 1)
     if isinstance(image, list) and len(image) == 2:
         return image[0], image[1]
-    raise MetasymError(f'{where}: expected an image as "name", "-name" or ["name", -1], found {image!r}')
+    raise MetasymError(
+        f'{where}: expected an image as "name", "-name" or ["name", -1], found {image!r}',
+        about=f"{where}: image",
+        found=image,
+    )
 
 
 def _checked(rows: Sequence[tuple[Any, Any, Any]], names: Sequence[str], where: str) -> JointTable:
@@ -93,20 +104,38 @@ def _checked(rows: Sequence[tuple[Any, Any, Any]], names: Sequence[str], where: 
     for joint, image, sign in rows:
         for name in (joint, image):
             if name not in names:
-                raise MetasymError(f"{where}: expected joints of the robot, found {name!r}")
+                raise MetasymError(
+                    f"{where}: expected joints of the robot, found {name!r}",
+                    about=f"{where}: joint",
+                    found=name,
+                )
         if isinstance(sign, bool) or sign not in (1, -1):
-            raise MetasymError(f"{where}: joint {joint}: expected a sign of 1 or -1, found {sign!r}")
+            raise MetasymError(
+                f"{where}: joint {joint}: expected a sign of 1 or -1, found {sign!r}",
+                about=f"{where}: joint {joint}: sign",
+                found=sign,
+            )
         if joint in moves:
-            raise MetasymError(f"{where}: expected every joint once, found {joint} twice")
+            raise MetasymError(
+                f"{where}: expected every joint once, found {joint} twice",
+                about=f"{where}: joint {joint}",
+                found="twice",
+            )
         moves[joint] = (image, int(sign))
     images = [image for image, _ in moves.values()]
     twice = next((image for image in images if images.count(image) > 1), None)
     if twice is not None:
-        raise MetasymError(f"{where}: expected every joint once as an image, found {twice} twice")
+        raise MetasymError(
+            f"{where}: expected every joint once as an image, found {twice} twice",
+            about=f"{where}: image {twice}",
+            found="twice",
+        )
     missing = sorted(set(moves) ^ set(images))
     if missing:
         raise MetasymError(
-            f"{where}: expected each joint to have and to be an image, found {missing[0]} without"
+            f"{where}: expected each joint to have and to be an image, found {missing[0]} without",
+            about=f"{where}: joint {missing[0]}",
+            found="no image",
         )
     return JointTable(moves)
 
@@ -128,7 +157,9 @@ def _morpho_tables(value: dict[str, Any], names: Sequence[str], where: str) -> l
             if not isinstance(entries, list) or len(entries) != len(names):
                 size = len(entries) if isinstance(entries, list) else "none"
                 raise MetasymError(
-                    f"{where}: expected {len(names)} entries of {what}, as joints, found {size}"
+                    f"{where}: expected {len(names)} entries of {what}, as joints, found {size}",
+                    about=f"{where}: {what}",
+                    found=size,
                 )
         if any(not isinstance(i, int) or not 0 <= i < len(names) for i in permutation):
             raise MetasymError(

@@ -59,12 +59,16 @@ class Mechanism:
 
     def __post_init__(self) -> None:
         if not self.joints:
-            raise MetasymError(f"{self.name}: expected a robot with joints that move, found none")
+            raise MetasymError(
+                f"{self.name}: expected a robot with joints that move, found none", about=self.name, found=0
+            )
         seen: set[str] = set()
         for i, joint in enumerate(self.joints):
             if joint.name in seen:
                 raise MetasymError(
-                    f"{self.name}: expected joints of different names, found two of {joint.name}"
+                    f"{self.name}: expected joints of different names, found two of {joint.name}",
+                    about=f"{self.name}: joint {joint.name}",
+                    found="twice",
                 )
             seen.add(joint.name)
             assert -1 <= joint.parent < i, "parents come before children"

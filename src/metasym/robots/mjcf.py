@@ -28,21 +28,32 @@ def read_mjcf(path: Path, floating: bool | None = None) -> Mechanism:
         import mujoco
     except ImportError:
         raise MetasymError(
-            f"{path}: expected MuJoCo to read its XML, found none: pip install metasym[robots]"
+            f"{path}: expected MuJoCo to read its XML, found none: pip install metasym[robots]",
+            about="mujoco",
         ) from None
     try:
         model = mujoco.MjModel.from_xml_path(str(path))
     except ValueError as error:
         said = " ".join(str(error).split())
-        raise MetasymError(f"{path}: expected a model that MuJoCo reads, found {said}") from None
+        raise MetasymError(
+            f"{path}: expected a model that MuJoCo reads, found {said}", about=str(path), found=said
+        ) from None
     kinds = mujoco.mjtJoint
     free = [b for b in range(model.nbody) if _joints(model, b, int(kinds.mjJNT_FREE))]
     if len(free) > 1:
         names = ", ".join(model.body(b).name for b in free)
-        raise MetasymError(f"{path}: expected one robot, found {len(free)} free bodies: {names}")
+        raise MetasymError(
+            f"{path}: expected one robot, found {len(free)} free bodies: {names}",
+            about=f"{path}: free bodies",
+            found=len(free),
+        )
     balls = [model.joint(j).name for j in range(model.njnt) if model.jnt_type[j] == int(kinds.mjJNT_BALL)]
     if balls:
-        raise MetasymError(f"{path}: expected hinges and slides, found ball joints: {', '.join(balls)}")
+        raise MetasymError(
+            f"{path}: expected hinges and slides, found ball joints: {', '.join(balls)}",
+            about=f"{path}: ball joints",
+            found=tuple(balls),
+        )
     base = free[0] if free else 0
     inertias: dict[int, Array] = {-1: np.zeros((4, 4))}
     joints: list[Joint] = []

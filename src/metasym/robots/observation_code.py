@@ -50,9 +50,17 @@ def observation_code(
 
     """
     if not found.generators:
-        raise MetasymError(f"{found.mechanism.name}: expected a robot with a mirror, found none")
+        raise MetasymError(
+            f"{found.mechanism.name}: expected a robot with a mirror, found none",
+            about=found.mechanism.name,
+            found=0,
+        )
     if not 0 <= generator < len(found.generators):
-        raise MetasymError(f"expected a generator below {len(found.generators)}, found {generator}")
+        raise MetasymError(
+            f"expected a generator below {len(found.generators)}, found {generator}",
+            about="generator",
+            found=generator,
+        )
     g = found.generators[generator]
     order = _order(found, joints, g.action.images)
     index = {i: k for k, i in enumerate(order)}
@@ -65,7 +73,9 @@ def observation_code(
     ]
     size = sum(len(one.added) for one in terms)
     if size == 0:
-        raise MetasymError(f"expected parts of an observation ({', '.join(TERMS)}), found none")
+        raise MetasymError(
+            f"expected parts of an observation ({', '.join(TERMS)}), found none", about="layout", found=()
+        )
     whole, added, at = np.zeros((size, size)), np.zeros(size), 0
     lines, starts = [], {}
     for one in terms:
@@ -85,7 +95,9 @@ def _move_origin(whole: Array, starts: dict[str, int], isometry: Array, size: fl
         return
     if "ang_vel" not in starts:
         raise MetasymError(
-            "expected ang_vel beside lin_vel, as the base's origin is off the plane, found none"
+            "expected ang_vel beside lin_vel, as the base's origin is off the plane, found none",
+            about="layout",
+            found="lin_vel without ang_vel",
         )
     to, of = starts["lin_vel"], starts["ang_vel"]
     whole[to : to + 3, of : of + 3] = cross_matrix(translation) @ (np.linalg.det(linear) * linear)
@@ -95,14 +107,20 @@ def _order(found: RobotSymmetries, joints: Sequence[str], images: tuple[int, ...
     names = found.names
     for name in joints:
         if name not in names:
-            raise MetasymError(f"expected joints of the robot, found {name!r}")
+            raise MetasymError(f"expected joints of the robot, found {name!r}", about="joints", found=name)
     if len(set(joints)) < len(joints):
-        raise MetasymError("expected every joint once in the policy's order, found one twice")
+        raise MetasymError(
+            "expected every joint once in the policy's order, found one twice",
+            about="joints",
+            found=tuple(joints),
+        )
     order = [names.index(name) for name in joints] or list(range(len(names)))
     without = [names[i] for i in order if images[i] not in order]
     if without:
         raise MetasymError(
-            f"expected the image of every joint among the policy's joints, found none of {without[0]}"
+            f"expected the image of every joint among the policy's joints, found none of {without[0]}",
+            about="joints",
+            found=f"no image of {without[0]}",
         )
     return order
 
@@ -116,7 +134,9 @@ def _term(name: str, linear: Array, moved: Array, centre: Array) -> _Term:
     if name == COMMAND:
         if abs(linear[2, 2] - 1) > 1e-6:
             raise MetasymError(
-                "expected a mirror that keeps the vertical for a command, found one that does not"
+                "expected a mirror that keeps the vertical for a command, found one that does not",
+                about="layout",
+                found=name,
             )
         matrix = np.zeros((3, 3))
         matrix[:2, :2], matrix[2, 2] = linear[:2, :2], axial[2, 2]
@@ -127,7 +147,9 @@ def _term(name: str, linear: Array, moved: Array, centre: Array) -> _Term:
     kept = name.removeprefix("keep:")
     if kept != name and kept.isdigit() and int(kept) > 0:
         return _Term("keep", np.eye(int(kept)), np.zeros(int(kept)))
-    raise MetasymError(f"expected parts of an observation ({', '.join(TERMS)}), found {name!r}")
+    raise MetasymError(
+        f"expected parts of an observation ({', '.join(TERMS)}), found {name!r}", about="layout", found=name
+    )
 
 
 def _source(

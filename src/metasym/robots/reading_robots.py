@@ -23,14 +23,22 @@ def read_robot(path: str | Path, *, floating: bool | None = None) -> Mechanism:
     try:
         data = read_plain(file)
     except OSError as error:
-        raise MetasymError(f"{file}: expected a robot's description, found {error.strerror}") from None
+        raise MetasymError(
+            f"{file}: expected a robot's description, found {error.strerror}",
+            about=str(file),
+            found=error.strerror,
+        ) from None
     try:
         root = ElementTree.fromstring(data)
     except (ElementTree.ParseError, ValueError) as error:
-        raise MetasymError(f"{file}: expected a robot's description (XML), found {error}") from None
+        raise MetasymError(
+            f"{file}: expected a robot's description (XML), found {error}", about=str(file), found=str(error)
+        ) from None
     kind = root.tag.rpartition("}")[2]
     if kind == "robot":
         return read_urdf(root, file, floating)
     if kind == "mujoco":
         return read_mjcf(file, floating)
-    raise MetasymError(f"{file}: expected <robot> (URDF) or <mujoco>, found <{kind}>")
+    raise MetasymError(
+        f"{file}: expected <robot> (URDF) or <mujoco>, found <{kind}>", about=str(file), found=kind
+    )

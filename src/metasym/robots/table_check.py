@@ -97,7 +97,9 @@ def check_table(found: RobotSymmetries, table: JointTable, *, seed: int = 1) -> 
     names = found.names
     n = len(names)
     if all(joint == image and sign > 0 for joint, (image, sign) in table.moves.items()):
-        raise MetasymError("expected a table that moves some joint, found one that moves none")
+        raise MetasymError(
+            "expected a table that moves some joint, found one that moves none", about="table", found=0
+        )
     claimed = [(g, None) for g in found.group.first_elements(_MOST_ELEMENTS) if not g.is_identity]
     refused = [(one.permutation, one) for one in found.refused]
     best: tuple[int, SignedPermutation, RobotSymmetry | None] | None = None

@@ -60,12 +60,20 @@ def read_urdf(root: Element, path: Path, floating: bool | None = None) -> Mechan
     parents: dict[str, str] = {}
     for edge, parent in sorted(edges, key=lambda pair: pair[0].name):
         if edge.child in parents:
-            raise MetasymError(f"{where}: expected one parent of link {edge.child}, found two")
+            raise MetasymError(
+                f"{where}: expected one parent of link {edge.child}, found two",
+                about=f"{where}: link {edge.child}",
+                found="two parents",
+            )
         parents[edge.child] = parent
         below[parent].append(edge)
     roots = [name for name in links if name not in parents]
     if len(roots) != 1:
-        raise MetasymError(f"{where}: expected one link that no joint moves, found {len(roots)}")
+        raise MetasymError(
+            f"{where}: expected one link that no joint moves, found {len(roots)}",
+            about=f"{where}: links that no joint moves",
+            found=len(roots),
+        )
     base = roots[0]
     only = below[base][0] if len(below[base]) == 1 else None
     if only is not None and only.kind == "floating":  # a world, and the robot free in it
@@ -107,9 +115,17 @@ def _named(elements: list[Element], where: str, what: str) -> dict[str, Element]
     for one in elements:
         name = one.get("name")
         if not name:
-            raise MetasymError(f"{where}: expected a name of every {what}, found one without")
+            raise MetasymError(
+                f"{where}: expected a name of every {what}, found one without",
+                about=f"{where}: {what}",
+                found="no name",
+            )
         if name in found:
-            raise MetasymError(f"{where}: expected {what}s of different names, found two of {name}")
+            raise MetasymError(
+                f"{where}: expected {what}s of different names, found two of {name}",
+                about=f"{where}: {what} {name}",
+                found="twice",
+            )
         found[name] = one
     return found
 
@@ -118,13 +134,21 @@ def _edge(name: str, joint: Element, links: dict[str, Element], where: str) -> t
     kind = joint.get("type", "")
     if kind not in (*_KINDS, "fixed", "floating"):
         known = "revolute, continuous, prismatic or fixed"
-        raise MetasymError(f"{where}: joint {name}: expected type {known}, found {kind or 'none'}")
+        raise MetasymError(
+            f"{where}: joint {name}: expected type {known}, found {kind or 'none'}",
+            about=f"{where}: joint {name}: type",
+            found=kind,
+        )
     ends = []
     for end in ("parent", "child"):
         element = joint.find(end)
         link = element.get("link", "") if element is not None else ""
         if link not in links:
-            raise MetasymError(f"{where}: joint {name}: expected a link as {end}, found {link or 'none'}")
+            raise MetasymError(
+                f"{where}: joint {name}: expected a link as {end}, found {link or 'none'}",
+                about=f"{where}: joint {name}: {end}",
+                found=link,
+            )
         ends.append(link)
     return _Edge(name, kind, ends[1], joint), ends[0]
 
@@ -132,7 +156,9 @@ def _edge(name: str, joint: Element, links: dict[str, Element], where: str) -> t
 def _axis(edge: _Edge, where: str) -> Array:
     if edge.kind == "floating":
         raise MetasymError(
-            f"{where}: joint {edge.name}: expected a floating joint at the root only, found it inside"
+            f"{where}: joint {edge.name}: expected a floating joint at the root only, found it inside",
+            about=f"{where}: joint {edge.name}",
+            found="floating",
         )
     element = edge.element.find("axis")
     given = (
@@ -143,7 +169,11 @@ def _axis(edge: _Edge, where: str) -> Array:
     axis = np.array(given)
     length = float(np.linalg.norm(axis))
     if length == 0:
-        raise MetasymError(f"{where}: joint {edge.name}: expected an axis, found 0 0 0")
+        raise MetasymError(
+            f"{where}: joint {edge.name}: expected an axis, found 0 0 0",
+            about=f"{where}: joint {edge.name}: axis",
+            found=(0.0, 0.0, 0.0),
+        )
     return axis / length
 
 
@@ -192,6 +222,8 @@ def _numbers(text: str, count: int, where: str) -> list[float]:
         found = []
     if len(found) != count or not all(map(math.isfinite, found)):
         raise MetasymError(
-            f"{where}: expected {'a number' if count == 1 else f'{count} numbers'}, found {text!r}"
+            f"{where}: expected {'a number' if count == 1 else f'{count} numbers'}, found {text!r}",
+            about=where,
+            found=text,
         )
     return found

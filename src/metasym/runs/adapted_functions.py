@@ -18,14 +18,18 @@ from scipy.special import stdtrit
 from torch import Tensor
 
 from metasym.adaptation.functional import evaluating
+from metasym.groups.signed_groups import SignedGroup
+from metasym.inspection.element_actions import Move
 from metasym.inspection.given_groups import GivenGroup, Moves, given_group
-from metasym.inspection.network import Move
 from metasym.learners.base import Learner, accuracy
+from metasym.runs.proposed_groups import MOST_ENTRIES, linear_part, proposed_by_linear_parts
 from metasym.tasks.sampling import sample
 from metasym.types import Batch, MetasymError, Tasks
-from metasym.verdicts.function_reports import AdaptedFunctions, ElementOfFunctions
+from metasym.verdicts.function_reports import NEAR, AdaptedFunctions, ElementOfFunctions
 
 TASKS = 50
+LEAST_PROPOSING = 8
+"""Tasks that may propose a group."""
 
 Note = Callable[[int, int], None]
 
@@ -95,23 +99,27 @@ def adapted_functions(
     group: GivenGroup | None = None,
     *,
     tasks: int = TASKS,
+    first: int = 0,
     note: Note = lambda _done, _of: None,
 ) -> AdaptedFunctions:
-    """Ask the networks adapted to the first ``tasks`` test tasks about ``group``.
+    """Ask the networks adapted to the test tasks from number ``first`` to ``tasks`` about ``group``.
 
-    Without a group, square images are asked about turns by quarters and flips. Classes are compared by their
-    probabilities. ``note`` is told how many tasks are done.
+    Without a group, :func:`default_group` has one. Classes are compared by their probabilities. ``note`` is told how
+    many tasks are done.
     """
-    name, moves_of = given_group(_by_default(opened.input_shape) if group is None else group)
-    family = opened.test_tasks()
-    count = min(tasks, len(family))
-    if count < 2:
-        raise MetasymError(f"expected at least 2 test tasks to ask, found {count}")
+    if group is None:
+        group, first = default_group(opened, tasks)
+    count = min(tasks, len(opened.test_tasks()))
+    if count - first < 2:
+        raise MetasymError(
+            f"expected at least 2 test tasks to ask, found {count - first}",
+            about="tasks",
+            found=count - first,
+        )
+    name, moves_of = given_group(group)
     rows = []
-    for index in range(count):
-        episode = sample(family, torch.tensor([index]), opened.test_seed)
-        support, query = (Batch(part.x[0], part.y[0]) for part in (episode.support, episode.query))
-        network = opened.learner.adapt(support)
+    for index in range(first, count):
+        network, query = _adapted(opened, index)
         with torch.no_grad(), evaluating(network):
             row, moves, said = _task(network, moves_of, query, labels=opened.labels)
         rows.append(row)
@@ -119,10 +127,55 @@ def adapted_functions(
     return _joined(name, rows, moves, said, labels=opened.labels)
 
 
-def _by_default(shape: tuple[int, ...]) -> str:
-    if len(shape) == 3 and shape[1] == shape[2]:
-        return "rotations-flips:4"
-    raise MetasymError(f"expected --group: only square images have a group by default, found inputs {shape}")
+def default_group(opened: Adapting, tasks: int = TASKS) -> tuple[GivenGroup, int]:
+    """A group to ask about, and the first task that took no part in proposing it.
+
+    For images, ``[channels, height, width]``, the usual transforms. Else half of the tasks propose a group, by the
+    mean derivatives of their networks.
+    """
+    if len(opened.input_shape) == 3:
+        return "images", 0
+    half = min(tasks, len(opened.test_tasks())) // 2
+    return _proposed(opened, half), half
+
+
+def _adapted(opened: Adapting, index: int) -> tuple[torch.nn.Module, Batch]:
+    """The network adapted to a test task, and the task's queries."""
+    episode = sample(opened.test_tasks(), torch.tensor([index]), opened.test_seed)
+    support, query = (Batch(part.x[0], part.y[0]) for part in (episode.support, episode.query))
+    return opened.learner.adapt(support), query
+
+
+def _proposed(opened: Adapting, count: int) -> SignedGroup:
+    """The largest group that the first ``count`` tasks suggest and that their networks are near to."""
+    if count < LEAST_PROPOSING:
+        raise MetasymError(
+            f"expected a group, or {2 * LEAST_PROPOSING} test tasks of which half propose one, found {2 * count}",
+            about="group",
+            found=2 * count,
+        )
+    networks = [_adapted(opened, index) for index in range(count)]
+    entries = networks[0][1].x[0].numel() * networks[0][0](networks[0][1].x[:1]).numel()
+    groups = []
+    if entries <= MOST_ENTRIES:
+        parts = []
+        for network, query in networks:
+            with evaluating(network):
+                parts.append(linear_part(network, query.x))
+        groups = proposed_by_linear_parts(torch.stack(parts))
+    for group in groups:
+        rows: list[_Row] = []
+        moves: list[Move] = []
+        said = ""
+        for network, query in networks:
+            with torch.no_grad(), evaluating(network):
+                row, moves, said = _task(network, given_group(group)[1], query, labels=opened.labels)
+            rows.append(row)
+        if _joined(group.name, rows, moves, said, labels=opened.labels).defect <= NEAR:
+            return group
+    raise MetasymError(
+        "expected a group to ask about, found none: the adapted networks suggest none", about="group"
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,7 +223,9 @@ def _joined(name: str, rows: list[_Row], moves: list[Move], said: str, *, labels
     spread = np.array([row.spread for row in rows])
     if not spread.sum() > 0:
         raise MetasymError(
-            "expected adapted networks whose answers vary, found the same answer for every query"
+            "expected adapted networks whose answers vary, found the same answer for every query",
+            about="answers",
+            found="the same answer for every query",
         )
     elements = []
     for g, move in enumerate(moves):
@@ -178,7 +233,7 @@ def _joined(name: str, rows: list[_Row], moves: list[Move], said: str, *, labels
         ratio, upper = _ratio(changed, spread)
         same = float(np.mean([row.same[g] for row in rows])) if labels else None
         score = float(np.mean([row.scores[g] for row in rows]))
-        elements.append(ElementOfFunctions(move.name, ratio, upper, same, score))
+        elements.append(ElementOfFunctions(move.name, ratio, upper, same, score, move.family, move.amount))
     whole = float(np.mean([row.score for row in rows]))
     return AdaptedFunctions(name, len(rows), whole, labels, tuple(elements), said)
 

@@ -9,15 +9,20 @@ from typing import Any
 import numpy as np
 import torch
 
+from metasym.argument_types import checked
+from metasym.discovery.algebra.vector_fields import Array
 from metasym.discovery.callables.call_certificate import CallCertificate
 from metasym.discovery.callables.function_symmetries import looked_at
 from metasym.inspection.given_groups import GivenGroup, given_group
 from metasym.learners.base import Learner
 from metasym.runs.adapted_functions import TASKS, LearnerOnTasks, adapted_functions
 from metasym.runs.discovering.function_files import as_function
+from metasym.runs.proposed_groups import proposed_by_calls
 from metasym.runs.run import Run
+from metasym.runs.trained_run import TrainedRun
 from metasym.types import MetasymError
 from metasym.verdicts.function_reports import AdaptedFunctions
+from metasym.verdicts.transform_ranges import TOLERANCE, TransformRange, range_words, transform_ranges
 
 POINTS = 512
 """At which a function is called."""
@@ -35,6 +40,14 @@ class ElementDefect:
     worst_output: float
     """The same of the worst output, on its own scale."""
     worst_output_upper: float
+    family: str = ""
+    """Of the usual transforms of images, empty for elements of a group: those of one family differ by ``amount``."""
+    amount: float = 0.0
+
+    @property
+    def bound(self) -> float:
+        """What both are at most, at 95 %."""
+        return max(self.defect_upper, self.worst_output_upper)
 
 
 @dataclass(frozen=True)
@@ -45,31 +58,42 @@ class FunctionEquivariance:
     points: int
     elements: tuple[ElementDefect, ...]
     note: str = ""
+    tolerance: float = TOLERANCE
+    """The defect, with its bound, up to which a transform of images holds."""
 
     @property
     def worst(self) -> ElementDefect:
         """The element with the largest bound."""
-        return max(self.elements, key=lambda one: max(one.defect_upper, one.worst_output_upper))
+        return max(self.elements, key=lambda one: one.bound)
+
+    @property
+    def ranges(self) -> tuple[TransformRange, ...]:
+        """Of the usual transforms of images: how far each may go."""
+        return transform_ranges(self.elements, self.tolerance)
 
     def to_json(self) -> dict[str, Any]:
         """Plain types."""
         return asdict(self)
 
     def __str__(self) -> str:
+        if self.ranges:
+            return f"{self.group}: {range_words(self.ranges)} (within {self.tolerance:.2g}, {self.points} points)"
         worst = self.worst
         return (
             f"{self.group}: {worst.defect:.2g} off at the worst element, {worst.name}; at most "
-            f"{max(worst.defect_upper, worst.worst_output_upper):.2g} for any output ({len(self.elements)} elements, "
+            f"{worst.bound:.2g} for any output ({len(self.elements)} elements, "
             f"{self.points} points)"
         )
 
 
+@checked
 def check_equivariance(
     f: Callable[[Any], Any] | Learner | Run | Any,
     x: Any = None,
     group: GivenGroup | None = None,
     *,
     tasks: int = TASKS,
+    tolerance: float = TOLERANCE,
     seed: int = 0,
 ) -> FunctionEquivariance | AdaptedFunctions:
     """How far ``f`` is from equivariance to ``group``: ``f(g x)`` beside ``g f(x)``, for each element g.
@@ -77,46 +101,52 @@ def check_equivariance(
     Args:
         f: a function as ``ms.discover(f, x)`` takes, a learner, or a run (``ms.open_run``) with a learner.
         x: for a function a sample of inputs or a function that draws them; for a learner its test tasks; for a run
-            nothing.
+            nothing, but for one of ``ms.train`` its test tasks.
         group: a name as ``metasym inspect --group`` takes (``"dihedral"``), a group of ``ms.groups``, a
-            ``SignedGroup`` or a list of its elements. A learner of square images has turns and flips by default.
+            ``SignedGroup`` or a list of its elements. Default: for images ``[channels, height, width]``
+            ``"images"``, the usual transforms and how far each may go; else a group that other calls, or other
+            tasks, propose.
         tasks: the test tasks that a learner adapts to, at most.
+        tolerance: the defect, with its bound, up to which a transform of images holds.
         seed: of the points, or of the tasks' episodes.
 
     """
+    if isinstance(f, TrainedRun):
+        f = f.learner
     if isinstance(f, Run):
         if x is not None:
-            raise MetasymError("expected no x for a run, which has its own test tasks, found one", about="x")
-        if not hasattr(f, "test_tasks"):
-            raise MetasymError(
-                "expected a run with test tasks, found one without: give its learner and the tasks", about="f"
-            )
+            raise MetasymError("expected no x for a run with test tasks of its own, found one", about="x")
         return adapted_functions(f, group, tasks=tasks)
     if isinstance(f, Learner):
         return adapted_functions(LearnerOnTasks(f, x, seed), group, tasks=tasks)
-    if group is None:
-        raise MetasymError("expected a group to ask about, found none", about="group")
     function = as_function(f)
     if function is None:
         raise MetasymError(f"expected a function, a learner or a run, found {type(f).__name__}", about="f")
-    return _of_function(function, x, group, seed)
+    return _of_function(function, x, group, tolerance, seed)
 
 
-def _of_function(f: Callable[[Any], Any], x: Any, group: GivenGroup, seed: int) -> FunctionEquivariance:
+def _of_function(
+    f: Callable[[Any], Any], x: Any, group: GivenGroup | None, tolerance: float, seed: int
+) -> FunctionEquivariance:
     called, draws = looked_at(f, x, seed)
+    centre: Array = np.zeros(called.inputs)
+    if group is None and len(called.input_shape) == 3:
+        group = "images"
+    elif group is None:
+        group, centre = proposed_by_calls(called, draws, seed)
     points = draws.fresh(POINTS)
-    certificate = CallCertificate(called, points, np.zeros(called.inputs))
+    certificate = CallCertificate(called, points, centre)
     name, moves_of = given_group(group)
     given, y = (
         torch.from_numpy(values).reshape(len(points), *shape)
-        for values, shape in ((points, called.input_shape), (certificate.y, called.output_shape))
+        for values, shape in ((points - centre, called.input_shape), (certificate.y, called.output_shape))
     )
     moves, note = moves_of(given, y)
     spread = (certificate.y - certificate.y.mean(0)) ** 2
     least = (called.rounding**2) * (certificate.y**2).mean(0)
     elements = []
     for move in moves:
-        there = move.inputs(given).reshape(len(points), -1).numpy()
+        there = move.inputs(given).reshape(len(points), -1).numpy() + centre
         goal = move.outputs(y).reshape(len(points), -1).numpy()
         apart = (called(there) - goal) ** 2
         noise = called.noise
@@ -127,5 +157,9 @@ def _of_function(f: Callable[[Any], Any], x: Any, group: GivenGroup, seed: int) 
         each = certificate.relative(
             apart[:, varies], spread[:, varies], 2 * noise[varies], noise[varies], least[varies]
         )
-        elements.append(ElementDefect(move.name, together.value, together.upper, each.value, each.upper))
-    return FunctionEquivariance(name, len(points), tuple(elements), note)
+        elements.append(
+            ElementDefect(
+                move.name, together.value, together.upper, each.value, each.upper, move.family, move.amount
+            )
+        )
+    return FunctionEquivariance(name, len(points), tuple(elements), note, tolerance)

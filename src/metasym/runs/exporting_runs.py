@@ -18,8 +18,9 @@ from metasym.inspection.layers import inspect
 from metasym.inspection.projection import project
 from metasym.learners import Learner
 from metasym.learners.adaptable import with_parameters
+from metasym.runs.discovering.discovered_run import DiscoveredRun
 from metasym.runs.learning.learned_run import LearnedRun
-from metasym.runs.opening import open_run
+from metasym.runs.open_runs import open_run
 from metasym.runs.run import Run
 from metasym.storage.plain_files import open_plain
 from metasym.symmetry.reparam import symmetries
@@ -68,12 +69,15 @@ def export_run(
     path = Path(out)
     check_suffix(path)
     run = open_run(folder)
+    if isinstance(run, DiscoveredRun):
+        return _export_discovered(run, path, support, structured=structured)
     learner: Learner = run.learner
     plan, change = None, None
     if structured:
         if not symmetries(learner.model):
             raise MetasymError(
-                f"{folder}: expected a run that learned a U for --structured, found one without: leave it out"
+                f"{folder}: expected a run that learned a U for --structured, found one without: leave it out",
+                about=f"{folder}: U",
             )
         before = {name: p.detach().clone() for name, p in learner.model.state_dict().items()}
         if force:
@@ -85,7 +89,7 @@ def export_run(
     try:
         batch_of_task = None if task is None else _batch(run, *task)
     except MetasymError as error:
-        raise MetasymError(f"{support}: {error}") from None
+        raise MetasymError(f"{support}: {error}", about=error.about, found=error.found) from None
     # A prior found by evidence is kept in float64; what is deployed takes float32, as adapted models do.
     dense = (
         with_parameters(learner.model, {}).float() if batch_of_task is None else learner.adapt(batch_of_task)
@@ -107,6 +111,39 @@ def export_run(
     return Exported(path, path.stat().st_size, plan, change, difference, scale, adapted, file_difference)
 
 
+def _export_discovered(
+    run: DiscoveredRun, path: Path, support: str | os.PathLike[str] | None, *, structured: bool
+) -> Exported:
+    """The model that ``discover`` fitted: of one function as it is, of a family adapted to the task ``support``."""
+    if structured:
+        raise MetasymError(
+            f"{run.folder}: expected a run that learned a U for --structured, found one of metasym discover",
+            about="--structured",
+            found=run.kind,
+        )
+    if run.family and support is None:
+        raise MetasymError(
+            f"{run.folder}: expected --support TASK, because a family's model is adapted to a task, found none",
+            about="--support",
+            found=None,
+        )
+    if not run.family and support is not None:
+        raise MetasymError(
+            f"{run.folder}: expected --support only for a family of tasks, found a run of one function",
+            about="--support",
+            found=str(support),
+        )
+    model = run.adapt(*read_support(support)) if support is not None else run.model
+    assert isinstance(model, nn.Module)
+    front = 2 if run.family else 1
+    shape = [int(size) for size in run.config["data"]["x"]["shape"][front:]]
+    x = torch.randn(_EXAMPLES, *shape, generator=torch.Generator().manual_seed(_SEED))
+    with torch.no_grad():
+        scale = float(model.eval()(x).abs().max())
+    difference = export(model, x, path)
+    return Exported(path, path.stat().st_size, None, None, None, scale, True, difference)
+
+
 def _read_task(run: Run, path: Path) -> tuple[Tensor, Tensor]:
     """One task's examples from an npz file, or from a table with the columns that the run learned from."""
     if path.suffix.lower() not in TABLES:
@@ -114,7 +151,9 @@ def _read_task(run: Run, path: Path) -> tuple[Tensor, Tensor]:
     columns = run.columns if isinstance(run, LearnedRun) else None
     if columns is None:
         raise MetasymError(
-            f"{path}: expected an npz file, because the run did not learn from a table, found {path.suffix}"
+            f"{path}: expected an npz file, because the run did not learn from a table, found {path.suffix}",
+            about=str(path),
+            found=path.suffix,
         )
     x, y, names = read_one_task(path, columns, labels=run.labels)
     if not run.labels:
@@ -122,7 +161,11 @@ def _read_task(run: Run, path: Path) -> tuple[Tensor, Tensor]:
     known = list(run.config["data"]["output_names"])
     unknown = [name for name in names if name not in known]
     if unknown:
-        raise MetasymError(f"{path}: expected labels among {', '.join(known)}, found {unknown[0]}")
+        raise MetasymError(
+            f"{path}: expected labels among {', '.join(known)}, found {unknown[0]}",
+            about=f"{path}: labels",
+            found=unknown[0],
+        )
     return torch.from_numpy(x).float(), torch.tensor([known.index(name) for name in names])[
         torch.from_numpy(y)
     ]
@@ -151,14 +194,22 @@ def read_support(path: str | os.PathLike[str]) -> tuple[Tensor, Tensor]:
         with open_plain(path) as stream, np.load(stream, allow_pickle=False) as file:
             found = {name: file[name] for name in ("x", "y") if name in file}
     except OSError as error:
-        raise MetasymError(f"{what}, found {error.strerror or 'another format'}") from None
+        raise MetasymError(
+            f"{what}, found {error.strerror or 'another format'}", about=str(path), found=error.strerror
+        ) from None
     except DAMAGED:
-        raise MetasymError(f"{what}, found another format") from None
+        raise MetasymError(f"{what}, found another format", about=str(path)) from None
     if len(found) < 2:
-        raise MetasymError(f"{what}, found {', '.join(found) or 'neither'}")
+        raise MetasymError(
+            f"{what}, found {', '.join(found) or 'neither'}", about=str(path), found=tuple(found)
+        )
     for name, value in found.items():
         if value.dtype.kind not in "fiu" or value.ndim < 1:
-            raise MetasymError(f"{what}, found {name} of {value.dtype} {list(value.shape)}")
+            raise MetasymError(
+                f"{what}, found {name} of {value.dtype} {list(value.shape)}",
+                about=f"{path}: {name}",
+                found=(str(value.dtype), tuple(value.shape)),
+            )
     x, y = (torch.from_numpy(np.ascontiguousarray(found[name])) for name in ("x", "y"))
     return x.float(), y.float() if y.is_floating_point() else y.long()
 

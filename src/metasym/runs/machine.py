@@ -53,7 +53,9 @@ def versions() -> dict[str, str]:
 def threads(count: int | None) -> Iterator[None]:
     """Run torch with this many threads (None: its own choice) and restore the number afterwards."""
     if count is not None and not 1 <= count <= _MOST_THREADS:
-        raise MetasymError(f"expected 1 to {_MOST_THREADS} threads, found {count}")
+        raise MetasymError(
+            f"expected 1 to {_MOST_THREADS} threads, found {count}", about="threads", found=count
+        )
     before = torch.get_num_threads()
     torch.set_num_threads(count or before)
     try:
@@ -103,4 +105,8 @@ def one_line(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise MetasymError(f"{folder}: expected to write results, found {error.strerror}") from None
+        raise MetasymError(
+            f"{folder}: expected to write results, found {error.strerror}",
+            about=str(folder),
+            found=error.strerror,
+        ) from None

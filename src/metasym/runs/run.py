@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import tempfile
@@ -12,12 +13,14 @@ from typing import Any, ClassVar
 import torch
 from torch import nn
 
+from metasym.report.page.cards import framed
 from metasym.report.page.page import NAME, write
+from metasym.report.plots import run_figure
 from metasym.runs.files.config_files import Kind, kind_words
 from metasym.storage.atomic import make_folder
 from metasym.storage.file_names import METRICS
 from metasym.training.metrics import read_records
-from metasym.types import MetasymError, Score, Tasks
+from metasym.types import MetasymError, Score, Tasks, shortened
 
 
 class MissingPartError(MetasymError, AttributeError):
@@ -50,6 +53,7 @@ class Run:
         "symmetry": "a report on layers",
         "symmetries": "symmetries of a function",
         "function": "adapted networks that were asked about a group",
+        "answer": "an answer: no group was asked about; group=, or --group, does",
         "scores": "scores",
         "baseline": "a baseline",
         "curves": "learning curves",
@@ -71,7 +75,9 @@ class Run:
     def _missing(self, what: str) -> MissingPartError:
         place = f"{self.folder}: " if self.folder is not None else ""
         return MissingPartError(
-            f"{place}expected a run with {what}, found one of {kind_words(self.kind)}, which has none"
+            f"{place}expected a run with {what}, found one of {kind_words(self.kind)}, which has none",
+            about=what,
+            found=self.kind,
         )
 
     @property
@@ -93,12 +99,15 @@ class Run:
         """An ordinary module, adapted to a new task from its examples ``x [examples, ...]`` and ``y``."""
         raise self._missing("a learner that adapts")
 
-    def predict(self, x_support: Any, y_support: Any, x_query: Any) -> Any:
+    def predict(self, x_support: Any, y_support: Any, x_query: Any, *, interval: float | None = None) -> Any:
         """What a new task's outputs are at ``x_query``, after adapting to its examples.
 
         Arrays give an array, tensors a tensor; of a data frame the columns that were learned from are taken. For
-        labels the most likely class, ``[examples]``.
+        labels the most likely class, ``[examples]``. ``interval=0.9`` gives ``(mean, lower, upper)`` with the bounds
+        that an output is within in nine of ten cases, of runs that learned a posterior: one linear layer by evidence.
         """
+        if interval is not None:
+            raise self._missing("a posterior, which predictive intervals need")
         network = self.adapt(x_support, y_support)
         with torch.no_grad():
             found = network(self.inputs(x_query))
@@ -136,12 +145,35 @@ class Run:
         write(self.folder, out)
         return out
 
+    def _repr_html_(self) -> str:
+        with tempfile.TemporaryDirectory(prefix="metasym-") as scratch:
+            return framed(self.report(Path(scratch) / NAME).read_text(encoding="utf-8"), self.name)
+
+    def plot(self) -> Any:
+        """Draw the learning curves and the scores of the test tasks, and return the matplotlib figure."""
+        parts: dict[str, Any] = {}
+        for part in ("curves", "scores", "baseline"):
+            with contextlib.suppress(MissingPartError):
+                parts[part] = getattr(self, part)
+        scores = {"learned": parts.get("scores"), "baseline": parts.get("baseline")}
+        found = {name: score for name, score in scores.items() if isinstance(score, Score)}
+        metric = next((score.metric for score in found.values()), "")
+        bars = {name: (score.mean, score.ci95) for name, score in found.items()}
+        return run_figure(parts.get("curves"), bars, metric, self.name)
+
+    def __repr__(self) -> str:
+        return shortened(f"{type(self).__name__}({self.name!r}; {self.folder or 'not saved'})")
+
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Put the run's files into a new or empty folder, which ``ms.open_run`` and the command line open."""
         target = Path(folder).resolve()
         if target.is_file() or (target.is_dir() and any(target.iterdir())):
             found = "a file" if target.is_file() else "one in use"
-            raise MetasymError(f"{target}: expected a new or empty folder to save the run to, found {found}")
+            raise MetasymError(
+                f"{target}: expected a new or empty folder to save the run to, found {found}",
+                about=str(target),
+                found=found,
+            )
         try:
             make_folder(target.parent)
             with tempfile.TemporaryDirectory(dir=target.parent, prefix=".metasym-") as scratch:
@@ -153,7 +185,11 @@ class Run:
                     for child in whole.iterdir():
                         child.replace(target / child.name)
         except OSError as error:
-            raise MetasymError(f"{target}: expected a folder to write to, found {error.strerror}") from None
+            raise MetasymError(
+                f"{target}: expected a folder to write to, found {error.strerror}",
+                about=str(target),
+                found=error.strerror,
+            ) from None
         return target
 
     def _write(self, target: Path) -> None:
@@ -168,7 +204,9 @@ def _copy(source: Path, target: Path) -> None:
     for path in sorted(source.iterdir()):
         if path.is_symlink() or not (path.is_dir() or path.is_file()):
             kind = "a symbolic link" if path.is_symlink() else "neither"
-            raise MetasymError(f"{path}: expected a file or a folder of a run, found {kind}")
+            raise MetasymError(
+                f"{path}: expected a file or a folder of a run, found {kind}", about=str(path), found=kind
+            )
         if path.is_dir():
             _copy(path, target / path.name)
         else:

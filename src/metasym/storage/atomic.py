@@ -46,6 +46,11 @@ def write_atomically(
         ) from None
 
 
+def as_bytes(text: str) -> bytes:
+    """Text for people as UTF-8; bytes of file names that are no text in any language are written as numbers."""
+    return text.encode("utf-8", "backslashreplace")
+
+
 def open_own(path: str, flags: int) -> int:
     """Open a file of ours that is changed in place: an opener for :func:`open`.
 

@@ -128,7 +128,11 @@ def is_held(folder: Path) -> bool:
     try:
         handle = os.open(folder, os.O_RDONLY)
     except OSError as error:
-        raise MetasymError(f"{folder}: expected a folder to look into, found {error.strerror}") from None
+        raise MetasymError(
+            f"{folder}: expected a folder to look into, found {error.strerror}",
+            about=str(folder),
+            found=error.strerror,
+        ) from None
     try:
         lock(handle, wait=False)
     except BlockingIOError:

@@ -110,15 +110,20 @@ def available_memory() -> int:
             if line.startswith("MemAvailable:"):
                 free = int(line.split()[1]) * 1024
     with contextlib.suppress(OSError, ValueError):  # "max", or no such file: no limit of a container
-        limit, used = (
+        most, used = (
             int((_CONTAINER / name).read_text(encoding="ascii")) for name in ("memory.max", "memory.current")
         )
-        free = min(free, max(0, limit - used))
-    if resource is not None:
-        soft, _ = resource.getrlimit(resource.RLIMIT_AS)
-        if soft != resource.RLIM_INFINITY:
-            free = min(free, max(0, soft - address_space()))
-    return free
+        free = min(free, max(0, most - used))
+    limit = address_limit()
+    return free if limit is None else min(free, max(0, limit - address_space()))
+
+
+def address_limit() -> int | None:
+    """Bytes of addresses that this process may take (``ulimit -v``); None where there is no limit."""
+    if resource is None:
+        return None
+    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return None if soft == resource.RLIM_INFINITY else soft
 
 
 def address_space() -> int:

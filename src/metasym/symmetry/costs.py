@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from metasym.argument_types import checked
 from metasym.symmetry.cost_of_weight import Cost
 from metasym.symmetry.reparam import bake, symmetric_lists, symmetries
 from metasym.types import MetasymError
@@ -89,6 +90,7 @@ class ModelCost:
         return "\n".join([*(line.rstrip() for line in lines), total])
 
 
+@checked
 def cost(model: nn.Module, example: Tensor | None = None) -> ModelCost:
     """Count the entries of U and v, bytes and multiply-adds of every layer.
 

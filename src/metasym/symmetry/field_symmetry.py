@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from metasym.argument_types import checked
 from metasym.groups import KernelBasis
 from metasym.symmetry.cost_of_weight import Cost
 from metasym.symmetry.matrices import Symmetry, checked_matrix
@@ -24,6 +25,7 @@ class FieldSymmetry(Symmetry):
 
     block: Tensor
 
+    @checked
     def __init__(self, block: Tensor, fields_out: int, fields_in: int) -> None:
         if block.ndim != 5:
             raise MetasymError(

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from metasym.argument_types import checked
 from metasym.symmetry.cost_of_weight import Cost
 from metasym.types import MetasymError
 
@@ -34,6 +35,7 @@ class Symmetry(nn.Module, ABC):
     weight_shape: torch.Size
     filter_shape: torch.Size
 
+    @checked
     def __init__(self, weight_shape: Sequence[int], filter_shape: Sequence[int]) -> None:
         super().__init__()
         self.weight_shape = _positive(weight_shape, "weight shape")
@@ -110,6 +112,7 @@ class DenseSymmetry(Symmetry):
 
     U: Tensor
 
+    @checked
     def __init__(
         self,
         weight_shape: Sequence[int],
@@ -195,6 +198,7 @@ class KroneckerSymmetry(Symmetry):
         device: Where the factors are stored.
     """
 
+    @checked
     def __init__(
         self,
         weight_shape: Sequence[int],
@@ -229,7 +233,9 @@ class KroneckerSymmetry(Symmetry):
             ]
             if len({f.dtype for f in given}) > 1:
                 raise MetasymError(
-                    f"expected factors of one type, found {', '.join(str(f.dtype) for f in given)}"
+                    f"expected factors of one type, found {', '.join(str(f.dtype) for f in given)}",
+                    about="factors",
+                    found=tuple(str(f.dtype) for f in given),
                 )
             columns = [f.shape[1] for f in given]
             if filter_shape is not None and list(filter_shape) != columns:

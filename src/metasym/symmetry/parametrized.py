@@ -7,11 +7,16 @@ find or make one asks here.
 
 from __future__ import annotations
 
-from torch import nn
+import re
+
+from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 _LISTS = "parametrizations"
 _ORIGINAL = "original"
+
+_MAP = re.compile(r"in_proj_weight|[qkv]_proj_weight|weight_(?:ih|hh|hr)(?:_l\d+)?(?:_reverse)?")
+"""What torch calls the linear maps of recurrent layers and of attention."""
 
 FILTER = f"{_LISTS}.weight.{_ORIGINAL}"
 """The name of the filter v in a layer that is the whole model."""
@@ -56,13 +61,46 @@ def is_inside(module_name: str) -> bool:
     return _LISTS in module_name.split(".")
 
 
+def weight_tensors(module: nn.Module) -> tuple[str, ...]:
+    """The tensors of this very module that are linear maps a symmetry can be put on; none of most modules.
+
+    A recurrent layer has several; attention has one for queries, keys and values together, or one for each.
+    """
+    if isinstance(module, nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d):
+        return ("weight",)
+    if isinstance(module, nn.RNNBase | nn.RNNCellBase | nn.MultiheadAttention):
+        own = [name for name, value in module._parameters.items() if value is not None]
+        made = list(lists_of(module) or ())
+        return tuple(sorted(name for name in (*own, *made) if _MAP.fullmatch(name)))
+    return ()
+
+
+def weight_name(layer: str, tensor: str = "weight") -> str:
+    """What the weight ``tensor`` of ``layer`` is called: by its layer alone, if it is the layer's only one."""
+    return layer if tensor == "weight" else f"{_prefix(layer)}{tensor}"
+
+
+def weight_site(name: str) -> tuple[str, str]:
+    """The layer and the tensor of the weight ``name``, as :func:`weight_name` put them together."""
+    layer, _, last = name.rpartition(".")
+    return (layer, last) if _MAP.fullmatch(last) else (name, "weight")
+
+
+def has_bias(module: nn.Module) -> bool:
+    """Whether a layer has a bias that it owns; recurrent layers only say that they have some."""
+    bias = getattr(module, "bias", None)
+    return bias is True or isinstance(bias, Tensor)
+
+
 def filter_name(layer: str = "", tensor: str = "weight") -> str:
-    """The name, in the model, of the filter that makes ``tensor`` of ``layer``."""
+    """The name, in the model, of the filter that makes ``tensor`` of ``layer``, or the weight ``layer``."""
+    layer, tensor = (layer, tensor) if tensor != "weight" else weight_site(layer)
     return f"{_prefix(layer)}{_LISTS}.{tensor}.{_ORIGINAL}"
 
 
 def symmetry_name(layer: str = "", tensor: str = "weight") -> str:
-    """The name, in the model, of the symmetry that makes ``tensor`` of ``layer``."""
+    """The name, in the model, of the symmetry that makes ``tensor`` of ``layer``, or the weight ``layer``."""
+    layer, tensor = (layer, tensor) if tensor != "weight" else weight_site(layer)
     return f"{_prefix(layer)}{_LISTS}.{tensor}.0"
 
 
@@ -72,21 +110,21 @@ def is_filter(name: str) -> bool:
 
 
 def layer_of_filter(name: str) -> str | None:
-    """The layer whose weight the filter ``name`` makes (``""``: the model itself); None for other names."""
-    if name == FILTER:
-        return ""
-    return name.removesuffix(f".{FILTER}") if name.endswith(f".{FILTER}") else None
+    """The weight that the filter ``name`` makes, by its layer (``""``: the model itself); None for other names."""
+    found = re.fullmatch(rf"(?:(.*)\.)?{_LISTS}\.(\w+)\.{_ORIGINAL}", name)
+    if found is None or (found[2] != "weight" and not _MAP.fullmatch(found[2])):
+        return None
+    return weight_name(found[1] or "", found[2])
 
 
 def short_name(name: str) -> str:
     """What people would call a parameter: v or U of its layer; other names as they are."""
-    for ending, short in ((FILTER, "v"), (DENSE_U, "U"), (f"{SYMMETRY}.{JOINT}.U", "U")):
-        head, found, tail = name.partition(ending)
-        if found:
-            layer = head.rstrip(".")
-            factor = f"{short}{tail}" if tail.isdigit() else short
-            return f"{factor} of {layer}" if layer else factor
-    return name
+    found = re.fullmatch(rf"(?:(.*)\.)?{_LISTS}\.(\w+)\.({_ORIGINAL}|0\.(?:{JOINT}\.)?U(\d*))", name)
+    if found is None:
+        return name
+    layer = weight_name(found[1] or "", found[2])
+    short = "v" if found[3] == _ORIGINAL else f"U{found[4]}"
+    return f"{short} of {layer}" if layer else short
 
 
 def _prefix(layer: str) -> str:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
+from metasym.argument_types import checked
 from metasym.symmetry.matrices import DenseSymmetry
 from metasym.symmetry.reparam import symmetric_lists
 from metasym.types import MetasymError
@@ -34,6 +35,7 @@ class NuclearAdam(torch.optim.Adam):
         options: Further options of ``torch.optim.Adam``.
     """
 
+    @checked
     def __init__(
         self, params: Iterable[Any], lr: float = 1e-3, *, nuclear: float = 0.0, **options: Any
     ) -> None:
@@ -69,6 +71,7 @@ def shrink_singular_values(U: Tensor, by: float) -> None:
 
 
 @torch.no_grad()
+@checked
 def compress(model: nn.Module, *, tolerance: float = 1e-3, equal: bool = False) -> dict[str, int]:
     """Drop the filter entries that each dense symmetry of ``model`` does not use, in place.
 

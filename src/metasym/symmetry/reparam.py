@@ -8,6 +8,7 @@ symmetry and the same filter.
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -15,10 +16,29 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
+from metasym.argument_types import check_argument, checked, fits
+from metasym.symmetry.compiled_models import uncompiled
 from metasym.symmetry.joint_bias import JointBias, JointWeight
 from metasym.symmetry.matrices import DenseSymmetry, KroneckerSymmetry, Symmetry
-from metasym.symmetry.parametrized import drop_lists, list_of, lists_of, plain_type
-from metasym.symmetry.selection import Select, check_fit, joint_shape, say_what_stays, select_layers
+from metasym.symmetry.parametrized import (
+    drop_lists,
+    list_of,
+    lists_of,
+    plain_type,
+    weight_name,
+    weight_site,
+    weight_tensors,
+)
+from metasym.symmetry.recurrent_copies import make_copyable
+from metasym.symmetry.selection import (
+    Select,
+    check_fit,
+    has_joint_bias,
+    joint_shape,
+    say_what_stays,
+    select_layers,
+    weight_sites,
+)
 from metasym.types import MetasymError, Params
 
 MakeSymmetry = Callable[[str, nn.Module], Symmetry | None]
@@ -52,22 +72,26 @@ def reparameterize(
     filter_std: float | None = None,
     generator: torch.Generator | None = None,
 ) -> nn.Module:
-    """Reparameterize the weights of ``model``'s Linear and ConvNd layers in place, and return the model.
+    """Reparameterize the weights of ``model``'s layers in place, and return the model.
 
-    Each chosen weight ``W`` becomes ``vec(W) = U v``. Weights that are tied stay tied. The filter ``v`` starts at the
-    least-squares fit of the weight, unless ``filter_std`` is given.
+    These are Linear and ConvNd layers, recurrent ones (``nn.LSTM``, ``nn.GRU``, ``nn.RNN`` and their cells: every
+    ``weight_ih`` and ``weight_hh``, called ``layer.weight_ih_l0`` and so on) and ``nn.MultiheadAttention``
+    (``layer.in_proj_weight``). Each chosen weight ``W`` becomes ``vec(W) = U v``. Weights that are tied stay tied.
+    The filter ``v`` starts at the least-squares fit of the weight, unless ``filter_std`` is given.
 
     Args:
         model: Any network.
         kind: ``"kronecker"`` (square factors that start as identities, so the model computes what it did),
             ``"dense"`` (one matrix U), or a callable ``(name, module) -> Symmetry | None``, where None leaves the
-            layer plain.
+            weight plain. It is called once for each weight; of a recurrent or an attention layer ``name`` ends
+            with the name of the tensor.
         select: Which layers: a name pattern, a type, a list of those, or a callable ``(name, module) -> bool``.
             Default: all.
         filter_size: Columns of a dense U, drawn from N(0, std^2); for ``"kronecker"`` the shape of the filter.
             Default: a square U that starts as the identity.
         bias: ``"plain"`` leaves biases as they are. ``"joint"`` makes each bias part of the symmetry, by the paper's
             appended input of 1; the weight then counts as a matrix ``[out, inputs + 1]``, for a convolution too.
+            Recurrent and attention layers keep their biases as they are.
         learnable: Whether U is learned. Default: True.
         std: Standard deviation of the entries of U where they are drawn. Default: 0.01.
         filter_std: Draw the filter from N(0, filter_std^2) instead of fitting the weight.
@@ -86,6 +110,11 @@ def reparameterize(
         raise MetasymError(
             f"expected bias to be 'plain' or 'joint', found {bias!r}", about="bias", found=bias
         )
+    here = reparameterize.__name__
+    for name, value in (("std", std), ("filter_std", filter_std)):  # NaN is refused where its layer is known
+        check_argument(here, name, value, "float | None", numbers.Real | None)
+    check_argument(here, "learnable", learnable, "bool | None", bool | None)
+    check_argument(here, "generator", generator, "torch.Generator | None", torch.Generator | None)
     if filter_std is not None and not 0 <= filter_std < math.inf:
         raise MetasymError(
             f"expected filter_std >= 0, found {filter_std!r}", about="filter_std", found=filter_std
@@ -110,17 +139,19 @@ def reparameterize(
             about="kind",
             found=type(kind).__name__,
         )
+    if isinstance(model, nn.Module):
+        model = uncompiled(model)
     chosen = select_layers(model, select)
     # Everything is made and checked before anything is changed: an error leaves the model as it was.
-    sites = _sites(model)
-    plan: dict[int, tuple[Symmetry, nn.Module]] = {}
-    for name, module in chosen:
-        if id(module.weight) in plan:
-            continue
-        symmetry = make(name, module)
-        if symmetry is not None:
-            check_fit(symmetry, name, module, bias, sites)
-            plan[id(module.weight)] = (symmetry, module)
+    sites = weight_sites(model)
+    plan: dict[int, tuple[Symmetry, nn.Module, str]] = {}
+    for layer, module in chosen:
+        for tensor in weight_tensors(module):
+            name, key = weight_name(layer, tensor), id(getattr(module, tensor))
+            symmetry = None if key in plan else make(name, module)
+            if symmetry is not None:
+                check_fit(symmetry, name, module, tensor, bias, sites)
+                plan[key] = (symmetry, module, tensor)
     if not plan:
         raise MetasymError(
             f"expected at least one layer with a symmetry, found None for all {len(chosen)} layers",
@@ -129,22 +160,26 @@ def reparameterize(
         )
     if select is None:
         say_what_stays(model, set(plan))
-    trainable = {key: bool(module.weight.requires_grad) for key, (_, module) in plan.items()}
-    for key, (symmetry, module) in plan.items():
-        if bias == "joint" and module.bias is not None:
+    trainable = {
+        key: bool(getattr(module, tensor).requires_grad) for key, (_, module, tensor) in plan.items()
+    }
+    for key, (symmetry, module, tensor) in plan.items():
+        if has_joint_bias(module, tensor, bias):
             _install_joint(module, symmetry)
         else:
             _install(sites[key], symmetry)
         if not trainable[key]:
             symmetry.requires_grad_(False)  # a frozen weight stays frozen
         if filter_std is not None:
-            original = list_of(module, "weight").original
+            original = list_of(module, tensor).original
             drawn = filter_std * torch.randn(original.shape, generator=generator, dtype=original.dtype)
+            drawn += 0.0  # of -0.0 it makes 0.0: equal runs have equal bytes, whatever was drawn and multiplied by 0
             with torch.no_grad():
                 original.copy_(drawn)
     return model
 
 
+@checked
 def bake(model: nn.Module) -> nn.Module:
     """Replace every symmetry by the weight that it produces, in place, and return the model.
 
@@ -189,6 +224,7 @@ def bake(model: nn.Module) -> nn.Module:
     return model
 
 
+@checked
 def split(model: nn.Module) -> Split:
     """Sort the parameters of ``model`` into U, v and others, by module type, not by name.
 
@@ -210,14 +246,16 @@ def split(model: nn.Module) -> Split:
     return result
 
 
+@checked
 def symmetries(model: nn.Module) -> dict[str, Symmetry]:
-    """Return the symmetry of each reparameterized layer, by the layer's name.
+    """Return the symmetry of each reparameterized weight, by its layer's name.
 
     Args:
         model: A network.
 
     Returns:
-        ``{layer name: Symmetry}``; empty for a plain network. A single layer has the name ``""``.
+        ``{layer name: Symmetry}``; empty for a plain network. A single layer has the name ``""``. Recurrent and
+        attention layers have several weights: ``lstm.weight_ih_l0``, ``attention.in_proj_weight``.
     """
     found: dict[str, Symmetry] = {}
     for name, plist in symmetric_lists(model):
@@ -227,9 +265,9 @@ def symmetries(model: nn.Module) -> dict[str, Symmetry]:
 
 
 def symmetric_lists(model: nn.Module) -> list[tuple[str, parametrize.ParametrizationList]]:
-    """Each reparameterized layer's name and the parametrization that holds its filter."""
+    """Each reparameterized weight's name, that of its layer where it has one weight, and what holds its filter."""
     return [
-        (layer, list_of(module, name))
+        (weight_name(layer, name), list_of(module, name))
         for layer, module in model.named_modules()
         for name in _symmetric_names(module)
         if not isinstance(list_of(module, name)[0], JointBias)
@@ -256,7 +294,7 @@ def _maker(
             about="filter_size",
             found=filter_size,
         )
-    if kind == "kronecker" and isinstance(filter_size, int):
+    if kind == "kronecker" and not fits(filter_size, Sequence[int] | None):
         raise MetasymError(
             f"expected filter_size of a Kronecker symmetry to be a shape, found {filter_size!r}",
             about="filter_size",
@@ -264,9 +302,13 @@ def _maker(
         )
 
     def make(name: str, module: nn.Module) -> Symmetry:
-        weight = module.weight
+        _, tensor = weight_site(name)
+        tensor = (
+            tensor if tensor in weight_tensors(module) else "weight"
+        )  # a layer may be called like a tensor
+        weight = getattr(module, tensor)
         assert isinstance(weight, Tensor)
-        shape = joint_shape(module) if bias == "joint" and module.bias is not None else weight.shape
+        shape = joint_shape(module) if has_joint_bias(module, tensor, bias) else weight.shape
         common = {"learnable": learnable, "std": std, "generator": generator}
         try:
             if kind == "dense":
@@ -278,16 +320,6 @@ def _maker(
             ) from None
 
     return make
-
-
-def _sites(model: nn.Module) -> dict[int, list[tuple[nn.Module, str]]]:
-    """Every place (module, parameter name) that holds each parameter, by the parameter's id."""
-    found: dict[int, list[tuple[nn.Module, str]]] = {}
-    for module in model.modules():
-        for name, parameter in module._parameters.items():
-            if parameter is not None:
-                found.setdefault(id(parameter), []).append((module, name))
-    return found
 
 
 def _remember_order(module: nn.Module) -> None:
@@ -307,6 +339,8 @@ def _install(places: list[tuple[nn.Module, str]], symmetry: Symmetry) -> None:
                 first().detach().clone(), requires_grad=shared.requires_grad
             )
         parametrize.register_parametrization(module, name, symmetry, unsafe=True)
+        if isinstance(module, nn.RNNBase):
+            make_copyable(module)
         plist = list_of(module, name)
         if first is None:
             first = plist
@@ -356,3 +390,5 @@ def _replace(module: nn.Module, name: str, parameter: nn.Parameter) -> None:
     module._parameters = {n: module._parameters[n] for n in ranked}
     if not len(lists):
         vars(module).pop(_ORDER, None)
+    if isinstance(module, nn.RNNBase):
+        module._init_flat_weights()

@@ -13,18 +13,27 @@ from torch.nn.parameter import UninitializedParameter
 from torch.nn.utils import parametrize
 
 from metasym.symmetry.matrices import Symmetry
-from metasym.symmetry.parametrized import is_inside, list_of
+from metasym.symmetry.parametrized import is_inside, list_of, weight_tensors
 from metasym.types import MetasymError, MetasymWarning
 
 Select = str | type[nn.Module] | Sequence[str | type[nn.Module]] | Callable[[str, nn.Module], bool] | None
 
-SUPPORTED: tuple[type[nn.Module], ...] = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
+SUPPORTED: tuple[type[nn.Module], ...] = (
+    nn.Linear,
+    nn.Conv1d,
+    nn.Conv2d,
+    nn.Conv3d,
+    nn.RNNBase,
+    nn.RNNCellBase,
+    nn.MultiheadAttention,
+)
+KNOWN = "Linear, ConvNd, recurrent or attention"
 _NO_MAPS = (nn.LayerNorm, nn.RMSNorm, nn.Embedding, nn.EmbeddingBag)
 """Layers whose weights may have two dimensions but are not linear maps that a symmetry could be put on."""
 
 
 def select_layers(model: nn.Module, select: Select) -> list[tuple[str, nn.Module]]:
-    """The named layers of ``model`` that ``select`` means; each is a Linear or ConvNd, or it is an error.
+    """The named layers of ``model`` that ``select`` means; each has maps of a known kind, or it is an error.
 
     ``None`` means all of them. A pattern (as in a shell: ``"features.*"``) or a type must match something,
     and whatever it matches must be supported if it holds a matrix of weights: nothing that was asked
@@ -43,7 +52,7 @@ def select_layers(model: nn.Module, select: Select) -> list[tuple[str, nn.Module
         chosen = [(n, m) for n, m in named.items() if isinstance(m, SUPPORTED)]
         if not chosen:
             raise MetasymError(
-                f"expected a model with Linear or ConvNd layers, found none in {type(model).__name__}",
+                f"expected a model with {KNOWN} layers, found none in {type(model).__name__}",
                 about="model",
                 found=type(model).__name__,
             )
@@ -94,7 +103,7 @@ def say_what_stays(model: nn.Module, chosen: set[int]) -> None:
             )
     if left:
         warnings.warn(
-            "reparameterize puts symmetries on Linear and ConvNd layers; these weights stay plain: "
+            f"reparameterize puts symmetries on {KNOWN} layers; these weights stay plain: "
             f"{'; '.join(left[:6])}{f'; and {len(left) - 6} more' if len(left) > 6 else ''}. Choose layers with "
             "select= to silence this warning",
             MetasymWarning,
@@ -137,59 +146,60 @@ def _matching(named: dict[str, nn.Module], item: str | type[nn.Module]) -> list[
 
 def check_supported(name: str, module: nn.Module) -> None:
     """Raise an error that says which module cannot be reparameterized, and why."""
-    where = f"module {name!r} ({type(module).__name__})"
-    if parametrize.is_parametrized(module, "weight"):
-        by = type(list_of(module)[0]).__name__
-        raise MetasymError(
-            f"expected a plain weight in {where}, found one that is already parametrized by {by}",
-            about=f"module {name!r}: weight",
-            found=by,
-        )
-    if isinstance(module, nn.MultiheadAttention):
-        raise MetasymError(
-            f"expected Linear or ConvNd, found {where}: it packs three projections in one in_proj_weight and "
-            "reads it directly; select its out_proj, or use separate Linear layers",
-            about=f"module {name!r}: in_proj_weight",
-            found=type(module).__name__,
-        )
     if not isinstance(module, SUPPORTED):
         raise MetasymError(
-            f"expected Linear, Conv1d, Conv2d or Conv3d, found {where}",
+            f"expected a {KNOWN} layer, found module {name!r} ({type(module).__name__})",
             about=f"module {name!r}",
             found=type(module).__name__,
         )
-    if isinstance(module.weight, UninitializedParameter):
+    for tensor in weight_tensors(module):
+        _check_tensor(name, module, tensor)
+
+
+def _check_tensor(name: str, module: nn.Module, tensor: str) -> None:
+    where, about = f"module {name!r} ({type(module).__name__})", f"module {name!r}: {tensor}"
+    if parametrize.is_parametrized(module, tensor):
+        by = type(list_of(module, tensor)[0]).__name__
         raise MetasymError(
-            f"expected an initialised weight, found {where}: run one batch through the model first",
-            about=f"module {name!r}: weight",
-            found=type(module.weight).__name__,
+            f"expected a plain {tensor} in {where}, found one that is already parametrized by {by}",
+            about=about,
+            found=by,
         )
-    if "weight" not in module._parameters:
+    if isinstance(getattr(module, tensor), UninitializedParameter):
         raise MetasymError(
-            f"expected the weight of {where} to be a parameter of its own, found a tensor that another "
+            f"expected an initialised {tensor}, found {where}: run one batch through the model first",
+            about=about,
+            found=type(getattr(module, tensor)).__name__,
+        )
+    if tensor not in module._parameters:
+        raise MetasymError(
+            f"expected the {tensor} of {where} to be a parameter of its own, found a tensor that another "
             "mechanism computes (the old-style weight_norm, spectral_norm or pruning?)",
-            about=f"module {name!r}: weight",
+            about=about,
         )
-    weight = module._parameters["weight"]
+    weight = module._parameters[tensor]
     assert weight is not None
     if not weight.is_floating_point():
         raise MetasymError(
-            f"expected a real floating-point weight in {where}, found {weight.dtype}",
-            about=f"module {name!r}: weight",
+            f"expected a real floating-point {tensor} in {where}, found {weight.dtype}",
+            about=about,
             found=weight.dtype,
         )
     if weight.is_meta:
         raise MetasymError(
-            f"expected a weight that holds numbers, found {where} on the meta device: load it first",
-            about=f"module {name!r}: weight",
+            f"expected a {tensor} that holds numbers, found {where} on the meta device: load it first",
+            about=about,
             found=weight.device.type,
         )
     if not bool(torch.isfinite(weight).all()):
         raise MetasymError(
-            f"expected finite weights, found NaN or infinity in {where}",
-            about=f"module {name!r}: weight",
-            found="NaN or infinity",
+            f"expected finite weights, found NaN or infinity in {where}", about=about, found="NaN or infinity"
         )
+
+
+def has_joint_bias(module: nn.Module, tensor: str, bias: str) -> bool:
+    """Whether the bias becomes part of the symmetry: recurrent layers and attention keep theirs as they are."""
+    return bias == "joint" and tensor == "weight" and module.bias is not None
 
 
 def joint_shape(module: nn.Module) -> torch.Size:
@@ -199,19 +209,34 @@ def joint_shape(module: nn.Module) -> torch.Size:
     return torch.Size([weight.shape[0], weight[0].numel() + 1])
 
 
+def weight_sites(model: nn.Module) -> dict[int, list[tuple[nn.Module, str]]]:
+    """Every place (module, parameter name) that holds each parameter, by the parameter's id."""
+    found: dict[int, list[tuple[nn.Module, str]]] = {}
+    for module in model.modules():
+        for name, parameter in module._parameters.items():
+            if parameter is not None:
+                found.setdefault(id(parameter), []).append((module, name))
+    return found
+
+
 def check_fit(
-    symmetry: Symmetry, name: str, module: nn.Module, bias: str, sites: dict[int, list[tuple[nn.Module, str]]]
+    symmetry: Symmetry,
+    name: str,
+    module: nn.Module,
+    tensor: str,
+    bias: str,
+    sites: dict[int, list[tuple[nn.Module, str]]],
 ) -> None:
-    """Raise an error that says why a symmetry cannot be put into a module."""
+    """Raise an error that says why a symmetry cannot be put on a tensor of a module."""
     if not isinstance(symmetry, Symmetry):
         raise MetasymError(
             f"module {name!r}: expected a Symmetry or None, found {type(symmetry).__name__}",
             about=f"module {name!r}",
             found=type(symmetry).__name__,
         )
-    weight = module.weight
+    weight = getattr(module, tensor)
     assert isinstance(weight, Tensor)
-    joint = bias == "joint" and module.bias is not None
+    joint = has_joint_bias(module, tensor, bias)
     if joint and "bias" not in module._parameters:
         raise MetasymError(
             f"module {name!r}: expected a plain bias with bias='joint', found a parametrized one",

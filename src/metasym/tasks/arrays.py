@@ -37,7 +37,7 @@ class ArrayTasks:
                 found=(tuple(x.shape), tuple(y.shape)),
             )
         if x.shape[0] < 1:
-            raise MetasymError("expected at least one task, found none")
+            raise MetasymError("expected at least one task, found none", about="tasks", found=0)
         if not 1 <= support < x.shape[1]:
             raise MetasymError(
                 f"expected 1 to {x.shape[1] - 1} support examples, so that one is left as query, found {support}",
@@ -45,6 +45,11 @@ class ArrayTasks:
                 found=support,
             )
         self.x, self.y, self.support = x, y, support
+
+    def __repr__(self) -> str:
+        tasks, examples = self.x.shape[:2]
+        shapes = f"x {list(self.x.shape[2:])}, y {list(self.y.shape[2:])}"
+        return f"ArrayTasks({tasks} tasks of {examples} examples, {shapes}, support {self.support})"
 
     def __len__(self) -> int:
         return int(self.x.shape[0])

@@ -75,6 +75,10 @@ class AugmentQuery:
         self.tasks, self.transform = tasks, transform
         self._level = 1 + sum(isinstance(one, AugmentQuery) for one in _wrapped(tasks))
 
+    def __repr__(self) -> str:
+        how = getattr(self.transform, "__name__", type(self.transform).__name__)
+        return f"AugmentQuery({self.tasks!r:.300}, query sets by {how})"
+
     def __len__(self) -> int:
         return len(self.tasks)
 
@@ -110,7 +114,11 @@ class AugmentQuery:
             queries.append(augment_query(one, self.transform, seeded(seed)).query.x)
         if any(query.shape != queries[0].shape for query in queries):
             shapes = [list(query.shape) for query in queries]
-            raise MetasymError(f"expected the transform to give all tasks one shape, found {shapes!s:.80}")
+            raise MetasymError(
+                f"expected the transform to give all tasks one shape, found {shapes!s:.80}",
+                about="transform",
+                found=shapes,
+            )
         return plain._replace(query=Batch(torch.stack(queries), plain.query.y))
 
 

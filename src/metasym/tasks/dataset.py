@@ -13,9 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from metasym.storage.plain_files import open_plain
-from metasym.tasks.npz import DAMAGED
+from metasym.tasks.npz import DAMAGED, damage
+from metasym.tasks.reading import check_archive
 from metasym.tasks.row_sample import RowSample, Sampled, sampled_rows
 from metasym.tasks.table_files import SUFFIXES, read_columns
+from metasym.tasks.task_file import LARGEST_SIZE, check_not_tiny
 from metasym.types import MetasymError
 
 Array = npt.NDArray[np.float64]
@@ -28,8 +30,6 @@ _BLOCK = 2**20
 """Numbers that are checked in one go."""
 CONSTANT = 1e-12
 """Columns whose deviation is no more than this part of their largest number are constant but for rounding."""
-_LARGEST_VALUE = 1e150
-"""Squares of more are infinite."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +67,7 @@ def dataset(
     where: str = "discover",
     labels: bool | None = None,
     names: tuple[str, ...] = (),
+    outputs: tuple[str, ...] = (),
     seed: int = 0,
 ) -> DataSet:
     """Checked examples: ``x [examples, ...]`` of finite numbers, ``y [examples, ...]`` of numbers or of labels.
@@ -78,13 +79,21 @@ def dataset(
     shapes = f"x {list(inputs.shape)} and y {list(targets.shape)}"
     if inputs.ndim < 2 or targets.ndim < 1 or len(inputs) != len(targets):
         raise MetasymError(
-            f"{where}: expected x [examples, features] and y [examples, ...] with as many rows, found {shapes}"
+            f"{where}: expected x [examples, features] and y [examples, ...] with as many rows, found {shapes}",
+            about=f"{where}: x, y",
+            found=(tuple(inputs.shape), tuple(targets.shape)),
         )
     if 0 in inputs.shape or 0 in targets.shape[1:]:
-        raise MetasymError(f"{where}: expected at least one number an example, found {shapes}")
+        raise MetasymError(
+            f"{where}: expected at least one number an example, found {shapes}",
+            about=f"{where}: x, y",
+            found=(tuple(inputs.shape), tuple(targets.shape)),
+        )
     if len(inputs) < LEAST_EXAMPLES:
         raise MetasymError(
-            f"{where}: expected at least {LEAST_EXAMPLES} examples to fit and to test on, found {len(inputs)}"
+            f"{where}: expected at least {LEAST_EXAMPLES} examples to fit and to test on, found {len(inputs)}",
+            about=f"{where}: examples",
+            found=len(inputs),
         )
     total = len(inputs)
     rows = sampled_rows(total, MOST_EXAMPLES, seed)
@@ -97,25 +106,35 @@ def dataset(
     classes = 0
     if is_labels:
         if targets.ndim != 1:
-            raise MetasymError(f"{where}: expected labels y [examples], found {list(targets.shape)}")
+            raise MetasymError(
+                f"{where}: expected labels y [examples], found {list(targets.shape)}",
+                about=f"{where}: y",
+                found=tuple(targets.shape),
+            )
         values, places = np.unique(targets, return_inverse=True)
         classes = len(values)
         if not 2 <= classes <= max(2, len(targets) // 4):
             raise MetasymError(
                 f"{where}: expected labels of 2 to {max(2, len(targets) // 4)} classes, found {classes}; numbers to "
-                "predict are floats, or --no-labels"
+                "predict are floats, or --no-labels",
+                about=f"{where}: classes",
+                found=classes,
             )
         encoded = np.eye(classes)[places]
     else:
         encoded = targets.reshape(len(targets), -1).astype(np.float64)
         if not _varies(encoded):
-            raise MetasymError(f"{where}: expected y that varies, found a constant")
+            raise MetasymError(
+                f"{where}: expected y that varies, found a constant", about=f"{where}: y", found="a constant"
+            )
     flat = inputs.reshape(len(inputs), -1).astype(np.float64)
     if not _varies(flat):
-        raise MetasymError(f"{where}: expected x that varies, found constants")
-    return DataSet(
-        flat, encoded, classes, tuple(int(s) for s in inputs.shape[1:]), shape, names, sampled=sampled
-    )
+        raise MetasymError(
+            f"{where}: expected x that varies, found constants", about=f"{where}: x", found="constants"
+        )
+    shown = tuple(int(s) for s in inputs.shape[1:])
+    own = () if classes else outputs  # one-hot rows are classes, not columns
+    return DataSet(flat, encoded, classes, shown, shape, names, own, sampled=sampled)
 
 
 def read_dataset(
@@ -142,8 +161,11 @@ def read_dataset(
     for flag, value in (("--inputs", inputs), ("--outputs", outputs)):
         if value is not None:
             raise MetasymError(
-                f"expected {flag} only for a table ({', '.join(SUFFIXES)}), found it with {file.name}"
+                f"expected {flag} only for a table ({', '.join(SUFFIXES)}), found it with {file.name}",
+                about=flag,
+                found=file.name,
             )
+    check_archive(file)
     arrays = read_arrays(file)
     if is_family(arrays["x"], arrays["y"]) if tasks is None else tasks:
         return family(arrays["x"], arrays["y"], where=str(file), seed=seed)
@@ -180,7 +202,9 @@ def family(x: Any, y: Any, *, where: str = "discover", seed: int = 0) -> Family:
     if not is_family(inputs, targets) or 0 in inputs.shape or 0 in targets.shape:
         raise MetasymError(
             f"{where}: expected a family x [tasks, examples, ...] and y [tasks, examples, ...], found "
-            f"x {list(inputs.shape)} and y {list(targets.shape)}"
+            f"x {list(inputs.shape)} and y {list(targets.shape)}",
+            about=f"{where}: x, y",
+            found=(tuple(inputs.shape), tuple(targets.shape)),
         )
     tasks, examples = inputs.shape[:2]
     rows = sampled_rows(tasks, max(1, MOST_IN_TASKS // examples), seed)
@@ -188,7 +212,9 @@ def family(x: Any, y: Any, *, where: str = "discover", seed: int = 0) -> Family:
         inputs, targets = inputs[rows], targets[rows]
     front = inputs.shape[:2]
     if not all(_varies(value.reshape(front[0] * front[1], -1)) for value in (inputs, targets)):
-        raise MetasymError(f"{where}: expected x and y that vary, found constants")
+        raise MetasymError(
+            f"{where}: expected x and y that vary, found constants", about=f"{where}: x, y", found="constants"
+        )
     return Family(
         inputs.reshape(*front, -1).astype(np.float64),
         targets.reshape(*front, -1).astype(np.float64),
@@ -202,18 +228,26 @@ def read_arrays(file: Path) -> dict[str, npt.NDArray[Any]]:
     try:
         with open_plain(file) as stream, np.load(stream, allow_pickle=False) as archive:
             if not hasattr(archive, "files"):
-                raise MetasymError(f"{want}, found a single array (numpy.save)")
+                raise MetasymError(
+                    f"{want}, found a single array (numpy.save)", about=str(file), found="a single array"
+                )
             missing = [name for name in ("x", "y") if name not in archive.files]
             if missing:
                 there = ", ".join(archive.files) or "no arrays"
-                raise MetasymError(f"{want}, found no {' and no '.join(missing)} among: {there}")
+                raise MetasymError(
+                    f"{want}, found no {' and no '.join(missing)} among: {there}",
+                    about=str(file),
+                    found=tuple(archive.files),
+                )
             return {name: np.asarray(archive[name]) for name in ("x", "y")}
     except MetasymError:
         raise
     except OSError as error:
-        raise MetasymError(f"{want}, found {error.strerror or 'another kind of file'}") from None
+        raise MetasymError(
+            f"{want}, found {error.strerror or 'another kind of file'}", about=str(file), found=error.strerror
+        ) from None
     except DAMAGED as error:
-        raise MetasymError(f"{want}, found another kind of file: {error}") from None
+        raise MetasymError(f"{want}, found {damage(error)}", about=str(file), found=damage(error)) from None
 
 
 def _varies(values: npt.NDArray[Any]) -> bool:
@@ -225,12 +259,20 @@ def _numbers(value: Any, name: str, where: str) -> npt.NDArray[Any]:
     try:
         found = np.asarray(value.detach().cpu().numpy() if hasattr(value, "detach") else value)
     except (TypeError, ValueError) as error:
-        raise MetasymError(f"{where}: expected {name} to be an array of numbers, found {error}") from None
+        raise MetasymError(
+            f"{where}: expected {name} to be an array of numbers, found {error}",
+            about=f"{where}: {name}",
+            found=str(error),
+        ) from None
     if found.dtype.kind not in "fiub":
-        raise MetasymError(f"{where}: expected {name} to be an array of real numbers, found {found.dtype}")
+        raise MetasymError(
+            f"{where}: expected {name} to be an array of real numbers, found {found.dtype}",
+            about=f"{where}: {name}",
+            found=str(found.dtype),
+        )
     if found.dtype.kind != "f" or not found.ndim:
         return found
-    bad, row, largest = 0, -1, 0.0
+    bad, row, largest, by_column = 0, -1, 0.0, np.zeros(1)
     for first, part in _parts(found):
         wrong = ~np.isfinite(part)
         if wrong.any():
@@ -238,14 +280,21 @@ def _numbers(value: Any, name: str, where: str) -> npt.NDArray[Any]:
             bad += int(wrong.sum())
         elif part.size:
             largest = max(largest, float(np.abs(part).max()))
+            columns = part.reshape(-1, found.shape[-1] if found.ndim > 1 else 1)
+            by_column = np.maximum(by_column, np.abs(columns).max(0))
     if bad:
         raise MetasymError(
             f"{where}: expected finite numbers, found {bad} NaN or infinite in {name}, the first in row {row}",
             about=f"{where}: {name}",
             found=(bad, row),
         )
-    if largest > _LARGEST_VALUE:
-        raise MetasymError(f"{where}: expected numbers whose squares are finite, found larger ones in {name}")
+    if largest > LARGEST_SIZE:
+        raise MetasymError(
+            f"{where}: expected numbers whose squares are finite, found larger ones in {name}",
+            about=f"{where}: {name}",
+            found=largest,
+        )
+    check_not_tiny(where, name, by_column)
     return found
 
 

@@ -25,6 +25,12 @@ def _names(value: Any) -> list[str]:
     return [] if found is None or callable(found) else [str(name) for name in found]
 
 
+def names_in(value: Any) -> tuple[str, ...]:
+    """The names of a frame's columns; none of arrays, and of columns that nobody named."""
+    names = tuple(_names(value)) if is_frame(value) else ()
+    return () if names == tuple(map(str, range(len(names)))) else names
+
+
 class Frame:
     """The columns of a frame, each checked as it is read."""
 
@@ -45,13 +51,18 @@ class Frame:
     def _column(self, name: str) -> npt.NDArray[Any]:
         found = np.asarray(self._value[self._called[name]].to_numpy())
         if found.ndim != 1:
-            raise MetasymError(f"{NAME}: expected each column once, found {name!r} several times")
+            raise MetasymError(
+                f"{NAME}: expected each column once, found {name!r} several times",
+                about=f"{NAME}: {name}",
+                found="several times",
+            )
         if not len(found):
-            raise MetasymError(f"{NAME}: expected rows, found none")
+            raise MetasymError(f"{NAME}: expected rows, found none", about=f"{NAME}: rows", found=0)
         empty = np.array([value is None or value != value for value in found.tolist()])
         if empty.any():
             raise MetasymError(
-                f"{NAME}: expected a value in row {int(np.argmax(empty))}, column {name!r}, found none"
+                f"{NAME}: expected a value in row {int(np.argmax(empty))}, column {name!r}, found none",
+                about=f"{NAME}: row {int(np.argmax(empty))}, column {name}",
             )
         return found
 
@@ -62,12 +73,16 @@ class Frame:
         except (TypeError, ValueError):
             first = next(i for i, value in enumerate(found.tolist()) if not _is_number(value))
             raise MetasymError(
-                f"{NAME}: expected a number in row {first}, column {name!r}, found {str(found[first])[:40]!r}"
+                f"{NAME}: expected a number in row {first}, column {name!r}, found {str(found[first])[:40]!r}",
+                about=f"{NAME}: row {first}, column {name}",
+                found=str(found[first]),
             ) from None
         if not np.isfinite(values).all():
             first = int(np.argmin(np.isfinite(values)))
             raise MetasymError(
-                f"{NAME}: expected a finite number in row {first}, column {name!r}, found {values[first]}"
+                f"{NAME}: expected a finite number in row {first}, column {name!r}, found {values[first]}",
+                about=f"{NAME}: row {first}, column {name}",
+                found=float(values[first]),
             )
         return values
 

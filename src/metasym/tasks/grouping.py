@@ -26,6 +26,7 @@ from metasym.tasks.task_file import (
     present,
     root_mean_square,
     size_in_words,
+    stamp_of,
 )
 from metasym.types import MetasymError
 
@@ -38,15 +39,20 @@ class Grouped:
     y: Array
     counts: npt.NDArray[np.int64]
     task_names: tuple[str, ...] = ()
+    blocks: tuple[str, ...] = ()
+    """The block of each task, or nothing."""
     dropped: int = 0
     """Tasks with fewer than two examples, left out."""
     crc: tuple[int, int] = field(default=(0, 0))
 
 
-def group_rows(where: str, column: str, task: Array, x: Array, y: Array, memory: int) -> Grouped:
-    """``x [rows, ...]`` and ``y [rows, ...]`` in one block for each task of ``task [rows]``, by first appearance.
+def group_rows(
+    where: str, column: str, task: Array, x: Array, y: Array, memory: int, blocks: Array | None = None
+) -> Grouped:
+    """``x [rows, ...]`` and ``y [rows, ...]`` of each task of ``task [rows]``, by first appearance.
 
     ``column`` is what errors call ``task``. Tasks with a single row are left out: nothing could be scored on them.
+    ``blocks [rows]`` says which tasks belong together.
     """
     names, first, inverse, counts = np.unique(
         task, return_index=True, return_inverse=True, return_counts=True
@@ -86,19 +92,38 @@ def group_rows(where: str, column: str, task: Array, x: Array, y: Array, memory:
             found=most,
         )
     mask = np.arange(most) < sizes[:, None]
-    blocks = []
+    padded = []
     for values in (x, y):
-        block = np.zeros((len(order), most, *values.shape[1:]), dtype=values.dtype)
-        block[mask] = values[rows]
-        blocks.append(block)
+        whole = np.zeros((len(order), most, *values.shape[1:]), dtype=values.dtype)
+        whole[mask] = values[rows]
+        padded.append(whole)
     return Grouped(
-        blocks[0],
-        blocks[1],
+        padded[0],
+        padded[1],
         sizes,
         task_names=tuple(str(name) for name in names[order]),
+        blocks=() if blocks is None else _blocks_of(where, names, order, inverse, blocks),
         dropped=int((~kept).sum()),
-        crc=(zlib.crc32(blocks[0].data), zlib.crc32(blocks[1].data)),
+        crc=(zlib.crc32(padded[0].data), zlib.crc32(padded[1].data)),
     )
+
+
+def _blocks_of(where: str, names: Array, order: Array, inverse: Array, blocks: Array) -> tuple[str, ...]:
+    """The block of each task, which all its rows have to name."""
+    found = []
+    rows = np.asarray(blocks)
+    for index in order.tolist():
+        own = np.unique(rows[inverse == index])
+        if len(own) != 1:
+            task = str(names[index])
+            raise MetasymError(
+                f"{where}: expected one block for all rows of a task, found {str(own[0])!r} and {str(own[1])!r} in "
+                f"task {task!r}",
+                about=f"{where}: blocks",
+                found=task,
+            )
+        found.append(str(own[0]))
+    return tuple(found)
 
 
 def checked_file(
@@ -129,6 +154,7 @@ def checked_file(
         counts=counts,
         classes=classes,
         mapped=isinstance(x, np.memmap),
+        stamp=stamp_of(path) if isinstance(x, np.memmap) else None,
         x_rms=root_mean_square(where, "x", x, counts),
         y_rms=1.0 if labels else y_rms,
         x_crc=grouped.crc[0],
@@ -141,9 +167,32 @@ def checked_file(
         ),
         columns=columns,
         task_names=grouped.task_names,
+        blocks=_checked_blocks(where, grouped),
         dropped=grouped.dropped,
         reading=reading,
     )
+
+
+LEAST_BLOCKS = 3
+"""Blocks of tasks that a file needs: to train, to validate and to test on."""
+
+
+def _checked_blocks(where: str, grouped: Grouped) -> tuple[str, ...]:
+    blocks, tasks = grouped.blocks, len(grouped.x)
+    if blocks and len(blocks) != tasks:
+        raise MetasymError(
+            f"{where}: expected a block for each of {tasks} tasks, found {len(blocks)}",
+            about=f"{where}: blocks",
+            found=len(blocks),
+        )
+    if blocks and len(set(blocks)) < LEAST_BLOCKS:
+        raise MetasymError(
+            f"{where}: expected at least {LEAST_BLOCKS} blocks of tasks (to train, to validate and to test on), "
+            f"found {len(set(blocks))}",
+            about=f"{where}: blocks",
+            found=len(set(blocks)),
+        )
+    return blocks
 
 
 def whole_numbers(where: str, y: Array, counts: npt.NDArray[np.int64]) -> Array:
@@ -151,7 +200,11 @@ def whole_numbers(where: str, y: Array, counts: npt.NDArray[np.int64]) -> Array:
     if y.ndim == 3 and y.shape[2] == 1:
         y = y[..., 0]
     if y.ndim != 2:
-        raise MetasymError(f"{where}: expected labels y [tasks, examples], found {list(y.shape)}")
+        raise MetasymError(
+            f"{where}: expected labels y [tasks, examples], found {list(y.shape)}",
+            about=f"{where}: y",
+            found=tuple(y.shape),
+        )
     if y.dtype.kind != "f":
         return y
     for first, part in parts(y):

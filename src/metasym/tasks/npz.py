@@ -30,6 +30,13 @@ DAMAGED: tuple[type[Exception], ...] = (
 _LOCAL_HEADER = 30
 
 
+def damage(error: Exception) -> str:
+    """What is wrong, from a ``DAMAGED`` error; numpy's own words advise to allow pickles, which run code."""
+    if "pickle" in str(error):
+        return "Python objects, which would have to be unpickled"
+    return f"a damaged file: {error}"
+
+
 @dataclass(frozen=True)
 class _Member:
     """One array in the file, by its header alone."""
@@ -54,6 +61,7 @@ def read_npz(path: Path, reading: Reading, memory: int) -> TaskFile:
     ``[tasks, examples]`` (classification: each task's labels, from 0 without gaps). With an array ``task [rows]``,
     whose entries say which task a row belongs to, they are ``x [rows, ...]`` and ``y [rows, ...]``, and tasks may
     have different numbers of examples. ``input_names`` and ``output_names`` may say what the numbers are called.
+    An array ``blocks``, one entry for each task (or row), says which tasks belong together.
     Arrays of more than half of ``memory`` (what is free, in bytes) stay in the file and are mapped, which needs a
     file that is not compressed.
     """
@@ -62,11 +70,14 @@ def read_npz(path: Path, reading: Reading, memory: int) -> TaskFile:
     stored = {name: _names(path, members[name]) for name in NAMES if name in members}
     labels = y.dtype.kind != "f" if reading.labels is None else reading.labels
     needs = sum(m.bytes for m in members.values())
+    blocks = _read(path, members["blocks"]) if "blocks" in members else None
     if "task" in members:
         _check_rows(path, members)
         _check_room(path, needs, memory, members)
         task = _read(path, members["task"])
-        grouped = group_rows(str(path), "the array task", task, _read(path, x), _read(path, y), memory)
+        grouped = group_rows(
+            str(path), "the array task", task, _read(path, x), _read(path, y), memory, blocks
+        )
         return checked_file(path, grouped, reading, labels=labels, stored=stored)
     _check_shapes(path, x, y, reading, labels)
     mapped = needs > memory // 2
@@ -74,7 +85,8 @@ def read_npz(path: Path, reading: Reading, memory: int) -> TaskFile:
         _check_room(path, needs, memory, members)
     arrays = [_map(path, member) if mapped else _read_or_map(path, member) for member in (x, y)]
     counts = np.full(x.shape[0], x.shape[1], dtype=np.int64)
-    grouped = Grouped(arrays[0], arrays[1], counts, crc=(x.crc, y.crc))
+    together = () if blocks is None else tuple(str(one) for one in blocks.tolist())
+    grouped = Grouped(arrays[0], arrays[1], counts, blocks=together, crc=(x.crc, y.crc))
     return checked_file(path, grouped, reading, labels=labels, stored=stored)
 
 
@@ -88,7 +100,9 @@ def _check_room(file: Path, needs: int, memory: int, members: dict[str, _Member]
     if flat:
         raise MetasymError(
             f"{free}, found {size_in_words(needs)} in rows with an array task: store x and y as [tasks, "
-            "examples, ...] with numpy.savez, which can stay on the disk, or fewer tasks"
+            "examples, ...] with numpy.savez, which can stay on the disk, or fewer tasks",
+            about="memory",
+            found=needs,
         )
     assert compressed is not None
     raise MetasymError(
@@ -127,7 +141,7 @@ def _members(file: Path) -> dict[str, _Member]:
                         about=str(file),
                         found=missing,
                     )
-                known = [name for name in ("x", "y", "task", *NAMES) if name in found]
+                known = [name for name in ("x", "y", "task", "blocks", *NAMES) if name in found]
                 return {name: _member(file, stream, archive, name) for name in known}
     except OSError as error:
         raise MetasymError(
@@ -137,7 +151,7 @@ def _members(file: Path) -> dict[str, _Member]:
         raise
     except DAMAGED as error:
         raise MetasymError(
-            f"{want}, found a damaged file: {error}", about=str(file), found="a damaged file"
+            f"{want}, found {damage(error)}", about=str(file), found="a damaged file"
         ) from None
 
 
@@ -150,7 +164,11 @@ def _member(file: Path, stream: IO[bytes], archive: zipfile.ZipFile, name: str) 
             read = form.read_array_header_1_0 if version[0] == 1 else form.read_array_header_2_0
             shape, fortran, dtype = read(entry)
         except (ValueError, SyntaxError) as error:
-            raise MetasymError(f"{file}: expected an array {name}, found a damaged one: {error}") from None
+            raise MetasymError(
+                f"{file}: expected an array {name}, found a damaged one: {error}",
+                about=f"{file}: {name}",
+                found=str(error),
+            ) from None
         header = entry.tell()
     if dtype.hasobject:
         raise MetasymError(
@@ -160,7 +178,8 @@ def _member(file: Path, stream: IO[bytes], archive: zipfile.ZipFile, name: str) 
             about=f"{file}: {name}",
             found="Python objects",
         )
-    allowed = {"task": ("iuU", "whole numbers or text"), **dict.fromkeys(NAMES, ("U", "text"))}
+    whole = ("iuU", "whole numbers or text")
+    allowed = {"task": whole, "blocks": whole, **dict.fromkeys(NAMES, ("U", "text"))}
     kinds, words = allowed.get(name, ("fiub", "real numbers"))
     if dtype.kind not in kinds:
         raise MetasymError(
@@ -231,7 +250,7 @@ def _check_shapes(file: Path, x: _Member, y: _Member, reading: Reading, labels: 
 
 def _check_rows(file: Path, members: dict[str, _Member]) -> None:
     """Check the shapes of arrays that hold the rows of all tasks one below the other."""
-    shapes = {name: members[name].shape for name in ("x", "y", "task")}
+    shapes = {name: members[name].shape for name in ("x", "y", "task", "blocks") if name in members}
     found = ", ".join(f"{name} {list(shape)}" for name, shape in shapes.items())
     rows = {shape[:1] for shape in shapes.values()}
     if () in rows or len(rows) > 1 or len(shapes["task"]) != 1 or len(shapes["x"]) < 2 or 0 in shapes["x"]:
@@ -272,7 +291,12 @@ def _read(file: Path, member: _Member) -> Array:
         with open_plain(file) as stream, np.load(stream, allow_pickle=False) as archive:
             return np.asarray(archive[member.name])
     except DAMAGED as error:
-        raise MetasymError(f"{file}: expected an array {member.name}, found a damaged one: {error}") from None
+        said = damage(error)
+        raise MetasymError(
+            f"{file}: expected an array {member.name}, found {said}",
+            about=f"{file}: {member.name}",
+            found=said,
+        ) from None
 
 
 def _map(file: Path, member: _Member) -> Array:
@@ -281,4 +305,8 @@ def _map(file: Path, member: _Member) -> Array:
     try:
         return np.memmap(file, member.dtype, "r", member.start, member.shape, order)
     except (OSError, ValueError) as error:
-        raise MetasymError(f"{file}: expected an array {member.name}, found a damaged one: {error}") from None
+        raise MetasymError(
+            f"{file}: expected an array {member.name}, found a damaged one: {error}",
+            about=f"{file}: {member.name}",
+            found=str(error),
+        ) from None

@@ -93,7 +93,7 @@ class ParquetTable:
                 self._check_room(held, memory)
             kept.add({**words, **values})
         if not kept.seen:
-            raise MetasymError(f"{self.path}: expected rows, found none")
+            raise MetasymError(f"{self.path}: expected rows, found none", about=f"{self.path}: rows", found=0)
         joined = kept.columns()
         return {name: joined[name] for name in text}, {name: joined[name] for name in numbers}
 
@@ -131,7 +131,9 @@ class ParquetTable:
                     yield batch
         except (OSError, ArrowException) as error:
             raise MetasymError(
-                f"{self.path}: expected a whole Parquet file, found {str(error).splitlines()[0]}"
+                f"{self.path}: expected a whole Parquet file, found {str(error).splitlines()[0]}",
+                about=str(self.path),
+                found=str(error).splitlines()[0],
             ) from None
 
     def _numbers(self, name: str, column: Any, before: int) -> Array:

@@ -14,6 +14,9 @@ from metasym.tasks.table_files import SUFFIXES, read_table, tasks_of_table
 from metasym.tasks.task_file import Reading, TaskFile
 from metasym.types import MetasymError
 
+_FRAMES = (".pkl", ".pickle", ".feather", ".h5", ".hdf5", ".json", ".xlsx", ".xls", ".arrow", ".orc")
+"""Files that data frames are kept in."""
+
 
 def read_tasks(
     path: str | os.PathLike[str], reading: Reading | None = None, *, memory: int | None = None
@@ -28,6 +31,7 @@ def read_tasks(
     try:
         if file.suffix.lower() in SUFFIXES:
             return read_table(file, wishes, free)
+        check_archive(file)
         _refuse_flags_of_tables(file, wishes)
         return read_npz(file, wishes, free)
     except MemoryError:
@@ -39,8 +43,25 @@ def read_tasks(
         ) from None
 
 
-def tasks_in(x: Any, y: Any = None, reading: Reading | None = None) -> TaskFile:
-    """The tasks in a file (its path), in a data frame, or in arrays ``x`` and ``y`` ``[tasks, examples, ...]``."""
+def check_archive(file: Path) -> None:
+    """Refuse a file of another kind than can be read, by its suffix; what has none may be an archive."""
+    kind = file.suffix.lower()
+    if kind in ("", ".npz", *SUFFIXES):
+        return
+    instead = "ms.learn(frame, ...) takes a data frame as it is, " if kind in _FRAMES else ""
+    raise MetasymError(
+        f"{file}: expected an archive .npz or a table {', '.join(SUFFIXES)}, found {kind}: {instead}"
+        "frame.to_parquet(path) or numpy.savez(path, x=x, y=y) writes one that can be read",
+        about=str(file),
+        found=kind,
+    )
+
+
+def tasks_in(x: Any, y: Any = None, reading: Reading | None = None, *, blocks: Any = None) -> TaskFile:
+    """The tasks in a file (its path), in a data frame, or in arrays ``x`` and ``y`` ``[tasks, examples, ...]``.
+
+    ``blocks [tasks]`` says which tasks of arrays belong together.
+    """
     wishes = reading or Reading()
     if isinstance(x, TaskFile):
         return x
@@ -50,17 +71,21 @@ def tasks_in(x: Any, y: Any = None, reading: Reading | None = None) -> TaskFile:
         return tasks_of_table(Frame(x), wishes, available_memory())
     if y is None:
         raise MetasymError(
-            f"expected arrays x and y, a data frame, or the path of a file, found {type(x).__name__} alone"
+            f"expected arrays x and y, a data frame, or the path of a file, found {type(x).__name__} alone",
+            about="x",
+            found=type(x).__name__,
         )
     if is_frame(x) and wishes.task is not None:
         raise MetasymError(
-            "expected y to be left out with a frame, whose outputs= names its columns, found both"
+            "expected y to be left out with a frame, whose outputs= names its columns, found both",
+            about="y",
+            found="both",
         )
-    return tasks_of_arrays(x, y, wishes)
+    return tasks_of_arrays(x, y, wishes, blocks)
 
 
 def _refuse_flags_of_tables(file: Path, reading: Reading) -> None:
-    for flag in ("task", "inputs", "outputs"):
+    for flag in ("task", "inputs", "outputs", "blocks"):
         if getattr(reading, flag) is not None:
             raise MetasymError(
                 f"expected --{flag} only for a table ({', '.join(SUFFIXES)}), found it with {file.name}",

@@ -45,12 +45,6 @@ class Layout:
         """``y [..., entries]`` in the network's units."""
         return _standardised(y, self.y_offset, self.y_columns, self.y_scale)
 
-    @property
-    def as_stored(self) -> bool:
-        """Whether the network sees the numbers as they are stored."""
-        moved = self.x_offset or self.y_offset or self.x_columns or self.y_columns
-        return self.x_scale == self.y_scale == 1 and not moved
-
 
 class Examples(NamedTuple):
     """All examples of some tasks, as a network sees them; the rows after a task's ``counts`` are padding."""
@@ -91,6 +85,11 @@ class StoredTasks:
         self.counts = torch.from_numpy(file.counts)[self.ids]
         typical = np.quantile(self.counts.numpy(), _MOST_QUERY, method="lower") if file.ragged else most
         self.query = max(1, int(typical) - support)
+
+    def __repr__(self) -> str:
+        layout = self.layout
+        shapes = f"x {list(layout.input_shape)}, y {list(layout.output_shape)}"
+        return f"StoredTasks({len(self)} tasks of {str(self.file.path)!r:.200}, {shapes}, support {self.support})"
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -193,6 +192,32 @@ def split_tasks(count: int, validation: float, test: float, order: Tensor) -> tu
     parts = order.split([count - for_validation - for_test, for_validation, for_test])
     train, held_out, tested = (part.sort().values for part in parts)
     return train, held_out, tested
+
+
+def split_blocks(
+    blocks: Tensor, validation: float, test: float, order: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The same for tasks of which ``blocks [tasks]`` belong together; blocks are taken in ``order``.
+
+    The test and the validation have as few blocks as make the tasks that were asked for, and at least one each.
+    """
+    sizes = torch.bincount(blocks)[order].flip(0).cumsum(0)
+    count = len(blocks)
+    for_test = int(torch.searchsorted(sizes, max(2, round(count * test)))) + 1
+    tested = int(sizes[min(for_test, len(sizes)) - 1])
+    wanted = tested + max(1, round(count * validation))
+    for_both = max(for_test + 1, int(torch.searchsorted(sizes, wanted)) + 1)
+    if for_both >= len(order):
+        raise MetasymError(
+            f"expected blocks for validation and test that leave tasks to train on, found {len(order)} blocks, the "
+            f"largest of {int(torch.bincount(blocks).max())} of {count} tasks",
+            about="blocks",
+            found=len(order),
+        )
+    late = order.flip(0)
+    chosen = (late[for_both:], late[for_test:for_both], late[:for_test])
+    train, held_out, last = (torch.nonzero(torch.isin(blocks, part)).flatten() for part in chosen)
+    return train, held_out, last
 
 
 def _standardised(values: Array, offset: Sequence[float], columns: Sequence[float], scale: float) -> Array:

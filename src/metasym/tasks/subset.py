@@ -40,6 +40,9 @@ class Subset:
                 found=low if low < 0 else high,
             )
 
+    def __repr__(self) -> str:
+        return f"Subset({len(self.ids)} of the tasks of {self.tasks!r:.300})"
+
     def __len__(self) -> int:
         return len(self.ids)
 

@@ -57,6 +57,9 @@ class Problem:
     true_basis: Tensor
     """``[prod(weight_shape), d]``, orthonormal columns, float64: every task's weight lies in its span."""
 
+    def __repr__(self) -> str:
+        return f"Problem({self.name!r}: {self.train!r:.150}; to test on {self.test!r:.150})"
+
     @property
     def dimension(self) -> int:
         """The dimension d of the space of all tasks' weights."""
@@ -165,6 +168,9 @@ class RotationTasks:
     ) -> None:
         self.basis, self.image_size, self.examples = basis, image_size, examples
         self._seeds = mix(seed, basis.rep_out.order, part, torch.arange(tasks))
+
+    def __repr__(self) -> str:
+        return f"RotationTasks({len(self)} tasks of {self.examples} images, {self.image_size} x {self.image_size})"
 
     def __len__(self) -> int:
         return len(self._seeds)

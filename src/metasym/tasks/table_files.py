@@ -7,6 +7,8 @@ import difflib
 import fnmatch
 import io
 import itertools
+import warnings
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,12 +21,14 @@ from metasym.tasks.grouping import checked_file, group_rows
 from metasym.tasks.parquet_table import ParquetTable
 from metasym.tasks.row_sample import RowSample
 from metasym.tasks.task_file import Array, Columns, Reading, TaskFile
-from metasym.types import MetasymError
+from metasym.types import MetasymError, MetasymWarning
 
 SUFFIXES = (".csv", ".tsv", ".parquet")
 _ROWS = 20_000
 """Rows of a file that are made into numbers in one go."""
 _SHOWN = 20
+_INDEX = ("", "Unnamed: 0", "__index_level_0__")
+"""What pandas calls the column of the rows' numbers that it writes."""
 
 Text = npt.NDArray[np.str_]
 
@@ -52,7 +56,11 @@ def tasks_of_table(table: Table, reading: Reading, memory: int) -> TaskFile:
     """The tasks of an opened table, or of a data frame."""
     path = table.path
     if reading.scalar_x:
-        raise MetasymError(f"expected --scalar-x only for arrays, found it with {path.name}")
+        raise MetasymError(
+            f"expected --scalar-x only for arrays, found it with {path.name}",
+            about="--scalar-x",
+            found=path.name,
+        )
     for flag in ("task", "inputs", "outputs"):
         if getattr(reading, flag) is None:
             raise MetasymError(
@@ -72,7 +80,15 @@ def tasks_of_table(table: Table, reading: Reading, memory: int) -> TaskFile:
             about=f"{path}: --task",
             found=task,
         )
-    for name, times in _counted([*task, *inputs, *outputs]).items():
+    blocks = [] if reading.blocks is None else _chosen(path, "--blocks", reading.blocks, table.names)
+    if len(blocks) > 1 or set(blocks) & set(task):
+        found = "that of --task" if set(blocks) & set(task) else ", ".join(blocks)
+        raise MetasymError(
+            f"{path}: expected --blocks to name one column besides that of --task, found {found}",
+            about=f"{path}: --blocks",
+            found=blocks,
+        )
+    for name, times in Counter([*task, *inputs, *outputs]).items():
         if times > 1:
             raise MetasymError(
                 f"{path}: expected each column once among --task, --inputs and --outputs, found {name!r} twice",
@@ -86,9 +102,11 @@ def tasks_of_table(table: Table, reading: Reading, memory: int) -> TaskFile:
             about=f"{path}: --outputs",
             found=len(outputs),
         )
-    text, numbers = table.read([*task, *(outputs if labels else [])], [*inputs, *([] if labels else outputs)])
+    words = list(dict.fromkeys([*task, *blocks, *(outputs if labels else [])]))
+    text, numbers = table.read(words, [*inputs, *([] if labels else outputs)])
     x, y, classes = _stacked(text, numbers, inputs, outputs, labels=labels)
-    grouped = group_rows(str(path), f"column {task[0]!r}", text[task[0]], x, y, memory)
+    together = text[blocks[0]] if blocks else None
+    grouped = group_rows(str(path), f"column {task[0]!r}", text[task[0]], x, y, memory, together)
     stored = {"input_names": tuple(inputs), "output_names": classes or tuple(outputs)}
     columns = Columns(task[0], tuple(inputs), tuple(outputs))
     return checked_file(path, grouped, reading, labels=labels, stored=stored, columns=columns)
@@ -106,20 +124,33 @@ def read_columns(
     if outputs is None:
         raise MetasymError(
             f"{path}: expected --outputs to say which columns of the table are predicted, found none; "
-            f"{_listed(table.names)}"
+            f"{_listed(table.names)}",
+            about=f"{path}: --outputs",
         )
     targets = _chosen(path, "--outputs", outputs, table.names)
-    rest = [name for name in table.names if name not in targets]
+    predicted = set(targets)
+    rest = [name for name in table.names if name not in predicted]
+    if inputs is None:
+        rest = without_index(path, rest)
     features = rest if inputs is None else _chosen(path, "--inputs", inputs, table.names)
     if not features:
-        raise MetasymError(f"{path}: expected columns that are not outputs to be the inputs, found none")
-    for name, times in _counted([*features, *targets]).items():
+        raise MetasymError(
+            f"{path}: expected columns that are not outputs to be the inputs, found none",
+            about=f"{path}: --inputs",
+        )
+    for name, times in Counter([*features, *targets]).items():
         if times > 1:
             raise MetasymError(
-                f"{path}: expected each column once among --inputs and --outputs, found {name!r} twice"
+                f"{path}: expected each column once among --inputs and --outputs, found {name!r} twice",
+                about=f"{path}: {name}",
+                found="twice",
             )
     if labels and len(targets) != 1:
-        raise MetasymError(f"{path}: expected one column of --outputs with --labels, found {len(targets)}")
+        raise MetasymError(
+            f"{path}: expected one column of --outputs with --labels, found {len(targets)}",
+            about=f"{path}: --outputs",
+            found=len(targets),
+        )
     text, numbers = table.read(targets if labels else [], [*features, *([] if labels else targets)], sample)
     x, y, classes = _stacked(text, numbers, features, targets, labels=labels)
     return x, y, tuple(features), classes or tuple(targets)
@@ -132,17 +163,21 @@ def read_one_task(path: Path, columns: Columns, *, labels: bool) -> tuple[Array,
     may be missing.
     """
     table = _opened(path)
+    there = set(table.names)
     for name in (*columns.inputs, *columns.outputs):
-        if name not in table.names:
+        if name not in there:
             raise MetasymError(
-                f"{path}: expected the columns that the run learned from, found no {name!r}; {_listed(table.names)}"
+                f"{path}: expected the columns that the run learned from, found no {name!r}; {_listed(table.names)}",
+                about=f"{path}: {name}",
             )
     if columns.task in table.names:
         tasks = _labels(table.read([columns.task], [])[0][columns.task])[0]
         if len(tasks) > 1:
             raise MetasymError(
                 f"{path}: expected the rows of one task, found {len(tasks)} in column {columns.task!r}: "
-                f"{', '.join(tasks[:3])}{', ...' if len(tasks) > 3 else ''}"
+                f"{', '.join(tasks[:3])}{', ...' if len(tasks) > 3 else ''}",
+                about=f"{path}: {columns.task}",
+                found=len(tasks),
             )
     text, numbers = table.read(
         [*columns.outputs] if labels else [], [*columns.inputs, *([] if labels else columns.outputs)]
@@ -166,20 +201,32 @@ def _stacked(
     return x, np.stack([numbers[name] for name in outputs], axis=1), ()
 
 
-def _counted(names: Sequence[str]) -> dict[str, int]:
-    return {name: names.count(name) for name in names}
-
-
 def _listed(names: Sequence[str]) -> str:
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return f"the columns are {', '.join(names[:_SHOWN])}{more}"
 
 
+def without_index(path: Path, names: Sequence[str]) -> list[str]:
+    """The columns without a first one that has no name: what programs write there are the rows' numbers."""
+    if len(names) < 2 or names[0] not in _INDEX:
+        return list(names)
+    warnings.warn(
+        f"{path}: column 1 has no name ({names[0]!r}) and looks like the rows' numbers: it is left out; name it in "
+        "the header, or in --inputs, to use it",
+        MetasymWarning,
+        stacklevel=2,
+    )
+    return list(names[1:])
+
+
 def _chosen(path: Path, flag: str, wish: str, names: Sequence[str]) -> list[str]:
     """The columns that a list of names and patterns stands for, in its order; a pattern's as in the file."""
     found: list[str] = []
+    there = set(names)
     for word in (part.strip() for part in wish.split(",")):
-        some = [word] if word in names else [name for name in names if fnmatch.fnmatchcase(name, word)]
+        some = [word] if word and word in there else []
+        some = some or [name for name in names if fnmatch.fnmatchcase(name, word)]
+        some = without_index(path, some) if word not in there else some
         if not some:
             near = difflib.get_close_matches(word, names, 1)
             hint = f" (is {near[0]!r} meant?)" if near else ""
@@ -239,7 +286,7 @@ class _Csv:
                 found="an empty file",
             )
         self.names = [name.strip() for name in header]
-        for name, times in _counted(self.names).items():
+        for name, times in Counter(self.names).items():
             if times > 1:
                 raise MetasymError(
                     f"{path}: expected each column's name once in the header, found {name!r} twice",
@@ -269,7 +316,7 @@ class _Csv:
                 found=error.object[error.start],
             ) from None
         except csv.Error as error:
-            raise MetasymError(f"{want}, found {error}") from None
+            raise MetasymError(f"{want}, found {error}", about=str(self.path), found=str(error)) from None
 
     def read(
         self, text: list[str], numbers: list[str], sample: RowSample | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import zlib
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,8 @@ Array = npt.NDArray[Any]
 _CHUNK = 2**26
 """Bytes that are examined at once."""
 LEAST_TASKS = 4
+LEAST_SIZE, LARGEST_SIZE = 1e-100, 1e150
+"""Between these the squares of numbers, and products of squares, can be told from 0 and from infinity."""
 TOO_SHORT = 2
 """Examples that a task needs: one to adapt to and one to be scored on."""
 
@@ -32,6 +35,11 @@ class Reading:
         None, "table: the columns of x, as a,b,c; patterns such as 'torque_*' stand for several"
     )
     outputs: str | None = option(None, "table: the columns of y, in the same way")
+    blocks: str | None = option(
+        None,
+        "table: a column that says which tasks belong together (one robot, day or patient): they stay together in "
+        "the split, and count as one in certificates",
+    )
     labels: bool | None = option(None, "y holds labels, whatever its type (--no-labels: numbers to predict)")
     scalar_x: bool = option(False, "x [tasks, examples] is intended: an example is one number")
     input_names: str | None = option(None, "what the numbers of x are called, as a,b,c")
@@ -77,9 +85,29 @@ class TaskFile:
     """Where the tasks come from a table: what its columns are called, whatever the user calls the numbers."""
     task_names: tuple[str, ...] = ()
     """What the tasks are called in a table; empty where they only have numbers."""
+    blocks: tuple[str, ...] = ()
+    """``[tasks]``: the block that each task belongs to; empty where all tasks are independent."""
     dropped: int = 0
     """Tasks that were left out because they have fewer than two examples."""
     reading: Reading = field(default_factory=Reading)
+    stamp: tuple[int, int] | None = None
+    """When a mapped file was last changed, and its size, as it was opened; None for what is in memory."""
+
+    def check_unchanged(self) -> None:
+        """Refuse a result of a mapped file that somebody has changed since it was opened and checked."""
+        if self.stamp is None:
+            return
+        try:
+            now = stamp_of(self.path)
+        except OSError:
+            now = None
+        if now != self.stamp:
+            raise MetasymError(
+                f"{self.path}: expected a file that stays as it is while it is learned from, found it changed or "
+                "gone meanwhile: what was learned belongs to no data; start again in another folder",
+                about=str(self.path),
+                found="changed",
+            )
 
     @property
     def tasks(self) -> int:
@@ -122,9 +150,17 @@ class TaskFile:
         if self.columns is not None:
             task, inputs, outputs = self.columns
             found["columns"] = {"task": task, "inputs": list(inputs), "outputs": list(outputs)}
+        if self.blocks:
+            found["blocks"] = zlib.crc32("\0".join(self.blocks).encode())
         if changed(self.reading):
             found["reading"] = changed(self.reading)
         return found
+
+
+def stamp_of(path: Path) -> tuple[int, int]:
+    """When a file was last changed, and its size."""
+    about = path.stat()
+    return about.st_mtime_ns, about.st_size
 
 
 def parts(array: Array) -> Iterator[tuple[int, Array]]:
@@ -143,6 +179,7 @@ def present(counts: npt.NDArray[np.int64], first: int, part: Array) -> npt.NDArr
 def root_mean_square(where: str, name: str, array: Array, counts: npt.NDArray[np.int64]) -> float:
     """Over all entries except padding; refuses NaN and infinity, naming the first task and example that has one."""
     total, entries = 0.0, 0
+    largest: npt.NDArray[np.float64] = np.zeros(1)
     for first, part in parts(array):
         there = present(counts, first, part)
         if part.dtype.kind == "f":
@@ -156,6 +193,7 @@ def root_mean_square(where: str, name: str, array: Array, counts: npt.NDArray[np
                     about=f"{where}: {name}",
                     found=(int(count), (first + task, example)),
                 )
+            largest = np.maximum(largest, largest_of_columns(part))
         values = part if there.all() else part[there]
         entries += values.size
         with np.errstate(over="ignore"):
@@ -167,7 +205,27 @@ def root_mean_square(where: str, name: str, array: Array, counts: npt.NDArray[np
             about=f"{where}: {name}",
             found="numbers whose squares are infinite",
         )
+    check_not_tiny(where, name, largest)
     return found
+
+
+def largest_of_columns(values: Array) -> npt.NDArray[np.float64]:
+    """``[entries]``: the largest size of each number of an example; ``values [..., entries]`` flattened."""
+    flat = values.reshape(-1, math.prod(values.shape[2:]) if values.ndim > 2 else 1)
+    found: npt.NDArray[np.float64] = np.maximum(flat.max(0), -flat.min(0)).astype(np.float64)
+    return found
+
+
+def check_not_tiny(where: str, name: str, largest: npt.NDArray[np.float64]) -> None:
+    """Refuse numbers so small that their squares are 0: they would be taken for constants."""
+    tiny = np.flatnonzero((largest > 0) & (largest < LEAST_SIZE))
+    if len(tiny):
+        raise MetasymError(
+            f"{where}: expected numbers whose squares differ from 0, found none above {largest[tiny[0]]:g} in number "
+            f"{tiny[0]} of {name}: give it in smaller units",
+            about=f"{where}: {name}",
+            found=float(largest[tiny[0]]),
+        )
 
 
 def check_varies(where: str, y: Array, counts: npt.NDArray[np.int64]) -> None:
@@ -243,12 +301,12 @@ def names_of(
         raise MetasymError(
             f"{what} to give {count} names, one for each, found {len(names)}", about=about, found=len(names)
         )
-    for name in names:
+    for name, times in Counter(names).items():
         if not name:
             raise MetasymError(
                 f"{what} to give names that are not empty, found an empty one", about=about, found=""
             )
-        if names.count(name) > 1:
+        if times > 1:
             raise MetasymError(
                 f"{what} to give each name once, found {name!r} twice", about=about, found=name
             )

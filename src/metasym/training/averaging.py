@@ -60,11 +60,14 @@ class Average:
     def restore(self, stored: Mapping[str, Any] | None, name: str) -> None:
         """Go on from the average in the checkpoint ``name``."""
         if stored is None:
-            raise CheckpointError(f"{name}: expected an average of the parameters, found none")
+            raise CheckpointError(
+                f"{name}: expected an average of the parameters, found none", about=f"{name}: average"
+            )
         for key in [*self._parameters, *stored] if stored else []:
             own, other = self._parameters.get(key), stored.get(key)
             if own is None or not isinstance(other, Tensor) or other.shape != own.shape:
                 raise CheckpointError(
-                    f"{name}: expected an average of this learner's parameters, found another {key}"
+                    f"{name}: expected an average of this learner's parameters, found another {key}",
+                    about=f"{name}: average: {key}",
                 )
             self.values[key] = other.to(own).clone()

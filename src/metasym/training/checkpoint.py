@@ -11,6 +11,7 @@ from typing import Any, NotRequired, TypedDict, TypeVar
 
 from torch import Tensor
 
+from metasym.argument_types import checked
 from metasym.learners.base import Learner
 from metasym.storage.atomic import read_bytes, write_atomically
 from metasym.storage.described import Count, described
@@ -102,6 +103,7 @@ def learner_state(path: Path) -> dict[str, Any]:
     return state
 
 
+@checked
 def save(learner: Learner, path: str | os.PathLike[str]) -> None:
     """Write all that the learner has meta-learned (model, step sizes, ...) to a file, atomically.
 
@@ -112,6 +114,7 @@ def save(learner: Learner, path: str | os.PathLike[str]) -> None:
     write_atomically(Path(path), pack({"learner": learner.state_dict(), "describe": learner.describe()}))
 
 
+@checked
 def load(path: str | os.PathLike[str], learner: AnyLearner, *, best: bool = True) -> AnyLearner:
     """Put a stored state into ``learner``, in place, and return it. Executes no code.
 

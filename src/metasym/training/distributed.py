@@ -89,7 +89,9 @@ class Ranks:
             collective()
         except RuntimeError as error:
             raise LostRankError(
-                f"rank {self.rank} of {self.size}: expected every rank to answer, found one gone ({_gist(error)})"
+                f"rank {self.rank} of {self.size}: expected every rank to answer, found one gone ({_gist(error)})",
+                about=f"rank {self.rank}",
+                found=_gist(error),
             ) from None
 
 
@@ -148,7 +150,10 @@ def connect(device: torch.device) -> Ranks:
         try:
             dist.init_process_group(backend, timeout=timedelta(seconds=TIMEOUT_SECONDS))
         except (RuntimeError, ValueError) as error:
-            raise LostRankError(f"expected the other ranks to join, found {_gist(error)}") from None
+            said = _gist(error)
+            raise LostRankError(
+                f"expected the other ranks to join, found {said}", about="ranks", found=said
+            ) from None
         atexit.register(_leave)
     return Ranks(dist.get_rank(), dist.get_world_size())
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from metasym.adaptation.functional import evaluating
+from metasym.argument_types import checked
 from metasym.learners.base import Learner, Metric, accuracy
 from metasym.learners.own_learner import checked_scores
 from metasym.tasks.sampling import check_seed, explained, sample
@@ -23,6 +24,7 @@ MetricChoice = Literal["loss", "accuracy"] | Metric
 _LOG = logging.getLogger(__name__)
 
 
+@checked
 def evaluate(
     learner: Learner,
     tasks: Tasks,

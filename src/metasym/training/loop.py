@@ -13,6 +13,7 @@ import torch
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
+from metasym.argument_types import checked
 from metasym.learners.base import Learner
 from metasym.storage.atomic import make_inside
 from metasym.storage.locks import FolderLock
@@ -22,6 +23,7 @@ from metasym.training.checkpoint import Checkpoints, training_state
 from metasym.training.distributed import LostRankError, connect, pick_device, ranks_of_run
 from metasym.training.evaluation import device_of, number_to_score, resolve_metric
 from metasym.training.guard import NonFiniteError
+from metasym.training.held_out import HeldOut
 from metasym.training.metrics import NAME, MetricsFile, cut_back
 from metasym.training.outer_optimizer import (
     OptimizerFactory,
@@ -29,7 +31,7 @@ from metasym.training.outer_optimizer import (
     make_optimizer,
     make_scheduler,
 )
-from metasym.training.outer_step import HeldOut, OuterLoop
+from metasym.training.outer_step import OuterLoop
 from metasym.training.progress import ProgressChoice, displays
 from metasym.training.records import Training
 from metasym.training.settings import (
@@ -44,6 +46,7 @@ from metasym.training.signals import StopRequests, stop
 from metasym.types import MetasymError, Record, Tasks
 
 
+@checked
 def train(
     learner: Learner,
     tasks: Tasks,
@@ -65,6 +68,7 @@ def train(
     device: str | torch.device | None = None,
     autocast: Literal["bfloat16"] | None = None,
     max_seconds: float | None = None,
+    patience: int | None = None,
 ) -> Training:
     """Meta-train ``learner`` in place on ``tasks``, and yield the Record of every outer step.
 
@@ -74,8 +78,9 @@ def train(
     **Files.** With ``out``, the folder holds ``config.json`` (the settings, unless the folder has one),
     ``metrics.jsonl`` (a Record per line) and ``checkpoint.safetensors``, written at the start, every 100 steps and
     at the end; the previous one is kept. A folder that holds a checkpoint is refused without ``resume``, and so is
-    a folder in which another run is training. Closing the generator early leaves the learner at the last yielded
-    step, and the last regular checkpoint.
+    a folder in which another run is training. Leaving the loop early, by ``break`` or ``close()``, leaves the last
+    regular checkpoint, and the learner with the best parameters where there was a validation (else the average, or
+    those of the last yielded step); a loop that goes on takes up the latest ones again.
 
     **Stopping.** SIGINT (Ctrl-C) and SIGTERM finish the step, write the checkpoint and yield the Record; the next
     ``next()`` raises ``KeyboardInterrupt`` or ``SystemExit(143)``, also after the last step. In a validation of
@@ -121,6 +126,7 @@ def train(
         autocast: ``"bfloat16"`` computes in mixed precision.
         max_seconds: End after this time, counted from the first Record, with the step that was begun, a validation
             and a checkpoint, as if it had been the last one.
+        patience: End as well when this many validations in a row were not better than the best before them.
 
     Returns:
         An iterator of :class:`Record`, from step 1.
@@ -139,6 +145,14 @@ def train(
             f"expected max_seconds >= 0, found {max_seconds}", about="max_seconds", found=max_seconds
         )
     wanted = validation_of(validation, validate_every)
+    if patience is not None:
+        check_whole(patience=patience)
+        if wanted is None or not wanted.keep_best:
+            raise MetasymError(
+                "expected patience together with a validation that keeps the best parameters, found none",
+                about="patience",
+                found=patience,
+            )
     if (
         min(tasks_per_step, len(tasks)) < ranks_of_run()
     ):  # before they join: one that leaves takes others along
@@ -176,7 +190,7 @@ def train(
         average=averaged,
     )
     limit = math.inf if max_seconds is None else max_seconds
-    return Training(_run(loop, outer_steps, files_of(out), resume, progress, limit))
+    return Training(_run(loop, outer_steps, files_of(out), resume, progress, limit, patience), loop)
 
 
 def _run(
@@ -186,6 +200,7 @@ def _run(
     resume: bool,
     progress: ProgressChoice,
     max_seconds: float,
+    patience: int | None,
 ) -> Generator[Record, None, None]:
     """Drive the loop: files, progress and signals around its steps."""
     ranks, until = loop.ranks, time.perf_counter() + max_seconds
@@ -250,15 +265,16 @@ def _run(
             checkpoint()
             quiet: ProgressChoice = progress if ranks.main else "silent"
             began, first = time.perf_counter(), loop.step
-            if loop.step >= outer_steps and loop.unfinished is None:
+            ended = loop.unfinished is None and (loop.step >= outer_steps or loop.tired(patience))
+            if ended:
                 loop.take_best()
-            while loop.step < outer_steps or loop.unfinished is not None:
+            while not ended and (loop.step < outer_steps or loop.unfinished is not None):
                 record = loop.advance(began, first, until, interrupted=interrupted, progress=quiet)
                 signal = loop.agree(requests.received)
                 if record is None:
                     checkpoint()
                     raise stop(signal)
-                last = loop.out_of_time or loop.step == outer_steps
+                last = loop.out_of_time or loop.step == outer_steps or loop.tired(patience)
                 if metrics is not None:
                     metrics.write(record)
                 for display in shown:
@@ -268,6 +284,7 @@ def _run(
                 if last:  # before the yield: the caller may never ask for another record
                     loop.take_best()
                 yield record
+                loop.come_back()
                 # A signal that came since waits: several ranks can agree only at the end of another step.
                 if ranks.size == 1 or last:
                     signal = signal or requests.received
@@ -276,6 +293,9 @@ def _run(
                     raise stop(signal)
                 if last:
                     break
+        except GeneratorExit:
+            loop.leave()
+            raise
         except (NonFiniteError, LostRankError) as error:
             if checkpoints is not None and last_saved is not None:
                 error.args = (f"{error}; last good checkpoint: {checkpoints.current} (step {last_saved})",)

@@ -26,7 +26,7 @@ def make_optimizer(
     """The optimizer of the learner's outer parameters: Adam, ``choice`` itself, or what it makes of them."""
     parameters: list[Any] = list(checked_parameters(learner, learner.outer_parameters()).values())
     if not parameters:
-        raise MetasymError("expected a learner with outer parameters, found none")
+        raise MetasymError("expected a learner with outer parameters, found none", about="learner", found=0)
     if choice is None:
         if not outer_lr > 0:
             raise MetasymError(f"expected outer_lr > 0, found {outer_lr}", about="outer_lr", found=outer_lr)

@@ -7,9 +7,9 @@ import dataclasses
 import logging
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,9 +22,10 @@ from metasym.training.averaging import Average
 from metasym.training.checkpoint import check_learner, check_settings
 from metasym.training.distributed import Ranks
 from metasym.training.episodes import Supply
-from metasym.training.evaluation import MetricChoice, never, score_tasks
+from metasym.training.evaluation import never, score_tasks
 from metasym.training.fitting_state import check_alike, check_optimizer, fitting
 from metasym.training.guard import NonFiniteError, guarded_gradient
+from metasym.training.held_out import Best, HeldOut
 from metasym.training.progress import ProgressChoice
 from metasym.training.randomness import random_state, restore_random_state, validation_seed
 from metasym.training.signals import SIGNALS
@@ -36,30 +37,6 @@ _PROGRESS = frozenset(
     ("last_epoch", "_step_count", "_last_lr", "best", "num_bad_epochs", "cooldown_counter", "T_cur", "T_i")
 )
 """What schedulers count: it changes from step to step and does not tell one scheduler from another."""
-
-
-@dataclass(frozen=True)
-class HeldOut:
-    """Held-out tasks, with the name of their metric, its goal and the number of tasks all decided."""
-
-    tasks: Tasks
-    every: int
-    metric: MetricChoice
-    name: str
-    goal: str
-    count: int
-
-    def better(self, value: float, than: float) -> bool:
-        """Whether ``value`` is the better score; never for NaN."""
-        return value > than if self.goal == "max" else value < than
-
-
-class Best(NamedTuple):
-    """The learner's state at the validation that went best."""
-
-    value: float
-    step: int
-    state: dict[str, Any]
 
 
 @dataclass
@@ -91,6 +68,8 @@ class OuterLoop:
     """The Record of a step whose validation was interrupted: that validation is next, from its start."""
     computed_by: dict[str, str] = field(default_factory=dict)
     """Which engine and kernels took the steps so far: what their last bits depend on."""
+    _latest: dict[str, Any] | None = None
+    """The learner's state while a caller who left the loop has the best parameters in it."""
     _asked: bool = False
     """Whether ``computed_by`` is known for this process."""
     _restored: str | None = None
@@ -185,6 +164,25 @@ class OuterLoop:
             self.learner.load_state_dict(self.best.state)
         elif self.average is not None:
             self.average.put()
+
+    def leave(self) -> None:
+        """As :meth:`take_best`, for a caller who may come back: the next step is taken from the latest parameters."""
+        if self._latest is None and (self.best is not None or self.average is not None):
+            self._latest = _cloned(self.learner.state_dict())
+            self.take_best()
+
+    def come_back(self) -> None:
+        """Put the latest parameters into the learner again, where :meth:`leave` took them out."""
+        if self._latest is not None:
+            self.learner.load_state_dict(self._latest)
+            self._latest = None
+
+    def tired(self, patience: int | None) -> bool:
+        """Whether the last ``patience`` validations were not better than the best before them."""
+        if patience is None or self.validation is None or self.step % self.validation.every:
+            return False
+        best = 0 if self.best is None else self.best.step
+        return self.step - best >= patience * self.validation.every
 
     def state(self) -> dict[str, Any]:
         """All that a checkpoint has to hold. Every rank has to call this; rank 0's is complete."""
@@ -354,10 +352,7 @@ class OuterLoop:
             if not self.keep_best or math.isnan(score):
                 return score
             if self.best is None or held_out.better(score, self.best.value):
-                state = {
-                    k: v.clone() if isinstance(v, Tensor) else v for k, v in self.learner.state_dict().items()
-                }
-                self.best = Best(score, self.step, state)
+                self.best = Best(score, self.step, _cloned(self.learner.state_dict()))
         return score
 
     def _schedule(self, loss: float, score: float | None) -> None:
@@ -366,6 +361,10 @@ class OuterLoop:
                 self.scheduler.step(loss if score is None else score)
         elif self.scheduler is not None:
             self.scheduler.step()
+
+
+def _cloned(state: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value.clone() if isinstance(value, Tensor) else value for key, value in state.items()}
 
 
 def _laid_out_as(like: Tensor, value: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Showing a run: a progress bar on a terminal, plain lines in a pipe, curves in TensorBoard."""
+"""Showing a run: a bar on a terminal and in a notebook, plain lines in a pipe, curves in TensorBoard."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 import time
 from datetime import timedelta
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -35,7 +35,9 @@ class Display(Protocol):
 def displays(choice: ProgressChoice, *, total: int, done: int, tensorboard: Path | None) -> list[Display]:
     """What shows a run of ``total`` steps of which ``done`` are done; all text goes to standard error."""
     found: list[Display] = []
-    if choice == "plain" or (choice == "auto" and not sys.stderr.isatty()):
+    if choice == "auto" and in_notebook():
+        found.append(_NotebookSteps(total))
+    elif choice == "plain" or (choice == "auto" and not sys.stderr.isatty()):
         found.append(_Lines(total))
     elif choice == "auto":
         found.append(_Bar(total, done))
@@ -102,8 +104,65 @@ class _Bar:
         self._bar.stop()
 
 
+def in_notebook() -> bool:
+    """Whether this is a notebook's kernel: what goes to standard error is red there."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    return shell is not None and hasattr(shell, "kernel")
+
+
+class NotebookBar:
+    """A bar in the output of a notebook's cell, redrawn in place."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._handle: Any = None
+
+    def draw(self, done: int, text: str) -> None:
+        """``done`` of all are done."""
+        from IPython.display import display  # a notebook has it
+
+        bar = _HtmlBar(done, self._total, text)
+        if self._handle is None:
+            self._handle = display(bar, display_id=True)  # type: ignore[no-untyped-call]
+        else:
+            self._handle.update(bar)
+
+
+class _HtmlBar:
+    """One state of a bar, for a page and for what shows text only."""
+
+    def __init__(self, done: int, total: int, text: str) -> None:
+        self._done, self._total, self._text = done, total, text
+
+    def _repr_html_(self) -> str:
+        return f'<progress value="{self._done}" max="{self._total}"></progress> {self}'
+
+    def __repr__(self) -> str:
+        return f"{self._done}/{self._total}  {self._text}"
+
+
+class _NotebookSteps:
+    """The steps of a training as a bar in a notebook, drawn at most ten times a second."""
+
+    def __init__(self, total: int) -> None:
+        self._bar, self._total, self._next = NotebookBar(total), total, 0.0
+
+    def show(self, record: Record) -> None:
+        now = time.monotonic()
+        if now < self._next and record.step != self._total:
+            return
+        self._next = now + _DRAW_SECONDS
+        rate = record.steps_per_second
+        left = timedelta(seconds=round((self._total - record.step) / rate)) if rate > 0 else "?"
+        self._bar.draw(record.step, f"{_summary(record)}  {rate:.1f} steps/s  {left} left")
+
+    def close(self) -> None:
+        pass
+
+
 class Counter:
-    """Lines that say how many of ``total`` are done, for what takes longer than two seconds.
+    """Lines that say how many of ``total`` are done, for what takes longer than two seconds; a bar in a notebook.
 
     Lines and no bar: on a terminal they stand above the bar of a training that scores meanwhile.
     """
@@ -112,6 +171,7 @@ class Counter:
         self._said, self._total, self._unit = choice != "silent", total, unit
         self._doing, self._began = doing, time.monotonic()
         self._next = self._began + _PATIENCE_SECONDS
+        self._bar = NotebookBar(total) if choice == "auto" and in_notebook() else None
 
     def show(self, done: int) -> None:
         """Take notice that ``done`` are done."""
@@ -120,6 +180,9 @@ class Counter:
             return
         self._next = now + _LINE_SECONDS
         left = timedelta(seconds=round((now - self._began) / done * (self._total - done)))
+        if self._bar is not None:
+            self._bar.draw(done, f"{self._unit} {self._doing}  {left} left")
+            return
         sys.stderr.write(f"{self._doing} {done}/{self._total} {self._unit}  {left} left\n")
         sys.stderr.flush()
 

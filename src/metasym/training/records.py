@@ -7,6 +7,7 @@ from collections.abc import Generator
 from types import TracebackType
 from typing import Any
 
+from metasym.training.outer_step import OuterLoop
 from metasym.types import MetasymWarning, Record
 
 
@@ -16,9 +17,25 @@ class Training(Generator[Record, None, None]):
     Nothing happens until the first Record is asked for; a training that is dropped before then warns about it.
     """
 
-    def __init__(self, records: Generator[Record, None, None]) -> None:
-        self._records = records
-        self._begun = False
+    def __init__(self, records: Generator[Record, None, None], loop: OuterLoop | None = None) -> None:
+        self._records, self._loop = records, loop
+        self._begun = self._ended = False
+
+    def __iter__(self) -> Generator[Record, None, None]:
+        """The Records that are left; a loop over them that is left early gives the learner its best parameters."""
+        try:
+            yield from iter(self._next, None)
+        except GeneratorExit:
+            if self._loop is not None and not self._ended:
+                self._loop.leave()
+            raise
+
+    def _next(self) -> Record | None:
+        try:
+            return self.send(None)
+        except StopIteration:
+            self._ended = True
+            return None
 
     def run(self) -> list[Record]:
         """Take all steps that are left, and return their Records."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from metasym.argument_types import check_fields
 from metasym.training.evaluation import MetricChoice
 from metasym.types import MetasymError, Tasks
 
@@ -31,6 +32,7 @@ class Validation:
     keep_best: bool = True
 
     def __post_init__(self) -> None:
+        check_fields(self)
         check_choice("goal", self.goal, (None, "min", "max"))
         check_whole(every=self.every)
         if self.count is not None:
@@ -71,6 +73,7 @@ class Files:
     tensorboard: bool = False
 
     def __post_init__(self) -> None:
+        check_fields(self)
         check_whole(checkpoint_every=self.checkpoint_every)
 
     @property

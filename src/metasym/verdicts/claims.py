@@ -10,6 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from metasym.groups.signed_permutations import SignedPermutation
+from metasym.verdicts.defects import defect_of
 from metasym.verdicts.discovery_reasons import AnyDiscoveryReason
 from metasym.verdicts.outcomes import Outcome
 
@@ -31,7 +32,7 @@ class Claim:
     """Those that are moved."""
     outputs: tuple[int, ...]
     violation_upper: float
-    """The largest violation that the data allow, as a part of the variance of y."""
+    """The largest violation that the data allow, as a part of the variance of y: see :attr:`defect_upper`."""
     beta: float
     beta_ci: tuple[float, float]
     tested_on: int
@@ -43,6 +44,12 @@ class Claim:
     change, of the worst element. None for data."""
     centre: tuple[float, ...] = ()
     """Of a function that was called: the point about which moves are made, where it is not 0."""
+    rows_upper: float | None = None
+    """Of data: the largest share of further rows, at 95 %, that may be far from what a function with the symmetry
+    predicts. A violation in fewer rows than that cannot be seen. None where rows were not looked at one by one."""
+    input_names: tuple[str, ...] = ()
+    """What the user calls the inputs, all of them; empty where none were given."""
+    output_names: tuple[str, ...] = ()
 
     @classmethod
     def of_group(
@@ -57,6 +64,7 @@ class Claim:
         tested_on: int,
         defect: float | None = None,
         centre: tuple[float, ...] = (),
+        rows_upper: float | None = None,
     ) -> Claim:
         """That of a finite group; what it moves follows from its generators."""
         return cls(
@@ -72,7 +80,20 @@ class Claim:
             tested_on,
             defect=defect,
             centre=centre,
+            rows_upper=rows_upper,
         )
+
+    def __repr__(self) -> str:
+        size = f"{'order' if self.kind == 'finite' else 'dimension'} {self.size}"
+        return (
+            f"Claim({self.kind} {self.name}, {size}, moving {len(self.inputs)} inputs and {len(self.outputs)} "
+            f"outputs, violation at most {self.violation_upper:.3g}, tested on {self.tested_on})"
+        )
+
+    @property
+    def defect_upper(self) -> float:
+        """The same as a relative root mean square defect, the unit of every judge."""
+        return defect_of(self.violation_upper)
 
     @property
     def moves(self) -> tuple[SignedPermutation, ...]:
@@ -89,6 +110,7 @@ class Claim:
             "inputs": list(self.inputs),
             "generators": [g.as_dict() for g in self.moves] if finite else _lists(self.generators),
             "violation_upper": self.violation_upper,
+            "defect_upper": self.defect_upper,
             "beta": self.beta,
             "beta_ci": list(self.beta_ci),
             "tested_on": self.tested_on,
@@ -99,8 +121,13 @@ class Claim:
             found["output_generators"] = _lists(self.output_generators)
         if self.defect is not None:
             found["defect"] = self.defect
+        if self.rows_upper is not None:
+            found["rows_upper"] = self.rows_upper
         if self.centre:
             found["centre"] = list(self.centre)
+        for key, names in (("input_names", self.input_names), ("output_names", self.output_names)):
+            if names:
+                found[key] = list(names)
         return found
 
     @classmethod
@@ -127,6 +154,9 @@ class Claim:
             _tuples(value.get("output_generators", ())),
             value.get("defect"),
             tuple(value.get("centre", ())),
+            value.get("rows_upper"),
+            tuple(value.get("input_names", ())),
+            tuple(value.get("output_names", ())),
         )
 
 

@@ -10,10 +10,13 @@ from typing import Literal
 from metasym.verdicts.family_reasons import (
     CommonAllows,
     InputsElsewhere,
+    JudgesDiffer,
+    MapsAllow,
     MapTooLarge,
     NoGapInTies,
     NoLinearPart,
     NoPermutationOfTies,
+    RefutedByTasks,
     TasksAllow,
     TiesDiffer,
     TiesNotClasses,
@@ -324,6 +327,9 @@ AnyDiscoveryReason = (
     | TiesNotClasses
     | NoPermutationOfTies
     | TiesDiffer
+    | RefutedByTasks
+    | MapsAllow
+    | JudgesDiffer
     | InputsElsewhere
     | TasksAllow
     | CommonAllows

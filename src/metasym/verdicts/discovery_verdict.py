@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
 
+from metasym.types import shortened
 from metasym.verdicts.claims import CandidateVerdict, Claim
 from metasym.verdicts.discovery_reasons import AnyDiscoveryReason
-from metasym.verdicts.discovery_words import EXACT, candidate_words, claims_words, refusal_words
+from metasym.verdicts.discovery_words import EXACT, candidate_words, claim_words, claims_words, refusal_words
 from metasym.verdicts.outcomes import Outcome
 from metasym.verdicts.verdict import Status, Verdict
 
@@ -27,9 +28,20 @@ class DiscoveryVerdict(Verdict):
 
     @classmethod
     def of(
-        cls, claims: tuple[Claim, ...], candidates: tuple[CandidateVerdict, ...], tasks: int | None = None
+        cls,
+        claims: tuple[Claim, ...],
+        candidates: tuple[CandidateVerdict, ...],
+        tasks: int | None = None,
+        *,
+        inputs: tuple[str, ...] = (),
+        outputs: tuple[str, ...] = (),
     ) -> DiscoveryVerdict:
-        """The verdict that claims and candidates lead to; ``tasks`` counts held-out ones of a family."""
+        """The verdict that claims and candidates lead to; ``tasks`` counts held-out ones of a family.
+
+        ``inputs`` and ``outputs`` are the user's names.
+        """
+        if inputs or outputs:
+            claims = tuple(replace(one, input_names=inputs, output_names=outputs) for one in claims)
         outcomes = {one.outcome for one in candidates}
         status = Status.NOT_READ
         if claims:
@@ -48,6 +60,9 @@ class DiscoveryVerdict(Verdict):
         claims = tuple(Claim.from_json(one) for one in result["symmetries"])
         return cls.of(claims, tuple(CandidateVerdict.from_json(one) for one in result["refused"]), tasks)
 
+    def __repr__(self) -> str:
+        return shortened(f"DiscoveryVerdict({self.status}: {self}; {len(self.candidates)} not claimed)")
+
     def __str__(self) -> str:
         return claims_words(self.claims)
 
@@ -59,7 +74,7 @@ class DiscoveryVerdict(Verdict):
                 "reasons": [reason_json(reason) for reason in self.reasons],
                 "words": str(self),
             },
-            "symmetries": [claim.to_json() for claim in self.claims],
+            "symmetries": [{**claim.to_json(), "words": claim_words(claim)} for claim in self.claims],
             "refused": [candidate_json(one) for one in self.candidates],
         }
 

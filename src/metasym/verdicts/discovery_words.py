@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
+from metasym.groups.signed_groups import SignedGroup
 from metasym.verdicts.claims import CandidateVerdict, Claim, Kind
 from metasym.verdicts.defect_words import percent
 from metasym.verdicts.discovery_reasons import (
@@ -50,10 +50,13 @@ from metasym.verdicts.discovery_reasons import (
 from metasym.verdicts.family_reasons import (
     CommonAllows,
     InputsElsewhere,
+    JudgesDiffer,
+    MapsAllow,
     MapTooLarge,
     NoGapInTies,
     NoLinearPart,
     NoPermutationOfTies,
+    RefutedByTasks,
     TasksAllow,
     TiesDiffer,
     TiesNotClasses,
@@ -61,6 +64,7 @@ from metasym.verdicts.family_reasons import (
     TooFewTasks,
     ZerosUnclear,
 )
+from metasym.verdicts.group_words import joined, moves_words
 
 NOTHING = "no symmetry is claimed"
 EXACT = 1e-5
@@ -77,13 +81,25 @@ def claims_words(claims: Sequence[Claim]) -> str:
 
 
 def claim_words(claim: Claim) -> str:
-    """``finite symmetry D_4, of order 8, acting on inputs 0-3``."""
-    where = f"inputs {_runs(claim.inputs)}"
-    if claim.outputs:
-        where += f" and outputs {_runs(claim.outputs)}"
+    """``finite symmetry D_4, of order 8: inputs 0 to 3 behave like a ring that may be turned and reflected``."""
     near = claim.defect is not None and claim.defect > EXACT
-    within = f", within {percent(math.sqrt(claim.violation_upper))}" if near else ""
-    return f"{claim.kind} symmetry {sized(claim.name, claim.kind, claim.size)}, acting on {where}{within}"
+    within = f", within {percent(claim.defect_upper)}" if near else ""
+    return f"{claim.kind} symmetry {sized(claim.name, claim.kind, claim.size)}{_acting(claim)}{within}"
+
+
+def _acting(claim: Claim) -> str:
+    """What a claim does: the moves of a finite group, the inputs and outputs of an algebra."""
+    if claim.kind == "finite":
+        shape = claim.moves[0].shape
+        group = SignedGroup(claim.moves, shape, known_order=claim.size)
+        return f": {moves_words(group, claim.input_names, claim.output_names)}"
+    sides = (("input", claim.inputs, claim.input_names), ("output", claim.outputs, claim.output_names))
+    where = [
+        joined(tuple(names[i] for i in points)) if names else f"{side}s {_runs(points)}"
+        for side, points, names in sides
+        if points
+    ]
+    return f", acting on {' and '.join(where)}"
 
 
 def sized(name: str, kind: Kind, size: int) -> str:
@@ -197,6 +213,9 @@ def _about(
     | RefutedByCalls
     | CallsAllow
     | TiesDiffer
+    | RefutedByTasks
+    | MapsAllow
+    | JudgesDiffer
     | InputsElsewhere
     | TasksAllow
     | CommonAllows,
@@ -267,6 +286,18 @@ def _about(
             return (
                 f"{_NEAR}: entries of {_MAPS} differ, in all tasks alike, by {difference:.2g} of their power, "
                 f"{bound} (named up to {most:g})"
+            )
+        case RefutedByTasks(_, defect, upper):
+            bound = "" if upper is None else f", at most {percent(upper)}"
+            return f"is refuted by {_MAPS}: their defect is {percent(defect)}{bound}"
+        case MapsAllow(_, defect, upper, most):
+            bound = "any defect" if upper is None else f"a defect of {percent(upper)}"
+            return f"{_NEAR}: {_MAPS} allow {bound}, found {percent(defect)} (named up to {percent(most)})"
+        case JudgesDiffer(_, beta, low, high, defect_upper):
+            said = interval_words(beta, low, high)
+            return (
+                f"cannot be decided: functions fitted to fresh tasks contradict it ({said}), and {_MAPS}, which show "
+                f"no bend, do not (a defect below {percent(defect_upper)})"
             )
         case InputsElsewhere():
             return "cannot be decided: it takes inputs to where there are none, since their means or sizes differ"

@@ -63,6 +63,33 @@ class TiesDiffer(About, frozen=True, tag="ties_differ"):
     most: float
 
 
+class RefutedByTasks(About, frozen=True, tag="refuted_by_tasks"):
+    """The linear maps of held-out tasks contradict it: the certificate that ``learn`` makes."""
+
+    outcome = Outcome.REFUTED
+    defect: float
+    upper: float | None
+    """None where the data bound it by nothing."""
+
+
+class MapsAllow(About, frozen=True, tag="maps_allow"):
+    """The linear maps of the tasks allow a defect that is too large."""
+
+    defect: float
+    upper: float | None
+    """None where the data bound it by nothing."""
+    most: float
+
+
+class JudgesDiffer(About, frozen=True, tag="judges_differ"):
+    """Functions fitted to tasks contradict what the tasks' linear maps certify, and the tasks show no bend."""
+
+    beta: float
+    low: float
+    high: float
+    defect_upper: float
+
+
 class InputsElsewhere(About, frozen=True, tag="inputs_elsewhere"):
     """It takes inputs to where there are none: their means or sizes differ."""
 

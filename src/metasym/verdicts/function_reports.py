@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
+
+from metasym.verdicts.transform_ranges import TransformRange, range_words, transform_ranges
 
 EXACT = 1e-8
 """Of the outputs' variance: what rounding in float32 may leave of an exact symmetry."""
@@ -28,6 +30,14 @@ class ElementOfFunctions:
     """The share of queries whose predicted class stays; None without classes."""
     score: float
     """Accuracy, or mean squared error, on the moved queries."""
+    family: str = ""
+    """Of the usual transforms of images, empty for elements of a group: those of one family differ by ``amount``."""
+    amount: float = 0.0
+
+    @property
+    def bound(self) -> float:
+        """What the defect is at most, at 95 %."""
+        return self.defect_upper
 
     @property
     def defect(self) -> float:
@@ -76,7 +86,14 @@ class AdaptedFunctions:
         """That of the worst element."""
         return self.worst.defect_upper
 
+    @property
+    def ranges(self) -> tuple[TransformRange, ...]:
+        """Of the usual transforms of images: how far each may go."""
+        return transform_ranges(self.elements)
+
     def __str__(self) -> str:
+        if self.ranges:
+            return f"{self.group}: {range_words(self.ranges)} ({self.tasks} tasks)"
         worst = self.worst
         return (
             f"{self.group}: {worst.defect:.2g} off at the worst element, {worst.name}; at most "
@@ -86,12 +103,19 @@ class AdaptedFunctions:
     def to_json(self) -> dict[str, Any]:
         """Plain numbers and strings."""
         derived = ("defect", "defect_upper", "words")
-        elements = [{**asdict(one), **{key: getattr(one, key) for key in derived}} for one in self.elements]
+        elements = []
+        for one in self.elements:
+            found = {**asdict(one), **{key: getattr(one, key) for key in derived}}
+            if not one.family:
+                del found["family"], found["amount"]
+            elements.append(found)
         return {**asdict(self), "elements": elements}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> AdaptedFunctions:
         """What :meth:`to_json` made ``value`` of."""
-        kept = ("name", "violation", "violation_upper", "same_class", "score")
-        elements = tuple(ElementOfFunctions(**{key: one[key] for key in kept}) for one in value["elements"])
+        kept = tuple(field.name for field in fields(ElementOfFunctions))
+        elements = tuple(
+            ElementOfFunctions(**{key: one[key] for key in kept if key in one}) for one in value["elements"]
+        )
         return cls(value["group"], value["tasks"], value["score"], value["labels"], elements, value["note"])

@@ -46,6 +46,7 @@ _NOISY = 0.5
 """Residuals of a pattern from which the words say that part of U is noise."""
 _ALSO = 2
 """Larger groups that hold only nearly, beside a certified one."""
+_NOT_LOOKED_FOR = "symmetries of other kinds, such as rotations that mix inputs, were not looked for"
 _REMEDIES = {
     "one-hot targets": "one-hot targets (y of floats, [tasks, examples, classes]) with --model fc, which are solved "
     "exactly",
@@ -252,8 +253,7 @@ def reason_words(reason: AnyReason, layer: LayerReport, *, none: str = "no symme
         case NothingNear(blocks):
             return (
                 "no symmetry: no permutation of outputs and inputs, with signs or without, comes near what tasks "
-                f"share{negatable_words(blocks)}; symmetries of other kinds, such as rotations that mix inputs, were "
-                "not looked for"
+                f"share{negatable_words(blocks)}; {_NOT_LOOKED_FOR}"
             )
         case NoPermutation():
             return _no_permutation(reason, layer, none)
@@ -273,7 +273,7 @@ def _nearest(reason: NearestRefuted, layer: LayerReport) -> str:
     broken = "" if rung is None or rung.breaking is None else f"; {breaking_words(rung.breaking, layer)}"
     return (
         f"no exact symmetry: the nearest, {called(reason.name, reason.order)}, has a defect of "
-        f"{percent(reason.defect)}{upper}, refuted{broken}"
+        f"{percent(reason.defect)}{upper}, refuted{broken}; {_NOT_LOOKED_FOR}"
     )
 
 

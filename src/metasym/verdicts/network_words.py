@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from metasym.verdicts.defect_words import percent
 from metasym.verdicts.discovery_verdict import DiscoveryVerdict
-from metasym.verdicts.discovery_words import candidate_words, sized
+from metasym.verdicts.discovery_words import candidate_words, claim_words
 from metasym.verdicts.function_reports import EXACT, NEAR, AdaptedFunctions
 from metasym.verdicts.outcomes import Outcome
 
@@ -35,9 +34,9 @@ def tasks_words(verdict: DiscoveryVerdict) -> str:
     if verdict.claims:
         claim = verdict.claims[0]
         return (
-            f"The tasks share {sized(claim.name, claim.kind, claim.size)}: functions fitted to {claim.tested_on} "
+            f"The tasks share a {claim_words(claim)}. Functions fitted to {claim.tested_on} "
             f"tasks that took no part in finding it allow a deviation of at most "
-            f"{percent(math.sqrt(claim.violation_upper))} (95 %)."
+            f"{percent(claim.defect_upper)} (95 %)."
         )
     told = [
         one for one in verdict.candidates if one.outcome is not Outcome.NOT_EXAMINED

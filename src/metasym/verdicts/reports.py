@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from metasym.groups.signed_permutations import SignedPermutation
+from metasym.verdicts.notebooks import cards, figure
 from metasym.verdicts.verdict import Bound, Status, Verdict
 
 NEARLY = 0.1
@@ -42,9 +44,23 @@ class SharingPattern:
     dominant_residual: float = 0.0
     """The same residual inside the dominant eigenspace of U U^T, where the singular values show one."""
 
+    def __repr__(self) -> str:
+        rows, columns = len(self.classes), len(self.classes[0]) if self.classes else 0
+        doubt = "" if self.clear else ", not clear"
+        return (
+            f"SharingPattern({rows} x {columns}: {self.count} classes, {self.tied} tied, {self.zeros} zero, margin "
+            f"{self.margin:.3g}, residual {self.residual:.2g}{doubt})"
+        )
+
 
 PLAIN = 0.02
 """Up to this defect a symmetry is named without qualification; above it the words say how nearly it holds."""
+
+
+def order_words(order: int) -> str:
+    """The number of elements as people read it: S_64's has 90 digits, of which the first two are written."""
+    digits = str(order)
+    return f"{order:,}" if len(digits) <= 15 else f"about {digits[0]}.{digits[1]}e{len(digits) - 1}"
 
 
 @dataclass(frozen=True)
@@ -65,11 +81,18 @@ class FoundGroup:
     defect_upper: float | None = None
     """A 95 % upper bound of ``|W - g W| / |W|``, from tasks that took no part in learning; None: not certified."""
 
+    def __repr__(self) -> str:
+        bound = "" if self.defect_upper is None else f", defect at most {self.defect_upper:.3g}"
+        many = len(self.generators)
+        return (
+            f"FoundGroup({self.name}, order {self.order_in_words}, {many} generator{'s' * (many != 1)}, error "
+            f"{self.error:.2g}{bound})"
+        )
+
     @property
     def order_in_words(self) -> str:
-        """The order as people read it: S_64's has 90 digits, of which the first two are told."""
-        digits = str(self.order)
-        return f"{self.order:,}" if len(digits) <= 15 else f"about {digits[0]}.{digits[1]}e{len(digits) - 1}"
+        """The order as people read it."""
+        return order_words(self.order)
 
     @property
     def approximate(self) -> bool:
@@ -142,6 +165,11 @@ class LadderRung:
     differing: tuple[int, ...] = ()
     """Tasks of the file that contradict the group where the others do not."""
 
+    def __repr__(self) -> str:
+        said = "certified" if self.certified else "refuted" if self.refuted else "not certified"
+        upper = "any" if self.defect_upper is None else f"at most {self.defect_upper:.3g}"
+        return f"LadderRung({self.name}, order {order_words(self.order)}, {said}: defect {self.defect:.3g}, {upper})"
+
     def bound(self, above: Sequence[LadderRung] = ()) -> Bound:
         """How large the defect of a certified group may be; ``above`` are larger groups that were refuted."""
         assert self.defect_upper is not None  # both were within the tolerance
@@ -150,6 +178,29 @@ class LadderRung:
         return Bound(
             self.name, self.order, self.defect_upper, self.class_defect_upper, nearly, self.faint_weights
         )
+
+
+@dataclass(frozen=True)
+class AskedGroup:
+    """A group that a user asks about, on the outputs and inputs of their tasks."""
+
+    text: str
+    """What the user calls it."""
+    generators: tuple[SignedPermutation, ...]
+    invariance: bool = False
+    """Whether it moves the inputs alone because it cannot act on so many outputs."""
+
+
+@dataclass(frozen=True)
+class GroupAnswer:
+    """What the tasks say about a group that a user asked about."""
+
+    asked: AskedGroup
+    rung: LadderRung
+    """Its defect and bound over all tasks, and what breaks it. No task took part in choosing the group."""
+    verdict: Verdict
+    """Certified: yes. Certified approximately: how nearly, even if it is refuted as an exact symmetry. None: no."""
+    differing: DifferingTasks | None = None
 
 
 @dataclass(frozen=True)
@@ -232,6 +283,22 @@ class LayerReport:
     output_names: tuple[str, ...] = ()
     differing: DifferingTasks | None = None
     """Which tasks differ from the others, as to the group that the verdict is about; None where tasks do not tell."""
+    answer: GroupAnswer | None = None
+    """About the group that a user asked about; None where none was."""
+
+    def __repr__(self) -> str:
+        found = "no group" if self.group is None else f"{self.group.name}, order {self.group.order_in_words}"
+        return (
+            f"LayerReport({self.name or 'the layer'!r:.80}, weight {list(self.weight_shape)}, {self.kind} U, uses "
+            f"{self.effective_filter_size} of {self.filter_size} filter entries: {self.verdict.status}, {found})"
+        )
+
+    def _repr_html_(self) -> str:
+        return cards(self)
+
+    def plot(self) -> Any:
+        """Draw the sharing pattern and the singular values of U, and return the matplotlib figure."""
+        return figure(self)
 
     @property
     def undecided(self) -> bool:

@@ -10,8 +10,11 @@ from typing import Any
 import msgspec
 
 from metasym.storage.described import described
-from metasym.types import MetasymError
-from metasym.verdicts.layer_words import verdict_words
+from metasym.types import MetasymError, shortened
+from metasym.verdicts.answer_words import answer_words
+from metasym.verdicts.group_words import found_words
+from metasym.verdicts.layer_words import summary_words, verdict_words
+from metasym.verdicts.notebooks import cards, figure
 from metasym.verdicts.reports import GroupErrors, LayerReport
 
 VERSION = 2
@@ -43,8 +46,19 @@ class SymmetryReport:
             found=layer,
         )
 
+    def __repr__(self) -> str:
+        return shortened(f"SymmetryReport({'; '.join(map(_briefly, self.layers)) or 'no layers'})")
+
+    def _repr_html_(self) -> str:
+        return cards(self)
+
+    def plot(self) -> Any:
+        """Draw the sharing pattern and the singular values of every layer, and return the matplotlib figure."""
+        return figure(self)
+
     def __str__(self) -> str:
-        return "\n".join(f"{r.name or 'the layer'}: {verdict_words(r)}" for r in self.layers)
+        lines = [f"{r.name or 'the layer'}: {verdict_words(r)}" for r in self.layers]
+        return "\n".join([*lines, *(answer_words(r) for r in self.layers if r.answer is not None)])
 
     def to_json(self) -> dict[str, Any]:
         """Plain types, ready for ``json.dumps``."""
@@ -60,7 +74,9 @@ class SymmetryReport:
         found = value.get("version") if isinstance(value, dict) else None
         if found is not None and found != VERSION:
             raise MetasymError(
-                f"{name}: expected a symmetry report of version {VERSION}, found {found!r:.60}"
+                f"{name}: expected a symmetry report of version {VERSION}, found {found!r:.60}",
+                about=f"{name}: version",
+                found=found,
             )
         report: SymmetryReport = described(value, cls, name)
         for index, layer in enumerate(report.layers):
@@ -68,11 +84,21 @@ class SymmetryReport:
         return report
 
 
+def _briefly(layer: LayerReport) -> str:
+    return f"{layer.name or 'the layer'}: {summary_words(layer)}"
+
+
 def _layer_json(layer: LayerReport) -> dict[str, Any]:
     found: dict[str, Any] = _lists(msgspec.to_builtins(layer))
     if layer.group is not None:
-        found["group"] |= {"transitive": layer.group.transitive, "approximate": layer.group.approximate}
+        found["group"] |= {
+            "transitive": layer.group.transitive,
+            "approximate": layer.group.approximate,
+            "words": found_words(layer),
+        }
     found["verdict"]["words"] = verdict_words(layer)
+    if layer.answer is not None:
+        found["answer"]["verdict"]["words"] = answer_words(layer)
     return {**found, "residual": layer.residual, "margin": layer.margin}
 
 
@@ -87,6 +113,8 @@ def _check_layer(layer: LayerReport, name: str) -> None:
     """Refuse what fits the types but no weight: elements that permute something else, a pattern of another size."""
     groups = [] if layer.group is None else [layer.group.generators]
     size = layer.weight_shape[:1], {math.prod(layer.weight_shape[1:]), *layer.weight_shape[1:2]}
+    if layer.answer is not None:
+        groups.append(layer.answer.asked.generators)
     for element in (g for generators in (*groups, *(r.generators for r in layer.ladder)) for g in generators):
         if (len(element.outputs),) != size[0] or len(element.inputs) not in size[1]:
             raise MetasymError(

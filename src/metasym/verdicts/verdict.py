@@ -237,3 +237,8 @@ class Verdict:
     """Tasks that its bounds are about: all of the file; None where it was not tested on tasks."""
     directions: int | None = None
     """Directions of the tasks' prior that are in use, where U was learned by evidence."""
+
+    def __repr__(self) -> str:
+        tasks = "" if self.tasks is None else f", {self.tasks} tasks"
+        why = ", ".join(type(reason).__name__ for reason in self.reasons)
+        return f"Verdict({self.status}{tasks}{f', because: {why}' if why else ''})"

@@ -12,6 +12,7 @@ import torch
 import metasym as ms
 from metasym.cli import main
 from metasym.discovery.families.family_symmetries import FamilyModel
+from metasym.verdicts.discovery_words import claim_words
 
 Array = npt.NDArray[np.float64]
 POINTS = 6
@@ -71,8 +72,11 @@ def test_the_command_gives_a_model_that_adapts(tmp_path: Path, capsys: pytest.Ca
     np.savez(tmp_path / "family.npz", x=x, y=y)
     out = tmp_path / "run"
     assert main(["discover", str(tmp_path / "family.npz"), "--out", str(out), "--progress", "silent"]) == 0
-    assert "finite symmetry Z_6, of order 6" in capsys.readouterr().out
-    model = ms.open_run(out).model
+    run = ms.open_run(out)
+    (claim,) = run.verdict.claims
+    assert (claim.kind, claim.name, claim.size) == ("finite", "Z_6", 6)
+    assert claim_words(claim) in capsys.readouterr().out
+    model = run.model
     assert isinstance(model, FamilyModel)
     network = model.adapt(x[0], y[0])
     points = torch.tensor(x[1])

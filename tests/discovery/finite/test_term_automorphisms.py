@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from metasym.discovery.finite.group_search import generated
+from metasym.discovery.finite.group_certificate import generated
 from metasym.discovery.finite.term_automorphisms import kept_by
 from metasym.discovery.models.matching_pursuit import Term, degree_for, sparse_polynomial
 from metasym.groups.signed_permutations import SignedPermutation

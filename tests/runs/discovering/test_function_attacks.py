@@ -6,6 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 from studies.function_attacks import judge, make
 
 import metasym as ms
@@ -76,6 +77,17 @@ def test_few_residuals_hold_what_they_hold() -> None:
     found = largest_residuals(left, np.ones_like(left), y)
     assert sorted(found.rows) == [5, 17]
     assert found.share == pytest.approx(2.0 / float(((y - y.mean()) ** 2).sum()))
+    # As many or fewer of 200 rows differ with a chance of 5 % where the limit is the truth.
+    assert binom.cdf(2, 200, found.share_upper) == pytest.approx(0.05)
+
+
+def test_a_claim_says_how_many_further_rows_may_differ() -> None:
+    x = np.random.default_rng(6).normal(size=(200, 3))
+    [claim] = ms.discover(
+        x, np.cos(x[:, 0]) * x[:, 1] + x[:, 2] + 0.5 * x[:, 1] ** 2, continuous=False
+    ).verdict.claims
+    assert claim.rows_upper == pytest.approx(1 - 0.05 ** (1 / 200))  # none of 200 does
+    assert type(claim).from_json(claim.to_json()) == claim
 
 
 def test_a_true_group_of_heavy_tailed_inputs_is_not_refuted() -> None:

@@ -11,7 +11,7 @@ import pytest
 from metasym.cli import main
 from metasym.runs.files.schemas import PROMISED, VERSION, schema
 from metasym.storage.described import described
-from metasym.types import MetasymError
+from tests.refusals import refused
 
 ROOT = Path(__file__).parents[3]
 
@@ -46,7 +46,7 @@ def test_learn_and_inspect(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert layer["group"]["name"] == "Z_4"
     assert layer["ladder"]
     del layer["group"]["defect_upper"]
-    with pytest.raises(MetasymError, match="defect_upper"):
+    with refused("inspect: layers[0].group.defect_upper", None):
         described(report, PROMISED["inspect"], "inspect")
 
 

@@ -17,7 +17,8 @@ from metasym.runs.reproducing.angle_study import angles_file, measure_angles, re
 from metasym.runs.reproducing.experiment_run import load_run, run
 from metasym.runs.reproducing.scoring import test_seed as episodes_seed
 from metasym.tasks.sampling import sample
-from metasym.types import Batch, MetasymError
+from metasym.types import Batch
+from tests.refusals import refused, refused_command, within
 from tests.runs.reproducing.tiny_images import FEW, tiny
 
 __all__ = ["tiny"]
@@ -95,11 +96,11 @@ def test_the_command_line(runs, tmp_path, capsys):
     assert main([*mixed, "--markdown", str(again)]) == 0
     assert again.read_text() == page.read_text()
     shutil.copytree(runs[0], tmp_path / "copy")
-    assert main(["angles", str(runs[0]), str(tmp_path / "copy"), "--out", str(out / "both")]) == 2
-    assert "expected runs of different cells, recipes or seeds" in capsys.readouterr().err
+    refused_command(["angles", str(runs[0])])  # no folder of its own choice is written to
+    both = (str(runs[0]), str(tmp_path / "copy"))
+    refused_command(["angles", *both, "--out", out / "both"], found=both)
     assert not (out / "both").exists()
-    assert main(["angles", str(tmp_path / "nothing"), "--out", str(out / "both")]) == 2
-    assert "expected the folder of a finished run, or a file of this command" in capsys.readouterr().err
+    refused_command(["angles", tmp_path / "nothing", "--out", out / "both"], str(tmp_path / "nothing"), None)
     (tmp_path / "other.json").write_text("{}")
     assert main(["angles", str(tmp_path / "other.json"), "--out", str(out / "both")]) == 2
     assert not (out / "both").exists()
@@ -140,19 +141,17 @@ def test_differences_are_paired_and_figures_the_same_every_time(tmp_path):
     first = [f.read_bytes() for f in angles_figures(both, tmp_path)]
     assert [f.read_bytes() for f in angles_figures(both, tmp_path)] == first
     angles_file(both[0], tmp_path)
-    with pytest.raises(
-        MetasymError, match="expected result files, found none"
-    ):  # they are no cells of a table
+    with refused(str(tmp_path), 0):  # they are no cells of a table
         load_cells(tmp_path)
-    with pytest.raises(MetasymError, match="expected measured angles"):
+    with refused("measured", 0):
         angles_table([])
     (tmp_path / "x.json").write_text("{}")
-    with pytest.raises(MetasymError, match="expected a field experiment, found none"):
+    with refused(within(tmp_path / "x.json", "experiment"), None):
         read_angles(tmp_path / "x.json")
 
 
 def test_synthetic_runs_are_refused(tmp_path):
     experiment = find("translation/rank1/small/maml-conv", outer_steps=1, train_tasks=4, test_tasks=2)
     run(experiment, tmp_path, progress="silent")
-    with pytest.raises(MetasymError, match="expected a run of Table 3, found translation"):
+    with refused(str(tmp_path), "translation/rank1/small/maml-conv"):
         measure_angles(tmp_path)

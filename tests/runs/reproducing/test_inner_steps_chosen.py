@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from metasym.cli import main
 from metasym.paper import find, image_problem
 from metasym.runs.reproducing import scoring
 from metasym.runs.reproducing.experiment_run import load_run, run
 from metasym.tasks.sampling import mix
 from metasym.training.evaluation import evaluate
-from metasym.types import MetasymError
+from tests.refusals import refused, refused_command
 from tests.runs.reproducing.tiny_images import FEW, tiny
 
 __all__ = ["tiny"]  # a fixture
@@ -75,9 +74,8 @@ def test_of_equal_numbers_the_smallest():
     assert scoring.best_inner_steps({1: 0.7, 2: 0.7}) == 1
 
 
-def test_only_where_classes_are_held_out(capsys):
-    with pytest.raises(MetasymError, match="expected choose_inner_steps with image problems only, found rot"):
+def test_only_where_classes_are_held_out():
+    with refused("choose_inner_steps", "rotation/rot90/msr-conv"):
         find("rotation/rot90/msr-conv", choose_inner_steps=2)
     command = ["run", "translation/rank1/small/msr-fc", "--out", "x", "--choose-inner-steps", "2"]
-    assert main(command) == 2
-    assert capsys.readouterr().err.count("\n") == 1
+    refused_command(command, "choose_inner_steps", "translation/rank1/small/msr-fc")

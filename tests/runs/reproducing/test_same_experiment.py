@@ -11,6 +11,7 @@ import pytest
 from metasym.runs.reproducing.experiment_run import load_run, run
 from metasym.storage.json_files import write_json
 from metasym.types import MetasymError
+from tests.refusals import refused, within
 from tests.runs.reproducing.quick_runs import quick
 
 
@@ -28,13 +29,13 @@ def test_a_finished_run_is_not_run_again(tmp_path, monkeypatch):
 def test_the_folder_of_another_experiment_is_refused_and_stays_as_it_was(tmp_path):
     run(quick(), tmp_path, progress="silent")
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    for other, what in (
-        (quick("translation/rank2/small/msr-fc"), "name"),
-        (quick(seed=4), "seed 4, found one with 0"),
-        (quick(outer_lr=0.1), "outer_lr 0.1"),
+    for other, what, found in (
+        (quick("translation/rank2/small/msr-fc"), "name", quick().name),
+        (quick(seed=4), "recipe.seed", 0),
+        (quick(outer_lr=0.1), "recipe.outer_lr", quick().recipe.outer_lr),
     ):
         for resume in (False, True):
-            with pytest.raises(MetasymError, match=what):
+            with refused(within(tmp_path, what), found):
                 run(other, tmp_path, resume=resume)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
@@ -43,9 +44,8 @@ def test_the_folder_of_another_experiment_is_refused_and_stays_as_it_was(tmp_pat
 def test_a_corrupt_result_is_named_and_kept(tmp_path, content):
     run(quick(outer_steps=1), tmp_path, progress="silent")
     (tmp_path / "result.json").write_text(content)
-    with pytest.raises(MetasymError, match=r"result\.json: expected ") as caught:
+    with refused():
         run(quick(outer_steps=1), tmp_path, resume=True)
-    assert "\n" not in str(caught.value)
     assert (tmp_path / "result.json").read_text() == content
 
 
@@ -59,11 +59,8 @@ def test_a_corrupt_config_is_named_and_kept(tmp_path, content):
     run(quick(outer_steps=1), tmp_path, progress="silent")
     (tmp_path / "config.json").write_bytes(content)
     for work in (lambda: run(quick(outer_steps=1), tmp_path, resume=True), lambda: load_run(tmp_path)):
-        with pytest.raises(
-            MetasymError, match=r"config\.json: expected the config of a run, found"
-        ) as caught:
+        with refused(str(tmp_path / "config.json")):
             work()
-        assert "\n" not in str(caught.value)
     assert (tmp_path / "config.json").read_bytes() == content
 
 
@@ -104,7 +101,7 @@ def test_results_from_before_a_field_existed_are_still_good(tmp_path):
         write_json(path, stored)
     assert run(quick(), tmp_path)["per_task"] == first["per_task"]
     assert load_run(tmp_path)[0] == quick()
-    with pytest.raises(MetasymError, match="map 'loop', found one with 'auto'"):
+    with refused(within(tmp_path, "recipe.map"), "auto"):
         run(quick(map="loop"), tmp_path)
-    with pytest.raises(MetasymError, match="warmup_steps 3, found one with 0"):
+    with refused(within(tmp_path, "recipe.warmup_steps"), 0):
         run(quick(warmup_steps=3), tmp_path)

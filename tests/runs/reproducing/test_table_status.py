@@ -18,6 +18,7 @@ from metasym.runs.reproducing.whole_tables import reproduce, run_folder
 from metasym.storage.json_files import write_json
 from metasym.storage.locks import FolderLock
 from metasym.types import Record
+from tests.refusals import refused_command
 
 PROBLEM = "aug-omniglot/5way-1shot"
 ONLY = "translation/rank1/small/maml-conv"
@@ -230,11 +231,7 @@ def test_what_a_folder_has_whatever_its_recipe_and_seed(tmp_path, capsys, monkey
 def test_places_without_runs_are_told(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     command = ["reproduce", "table3", "--out", "none", "--status"]
-    assert main([*command, "--only", f"{PROBLEM}/msr", "--json"]) == 2
-    assert capsys.readouterr().err == (
-        f"metasym: error: none: expected runs of table3 that match {PROBLEM}/msr, found no such folder; "
-        "with --budget, --recipe or --seeds what is still to do is shown\n"
-    )
+    refused_command([*command, "--only", f"{PROBLEM}/msr", "--json"], "none", None)
     assert main([*command, "--budget", "day"]) == 0
     assert capsys.readouterr().out.endswith("There is no folder none.\n")
     Path("results").mkdir()
@@ -242,8 +239,7 @@ def test_places_without_runs_are_told(tmp_path, capsys, monkeypatch):
     assert capsys.readouterr().out.endswith("There is no folder none; small files read from results.\n")
     assert not Path("none").exists()
     Path("file").write_text("")
-    assert main(["reproduce", "table3", "--out", "file", "--status"]) == 2
-    assert capsys.readouterr().err == "metasym: error: file: expected the folder of the runs, found a file\n"
+    refused_command(["reproduce", "table3", "--out", "file", "--status"], "file", "a file")
 
 
 def test_one_refused_folder_does_not_hide_the_others(tmp_path, capsys):
@@ -282,7 +278,4 @@ def test_the_command_line(tmp_path, capsys, monkeypatch):
     assert "6 / 4,000" in capsys.readouterr().out
     assert "| msr | running | 6 / 4,000 | 50.6 at 6 |" in Path("states.md").read_text()
     lock.release()
-    assert main([*command, "--json"]) == 2
-    assert (
-        capsys.readouterr().err == "metasym: error: expected --json together with --status, found it alone\n"
-    )
+    refused_command([*command, "--json"], "--json", "alone")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import io
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +13,7 @@ import pytest
 from PIL import Image
 
 from metasym.cli import main
+from tests.refusals import refused_command
 
 # The packages export functions of the same names.
 omniglot_module = importlib.import_module("metasym.tasks.images.omniglot")
@@ -113,17 +114,16 @@ def small_omniglot(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def refused_command(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
-    """Run the command line, which must say one line of error and end with 2; returns the line."""
-    assert main([str(argument) for argument in (*arguments, "--progress", "silent")]) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    lines = said.err.splitlines()
-    assert len(lines) == 1, lines
-    assert lines[0].startswith("metasym: error: ")
-    assert "expected" in lines[0]
-    assert "found" in lines[0]
-    return lines[0]
+ANY = ...
+"""What was found may be anything: the words of another package, a path."""
+
+
+def refused_data(arguments: Sequence[object], about: str, found: object = ANY) -> None:
+    """The command line refuses in one line, about a file or a part of one whose name ends so."""
+    error = refused_command([*arguments, "--progress", "silent"])
+    assert error.about is not None
+    assert error.about.endswith(about), error.about
+    assert found is ANY or error.found == found, error.found
 
 
 def accepted(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:

@@ -13,12 +13,13 @@ from PIL import Image
 from metasym.tasks import mini_imagenet
 from tests.refusals import refused
 from tests.tasks.images.builders import (
+    ANY,
     SHARED,
     accepted,
     left_over,
     mini_module,
     needs_shared,
-    refused_command,
+    refused_data,
     write_tree,
     write_zip,
 )
@@ -117,7 +118,7 @@ def test_lists_elsewhere_and_images_of_another_size(small, capsys):
     write_tree(small / "have", images(size=120))
     write_tree(small / "lists", lists())
     arguments = ("data", "miniimagenet", "--from", small / "have", "--data", small / "data")
-    assert "found none" in refused_command(capsys, *arguments)
+    refused_data(arguments, str(small / "have"))
     accepted(capsys, *arguments, "--splits", small / "lists")
     found = mini_imagenet("val", data=small / "data").pick(torch.tensor(0), torch.tensor(1))
     wanted = Image.fromarray(pixels("n03", 1, 120)).resize((84, 84), Image.Resampling.BILINEAR)
@@ -173,62 +174,73 @@ def twice(folder: Path) -> None:
 FAULTS = {
     "a list names a missing file": (
         listed_but_missing,
-        "val.csv line 3: expected the image n0300000001.png in ",
+        "val.csv line 3: n0300000001.png",
+        None,
     ),
     "no val list": (
         lambda f: (in_lists(f) / "val.csv").unlink(),
-        "expected the lists train.csv, val.csv, test.csv",
+        "val.csv",
+        None,
     ),
     "other columns": (
         changed_list("a,b\n1,2\n"),
-        "val.csv: expected the columns filename,label, found [['a', 'b']]",
+        "val.csv",
+        [["a", "b"]],
     ),
     "a torn line": (
         changed_list("filename,label\nx.png\n"),
-        "val.csv line 2: expected a filename and a label",
+        "val.csv line 2",
+        ["x.png"],
     ),
     "too few images": (
         changed_list("filename,label\nn0300000000.png,n03\n"),
-        "expected 3 images of class n03, found 1",
+        "class n03",
+        1,
     ),
-    "too few classes": (changed_list("filename,label\n"), "expected 1 val classes of MiniImagenet, found 0"),
-    "no image": (undecodable, "n0400000002.png: expected an image"),
-    "half a JPEG": (half_a_jpeg, "n0400000001.jpg: expected an image that decodes, found "),
+    "too few classes": (changed_list("filename,label\n"), "val classes", 0),
+    "no image": (undecodable, "n0400000002.png", ANY),
+    "half a JPEG": (half_a_jpeg, "n0400000001.jpg", ANY),
     "a class in two lists": (
         leaking_list,
-        "test.csv line 2: expected every class in one list, found class n01 in train.csv line 5 too",
+        "test.csv line 2: class n01",
+        "train.csv line 5",
     ),
     "an image listed twice": (
         changed_list("filename,label\n" + "n0300000000.png,n03\n" * 2 + "n0300000001.png,n03\n"),
-        "val.csv line 3: expected every image once, found n0300000000.png in val.csv line 2 too",
+        "val.csv line 3: n0300000000.png",
+        "val.csv line 2",
     ),
     "an image in two lists": (
         changed_list("filename,label\nn0100000000.png,n03\nn0300000001.png,n03\nn0300000002.png,n03\n"),
-        "val.csv line 2: expected every image once, found n0100000000.png in train.csv line 5 too",
+        "val.csv line 2: n0100000000.png",
+        "train.csv line 5",
     ),
     "a class in two split folders": (
         leaking_folders,
-        "expected every class in one split, found class n01 in ",
+        "n01",
+        ANY,
     ),
     "an open quote": (
         changed_list('filename,label\nn0300000000.png,n03\n"n0300000001.png,n03\n'),
-        "val.csv line 3: expected a filename and a label, found unexpected end of data",
+        "val.csv line 3",
+        ANY,
     ),
     "a field without end": (
         changed_list(f"filename,label\n{'x' * 200_000},n03\n"),
-        "val.csv line 2: expected a filename and a label, found field larger than field limit",
+        "val.csv line 2",
+        ANY,
     ),
-    "every image twice": (twice, "expected every image once"),
+    "every image twice": (twice, ".png", ANY),
 }
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_faults_are_one_line_and_leave_a_usable_state(small, fault, capsys):
-    make, message = FAULTS[fault]
+    make, about, found = FAULTS[fault]
     have, data = small / "have", small / "data"
     make(have)
     arguments = ("data", "miniimagenet", "--from", have, "--data", data)
-    assert message in refused_command(capsys, *arguments)
+    refused_data(arguments, about, found)
     assert left_over(small) == []
     shutil.rmtree(have)
     in_lists(have)
@@ -250,18 +262,8 @@ def test_split_lists_are_not_for_an_npz(small, place, capsys):
     in_npz(small / "m.npz")
     in_npz(small / "mini_imagenet.npz")
     write_tree(small / "lists", lists())
-    line = refused_command(
-        capsys,
-        "data",
-        "miniimagenet",
-        "--from",
-        small / place,
-        "--splits",
-        small / "lists",
-        "--data",
-        small / "d",
-    )
-    assert "expected split lists (--splits) with a folder of images only, found " in line
+    source = ("--from", small / place, "--splits", small / "lists")
+    refused_data(("data", "miniimagenet", *source, "--data", small / "d"), "--splits")
 
 
 def test_split_lists_are_heeded_though_something_is_there(small, capsys):
@@ -270,9 +272,7 @@ def test_split_lists_are_heeded_though_something_is_there(small, capsys):
     accepted(capsys, *command)
     other = [(n, d.replace(b"n0300000001", b"n0300000009")) for n, d in lists()]
     write_tree(small / "lists", other)
-    assert "expected the image n0300000009.png" in refused_command(
-        capsys, *command, "--splits", small / "lists"
-    )
+    refused_data((*command, "--splits", small / "lists"), "n0300000009.png", None)
 
 
 def test_without_data_the_error_says_exactly_what_to_provide(small, capsys):
@@ -282,9 +282,7 @@ def test_without_data_the_error_says_exactly_what_to_provide(small, capsys):
     for part in ("60,000 images", "train.csv, val.csv, test.csv", "filename,label", "64, 16 and 20", "npz"):
         assert part in said
     (small / "mini.pkl").write_bytes(b"")
-    assert "pickles are not read" in refused_command(
-        capsys, "data", "miniimagenet", "--from", small / "mini.pkl"
-    )
+    refused_data(("data", "miniimagenet", "--from", small / "mini.pkl"), "mini.pkl", ".pkl")
 
 
 def in_real_lists(folder: Path, arrays: dict[str, np.ndarray]) -> Path:

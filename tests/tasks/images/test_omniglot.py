@@ -15,15 +15,16 @@ from PIL import Image
 from metasym.cli import main
 from metasym.tasks import omniglot
 from metasym.tasks.images.cache import open_images
-from tests.refusals import refused
+from tests.refusals import refused, refused_command
 from tests.tasks.images.builders import (
+    ANY,
     SHARED,
     accepted,
     characters,
     left_over,
     needs_shared,
     omniglot_module,
-    refused_command,
+    refused_data,
     strokes,
     write_npz,
     write_tree,
@@ -159,45 +160,50 @@ def replaced(data: bytes):
 
 
 FAULTS = {
-    "truncated zip": (truncated, "images_background.zip: expected a zip file, found a truncated or damaged"),
-    "damaged zip": (flipped, "images_background.zip: expected a sound member images_background/"),
+    "truncated zip": (truncated, "images_background.zip", "a truncated or damaged one"),
+    "damaged zip": (flipped, ".png", ANY),
     "names that lead out": (
         lambda f: broken_zip(f, lambda m: [*m, ("../../outside.png", b"x")]),
-        "expected names that stay inside the archive, found '../../outside.png'",
+        "images_background.zip",
+        "../../outside.png",
     ),
     "absolute names": (
         lambda f: broken_zip(f, lambda m: [*m, ("/etc/outside.png", b"x")]),
-        "expected names that stay inside the archive",
+        "images_background.zip",
+        "/etc/outside.png",
     ),
-    "no image": (replaced(b"not an image"), "0004_03.png: expected an image (PNG"),
+    "no image": (replaced(b"not an image"), "0004_03.png", ANY),
     "half an image": (
         replaced(b"".join(data for name, data in characters(PARTS[0]) if name.endswith("0004_03.png"))[:-40]),
-        "0004_03.png: expected an image that decodes",
+        "0004_03.png",
+        ANY,
     ),
-    "giant image": (replaced(giant_png()), "0004_03.png: expected an image of at most 50,000,000 pixels"),
-    "bomb": (replaced(bytes((1 << 26) + 1)), "of at most 67,108,864 bytes, found 67,108,865"),
+    "giant image": (replaced(giant_png()), "0004_03.png", "more pixels"),
+    "bomb": (replaced(bytes((1 << 26) + 1)), "0004_03.png", (1 << 26) + 1),
     "too few images": (
         lambda f: broken_zip(f, lambda m: m[:-1]),
-        "expected 3 images of character Greek/character02, found 2",
+        "character Greek/character02",
+        2,
     ),
     "the same image twice": (
         lambda f: broken_zip(f, lambda m: [*m, (m[0][0].replace("images_background", "copy"), m[0][1])]),
-        "expected every image once",
+        ".png",
+        ANY,
     ),
     "one zip only": (
         lambda f: (write_zips(f) / "images_evaluation.zip").unlink(),
-        "expected all 6 characters of Omniglot, found 4",
+        "characters",
+        4,
     ),
 }
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_faults_are_one_line_and_leave_a_usable_state(small_omniglot, fault, capsys):
-    make, message = FAULTS[fault]
+    make, about, found = FAULTS[fault]
     have, data = small_omniglot / "have", small_omniglot / "data"
     make(have)
-    line = refused_command(capsys, "data", "omniglot", "--from", have, "--data", data)
-    assert message in line
+    refused_data(("data", "omniglot", "--from", have, "--data", data), about, found)
     assert left_over(small_omniglot) == []
     assert not (small_omniglot.parent / "outside.png").exists()
     shutil.rmtree(have)
@@ -234,49 +240,51 @@ def huge(path: Path) -> Path:
 NPZ_FAULTS = {
     "objects": (
         lambda p: resaved(p, alphabet_name=np.array([{"a": 1}] * 4, dtype=object)),
-        "expected alphabet_name of kind U with 1 dimensions, found object",
+        "alphabet_name",
+        ("object", (4,)),
     ),
-    "a missing array": (lambda p: without(p, "drawer"), "expected an array drawer, found none"),
-    "promises": (huge, "expected an array images_packed, found a truncated one"),
+    "a missing array": (lambda p: without(p, "drawer"), "drawer", None),
+    "promises": (huge, "images_packed", "a truncated one"),
     "wrong labels": (
         lambda p: resaved(p, character=np.full(18, 9, np.int16)),
-        "found some that do not fit together",
+        "o.npz",
+        "arrays that do not fit together",
     ),
     "too few": (
         lambda p: resaved(p, character=np.array([0] * 4 + [1] * 2 + sorted([2, 3, 4, 5] * 3), np.int16)),
-        "expected 3 images of character Latin/character01, found 4",
+        "character Latin/character01",
+        4,
     ),
     "a character twice": (
         lambda p: resaved(p, character_name=np.array(["character01"] * 6)),
-        "expected every character once, found Latin/character01 2 times",
+        "character Latin/character01",
+        2,
     ),
     "a drawer twice": (
         lambda p: resaved(p, drawer=np.array([1, 2, 3, 3, 1, 3, *[1, 2, 3] * 4], np.uint8)),
-        "expected one image of Latin/character02 from each drawer, found two from one",
+        "character Latin/character02",
+        "two from one drawer",
     ),
-    "no npz": (lambda p: p.write_bytes(b"text"), "expected a zip file, found a truncated or damaged one"),
+    "no npz": (lambda p: p.write_bytes(b"text"), "o.npz", "a truncated or damaged one"),
 }
 
 
 @pytest.mark.parametrize("fault", NPZ_FAULTS)
 def test_an_npz_is_checked_before_it_is_believed(small_omniglot, fault, capsys):
-    make, message = NPZ_FAULTS[fault]
+    make, about, found = NPZ_FAULTS[fault]
     make(small_omniglot / "o.npz")
-    line = refused_command(
-        capsys, "data", "omniglot", "--from", small_omniglot / "o.npz", "--data", small_omniglot / "d"
-    )
-    assert message in line
+    command = ("data", "omniglot", "--from", small_omniglot / "o.npz", "--data", small_omniglot / "d")
+    refused_data(command, about, found)
     assert left_over(small_omniglot) == []
 
 
 def test_without_data_the_error_says_what_to_do(small_omniglot, capsys):
     with refused(str(small_omniglot / "nothing"), "no such file or folder"):
         omniglot(data=small_omniglot / "nothing")
-    assert "found no such file or folder" in refused_command(
-        capsys, "data", "omniglot", "--from", small_omniglot / "nowhere"
-    )
+    command = ("data", "omniglot", "--from")
+    refused_data((*command, small_omniglot / "nowhere"), "nowhere", "no such file or folder")
     (small_omniglot / "o.hdf5").write_bytes(b"")
-    assert "found .hdf5" in refused_command(capsys, "data", "omniglot", "--from", small_omniglot / "o.hdf5")
+    refused_data((*command, small_omniglot / "o.hdf5"), "o.hdf5", ".hdf5")
 
 
 @needs_shared
@@ -322,10 +330,5 @@ def test_progress_and_help(small_omniglot, capsys):
             main(["data", name, "--help"])
         assert ended.value.code == 0
         assert "--from PATH" in capsys.readouterr().out
-    assert "metasym data --help" in refused_usage(capsys, "data", "cifar")
-    assert "size from 1 to 4096, found 0" in refused_command(capsys, "data", "omniglot", "--size", 0)
-
-
-def refused_usage(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    assert main(list(arguments)) == 2
-    return capsys.readouterr().err
+    refused_command(["data", "cifar"])
+    refused_data(("data", "omniglot", "--size", 0), "size", 0)

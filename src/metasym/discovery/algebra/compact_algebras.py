@@ -11,9 +11,11 @@ from metasym.discovery.algebra.vector_fields import Array, sides
 from metasym.discovery.claim_thresholds import CONTINUOUS
 
 _STEPS = 24
+"""Turns of a circle: averages of polynomials up to degree 23 are exact."""
 _HIGHEST = 4
 """The largest frequency of a circle, in units of its own, that is looked for."""
 _EXACT = 1e-6
+"""Rounding of fields whose entries are about 1; no verdict depends on it."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,9 +12,6 @@ from metasym.discovery.algebra.polynomial_invariants import moments
 from metasym.discovery.algebra.vector_fields import Array, angle, orthonormal, squared
 from metasym.discovery.claim_thresholds import CONTINUOUS
 
-_NEARLY = 0.3
-_GAP = 5.0
-
 
 @dataclass(frozen=True, eq=False)
 class Closed:
@@ -44,9 +41,9 @@ def nearest_algebra(fields: Array, steps: int = 300, within: Array | None = None
     start = orthonormal(fields)
     d, n, width = start.shape
     sizes, vectors, basis = moments(start)
-    nearly = [i for i in range(len(sizes) - 1) if sizes[i] < _NEARLY * d**0.5]
+    nearly = [i for i in range(len(sizes) - 1) if sizes[i] < CONTINUOUS.part_closed * d**0.5]
     ratios = [(sizes[i + 1] + 1e-9) / (sizes[i] + 1e-9) for i in nearly]
-    count = nearly[int(np.argmax(ratios))] + 1 if ratios and max(ratios) > _GAP else 0
+    count = nearly[int(np.argmax(ratios))] + 1 if ratios and max(ratios) > CONTINUOUS.part_gap else 0
     whole = _completed(start.reshape(d, -1).T, within)
     dimension = whole.shape[1]
     inside, outside = torch.tensor(whole[:, :d]), torch.tensor(whole[:, d:])

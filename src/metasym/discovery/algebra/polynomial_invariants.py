@@ -11,6 +11,7 @@ import numpy as np
 from metasym.discovery.algebra.vector_fields import Array, derivative, monomials, orthonormal
 
 _EXACT = 1e-6
+"""Rounding of products of fields whose entries are about 1; no verdict depends on it."""
 
 
 def moments(fields: Array) -> tuple[Array, Array, Array]:

@@ -16,31 +16,15 @@ from scipy.special import stdtrit
 
 from metasym.discovery.algebra.vector_fields import Array
 from metasym.discovery.callables.called_function import CalledFunction
+from metasym.discovery.claim_thresholds import CALLS
 from metasym.groups.signed_permutations import SignedPermutation, cycles
 from metasym.types import MetasymError
+from metasym.verdicts.defects import Defect
 
-_LEVEL = 0.98
-"""Of Student's t: squares are skewed, so that 0.95 would be too low too often (studies/callables.py counts it)."""
-_SHARE = 1e-3
-"""An output of which the moved inputs carry less than this part is compared on the scale of this part."""
 _MOST_ORBITS = 40
+"""Orbits of inputs that are looked at one by one: each costs calls."""
 _ORBIT_POINTS = 128
-
-
-@dataclass(frozen=True)
-class Defect:
-    """A relative root mean square over points, and its upper bound at 95 %."""
-
-    value: float
-    upper: float
-    lower: float = 0.0
-    """At 95 %, to the other side."""
-
-    def worst(self, other: Defect) -> Defect:
-        """The larger of both, bound by bound."""
-        return Defect(
-            max(self.value, other.value), max(self.upper, other.upper), max(self.lower, other.lower)
-        )
+"""Points at which they are."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +46,7 @@ class Defects:
 
 @dataclass(eq=False)
 class CallCertificate:
-    """``x [points, n]`` are points that took no part in the search."""
+    """``x [points, n]`` are held-out points."""
 
     f: CalledFunction
     x: Array
@@ -94,7 +78,7 @@ class CallCertificate:
         total = self.y.var(0)
         total = np.maximum(total, total[np.argsort(out)])
         seen = total > self._floor
-        least = _SHARE**2 * total + self._floor
+        least = CALLS.small_output**2 * total + self._floor
         worst = self.relative(apart[:, seen], size[:, seen], chance[seen], noise[seen], least[seen])
         found = Defects(together, worst, together)
         return Defects(together, worst, self._orbits(g, after)) if orbits else found
@@ -139,7 +123,7 @@ class CallCertificate:
     def relative(
         self, apart: Array, size: Array, chance: npt.ArrayLike, noise: npt.ArrayLike, least: npt.ArrayLike
     ) -> Defect:
-        """The root of the ratio of two means over points, noise taken off, with bounds; of columns the worst."""
+        """The root of the ratio of two means over points, noise subtracted, with bounds; of columns the worst."""
         if not apart.size:
             return Defect(0.0, 0.0)
         count = len(apart)
@@ -147,7 +131,7 @@ class CallCertificate:
         added = np.asarray(chance) / below
         ratio = apart.mean(0) / below - added
         error = (apart - np.maximum(ratio, 0) * size).std(0, ddof=1) / (below * np.sqrt(count))
-        reach = float(stdtrit(count - 1, _LEVEL)) * error + 2 * self.f.noise_known * added
+        reach = float(stdtrit(count - 1, CALLS.level)) * error + 2 * self.f.noise_known * added
         value, upper, lower = (
             float(np.sqrt(np.max(v).clip(0))) for v in (ratio, ratio + reach, ratio - reach)
         )

@@ -22,7 +22,7 @@ from metasym.discovery.algebra.vector_fields import (
     squared,
     values,
 )
-from metasym.discovery.callables.call_certificate import CallCertificate, Defect
+from metasym.discovery.callables.call_certificate import CallCertificate
 from metasym.discovery.callables.called_function import CalledFunction
 from metasym.discovery.callables.input_draws import InputDraws
 from metasym.discovery.claim_thresholds import CONTINUOUS
@@ -32,6 +32,7 @@ from metasym.discovery.continuous.equivariance_symmetries import independent_out
 from metasym.discovery.search_settings import SearchSettings
 from metasym.types import MetasymError
 from metasym.verdicts.claims import CandidateVerdict, Claim
+from metasym.verdicts.defects import Defect, defect_of, share_of
 from metasym.verdicts.discovery_reasons import (
     AffineFunction,
     AnyDiscoveryReason,
@@ -86,7 +87,7 @@ def flows_in(
         if again.upper <= max(10 * defect.upper, 100 * f.rounding):
             fields, defect = rounded, again
     name = name_of_fields(fields)
-    most = math.sqrt(options.tolerance)
+    most = defect_of(options.tolerance)
     if defect.upper > most:
         reason = RefutedByCalls(name, defect.value, most)
         return _refused(
@@ -189,7 +190,7 @@ def _claim(name: str, fields: Array, n: int, defect: Defect, tested_on: int) -> 
         rows[0],
         tuple(np.flatnonzero(np.abs(inner).max((0, 2)) > 1e-9).tolist()),
         tuple(np.flatnonzero(np.abs(outer).max((0, 2)) > 1e-9).tolist()) if moves_outputs else (),
-        defect.upper**2,
+        share_of(defect.upper),
         math.nan,
         (math.nan, math.nan),
         tested_on,

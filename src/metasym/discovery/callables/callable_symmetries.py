@@ -12,19 +12,23 @@ from dataclasses import dataclass
 import numpy as np
 
 from metasym.discovery.algebra.vector_fields import Array
-from metasym.discovery.callables.call_certificate import CallCertificate, Defect
+from metasym.discovery.callables import centre_search
+from metasym.discovery.callables.call_certificate import CallCertificate
 from metasym.discovery.callables.called_function import CalledFunction
 from metasym.discovery.callables.input_draws import InputDraws
 from metasym.discovery.callables.output_actions import Images, OutputActions, moved
 from metasym.discovery.callables.partial_point_search import Move, PartialPointSearch, doubled
 from metasym.discovery.callables.suggested_moves import suggested_moves
+from metasym.discovery.claim_thresholds import CALLS
 from metasym.discovery.search_settings import Note
 from metasym.groups.signed_groups import SignedGroup
 from metasym.groups.signed_permutations import SignedPermutation
 from metasym.groups.stabilizer_chain import StabilizerChain
 from metasym.types import MetasymError
+from metasym.verdicts.defects import Defect, defect_of
 
 MOST_INPUTS = 1024
+"""Inputs up to which moves are looked for: the calls grow with their square."""
 POINTS = 512
 """Fresh points of a certificate at most."""
 _QUICK = 24
@@ -32,11 +36,7 @@ _QUICK = 24
 _ALL = 60
 """Groups up to this order are checked element by element, others by generators and random products."""
 _PRODUCTS = 20
-_NEARLY = 0.15
-"""The part of an input's effect that candidates for near symmetries may be off."""
-_NO_EFFECT = 1e-12
-_EXACT = 0.01
-"""Limits of defects above this are those of near symmetries."""
+"""Random products of generators that are called for a larger group."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,10 +84,11 @@ class FiniteSearch:
         note: Note = lambda _: None,
     ) -> None:
         self.f, self.draws, self.note = f, draws, note
-        self.limit = float(np.sqrt(tolerance))
+        self.limit = defect_of(tolerance)
         self.generator = np.random.default_rng([seed, 32])
         self.spread = draws.spread
         self.kinds = _kinds(self.spread)
+        self.given = centre is not None
         self.centre = _centre(draws, self.kinds) if centre is None else centre
         looked = draws.search[: 4 * _QUICK]
         self.quick = CallCertificate(f, looked[:_QUICK] if len(looked) >= _QUICK else looked, self.centre)
@@ -96,12 +97,16 @@ class FiniteSearch:
         self.tried = 0
         self.complete = self.near_complete = True
         self.idle = idle_inputs(f, draws, self.quick)
+        if two_sided:  # an input without effect still turns its row and column
+            rows = np.abs(self.quick.y).reshape(-1, f.inputs, f.inputs).max((0, 2))
+            self.idle = tuple(i for i in self.idle if not rows[i] or not self.spread[i])
 
     def run(self) -> FiniteFindings:
         """Exact ones first, then nearly exact ones."""
-        suggestions = self._promising(suggested_moves(self.f.inputs, self.f.input_shape))
-        exact = self._generators(suggestions, 1e3 * self.f.rounding, [])
+        suggestions, exact = self._exact()
         found = self._certified(exact, [])
+        if self._looks_for_a_centre():
+            suggestions, exact, found = self._about_other_centres(suggestions, exact, found)
         refused: list[tuple[SignedPermutation, Defect]] = []
         nearly = self._generators(suggestions, self.limit, list(exact))
         near = None
@@ -120,6 +125,39 @@ class FiniteSearch:
             self.near_complete,
             self.centre,
         )
+
+    def _exact(self) -> tuple[list[Move], list[SignedPermutation]]:
+        """Moves that are worth a look about the present centre, and generators of those that hold up to rounding."""
+        suggestions = self._promising(suggested_moves(self.f.inputs, self.f.input_shape))
+        return suggestions, self._generators(suggestions, 1e3 * self.f.rounding, [])
+
+    def _looks_for_a_centre(self) -> bool:
+        if self.given or self.f.noise.any() or self.f.inputs > centre_search.MOST_INPUTS:
+            return False
+        try:
+            return not centre_search.is_centre(self.f, self.draws, self.centre)
+        except MetasymError:  # f may not take points about the centre
+            return False
+
+    def _about_other_centres(
+        self, suggestions: list[Move], exact: list[SignedPermutation], found: FoundGroup | None
+    ) -> tuple[list[Move], list[SignedPermutation], FoundGroup | None]:
+        """The same about the point with the largest group, which is the centre from here on."""
+        best = self.centre
+        for centre in centre_search.centre_candidates(self.f, self.draws):
+            self.note("looking for moves about another centre")
+            ended = self.complete
+            self._move_to(centre)
+            others = self._exact()
+            again = self._certified(others[1], [])
+            self.complete = ended
+            if again is not None and (found is None or again.group.order > found.group.order):
+                suggestions, exact, found, best = *others, again, centre
+        self._move_to(best)
+        return suggestions, exact, found
+
+    def _move_to(self, centre: Array) -> None:
+        self.centre = self.quick.centre = self.certificate.centre = centre
 
     def _promising(self, moves: list[Move]) -> list[Move]:
         """Those under which the outputs at a few points are about the same but for order and signs."""
@@ -162,7 +200,7 @@ class FiniteSearch:
             g = self.actions.element(*move, self.centre)
             if g is None:
                 return None
-            defects = self.quick.measure(g, orbits=limit > _EXACT)
+            defects = self.quick.measure(g, orbits=limit > CALLS.exact)
         except MetasymError:
             return None
         # A few points only: fresh ones decide.
@@ -184,9 +222,9 @@ class FiniteSearch:
         for move in suggestions:
             if doubled(*move) not in chain:
                 add(self._element(move, limit))
-        allowed = _NEARLY if limit > _EXACT else 1e3 * self.f.rounding
+        allowed = CALLS.nearly if limit > CALLS.exact else 1e3 * self.f.rounding
         self.note(
-            f"{len(found)} moves keep f {'nearly' if limit > _EXACT else 'exactly'}; looking for others"
+            f"{len(found)} moves keep f {'nearly' if limit > CALLS.exact else 'exactly'}; looking for others"
         )
         for signed in (False, True):
             free = self._order()
@@ -202,13 +240,14 @@ class FiniteSearch:
                 signed,
                 allowed,
                 lambda m: add(self._element(m, limit)),
+                self.actions.two_sided,
             )
             try:
                 search.generators([_move(g) for g in found])
                 ended = search.complete
             except MetasymError:  # f may not take points about the centre
                 ended = False
-            if limit > _EXACT:
+            if limit > CALLS.exact:
                 self.near_complete &= ended
             else:
                 self.complete &= ended
@@ -271,7 +310,7 @@ def idle_inputs(
     looked = certificate or CallCertificate(f, draws.search[:_QUICK], np.zeros(f.inputs))
     found = []
     for i in range(f.inputs):
-        still = draws.spread[i] <= _NO_EFFECT * (abs(draws.centre[i]) + 1e-300)
+        still = draws.spread[i] <= CALLS.still * (abs(draws.centre[i]) + 1e-300)
         if still or looked.carries((i,)).max() <= (100 * f.rounding) ** 2:
             found.append(i)
     return tuple(found)

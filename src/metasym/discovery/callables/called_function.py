@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from metasym.discovery.algebra.vector_fields import Array
+from metasym.discovery.claim_thresholds import CALLS
 from metasym.types import MetasymError
 
 _AT_ONCE = 2**21
@@ -20,12 +21,9 @@ _AT_ONCE = 2**21
 _PROBES = 64
 """Points that are called several times, to see whether f is random."""
 _REPEATS = 8
+"""Times that each of them is called where the first two differ."""
 _SINGLE, _DOUBLE = 1e-6, 1e-11
 """Relative differences that rounding in single and in double precision may leave."""
-_MOSTLY_NOISE = 0.5
-"""The part of the variance beyond which noise leaves nothing to look at."""
-_MIXES = 1e-3
-"""Relative differences between batches that are more than rounding."""
 
 
 @dataclass(eq=False)
@@ -176,7 +174,7 @@ def called_function(
     else:
         called.noise = np.zeros(first.shape[1])
         apart = called._call(some)
-        if float(np.abs(apart - first[: len(some)]).max()) > _MIXES * scale:
+        if float(np.abs(apart - first[: len(some)]).max()) > CALLS.mixes * scale:
             raise MetasymError(
                 "expected each output of f to depend on its own point alone, found outputs that change with the "
                 "other points of the batch",
@@ -188,7 +186,7 @@ def called_function(
             "expected f to depend on its inputs, found the same output at all points", about="f"
         )
     share = float(called.noise.sum() / max(spread.sum(), np.finfo(float).tiny))
-    if share > _MOSTLY_NOISE:
+    if share > CALLS.mostly_noise:
         raise MetasymError(
             f"expected f to give the same outputs for the same inputs, found that repeated calls differ by "
             f"{share:.0%} of the variance: seed it",

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from metasym.discovery.algebra.vector_fields import Array
-from metasym.discovery.callables.call_certificate import Defect
 from metasym.discovery.callables.callable_flows import flows_in
 from metasym.discovery.callables.callable_symmetries import (
     MOST_INPUTS,
@@ -20,12 +19,14 @@ from metasym.discovery.callables.callable_symmetries import (
 )
 from metasym.discovery.callables.called_function import CalledFunction, called_function
 from metasym.discovery.callables.input_draws import InputDraws, input_draws
+from metasym.discovery.claim_thresholds import CALLS
 from metasym.discovery.discovered import Discovered
 from metasym.discovery.search_settings import Note, SearchSettings
 from metasym.groups.signed_groups import SignedGroup
 from metasym.groups.signed_permutations import SignedPermutation, cycle_notation
 from metasym.types import MetasymError
 from metasym.verdicts.claims import CandidateVerdict, Claim
+from metasym.verdicts.defects import Defect, share_of
 from metasym.verdicts.discovery_reasons import (
     AnyDiscoveryReason,
     CallsAllow,
@@ -38,9 +39,11 @@ from metasym.verdicts.discovery_verdict import DiscoveryVerdict
 
 _FINITE = "signed permutations"
 _MOST_REFUSED = 3
+"""Refused candidates that a report lists."""
 _SHOWN = 60
-_AWAY = 0.5
-"""Standard deviations, or parts of one, by which means and spreads of inputs may change before it is told."""
+"""Letters of an element in it."""
+_MOST_SHOWN = 12
+"""Numbers of a centre in a note."""
 
 
 def looked_at(f: Any, x: Any, seed: int) -> tuple[CalledFunction, InputDraws]:
@@ -59,6 +62,7 @@ def discover_function_in(
     note: Note = lambda _: None,
 ) -> Discovered:
     """Look for symmetries of ``called``; ``centre`` is the point that moves keep, where it is known."""
+    given = None if centre is None else _given_centre(centre, called)
     claims: list[Claim] = []
     refused: list[CandidateVerdict] = []
     notes = _notes(called)
@@ -77,7 +81,7 @@ def discover_function_in(
             called,
             draws,
             tolerance=options.tolerance,
-            centre=None if centre is None else _given_centre(centre, called),
+            centre=given,
             two_sided=matrix_output,
             seed=options.seed,
             note=note,
@@ -88,6 +92,7 @@ def discover_function_in(
             if group is not None:
                 claims.append(_claim(group, found.centre, fresh))
                 notes += _covered(group.group, found.centre, draws)
+        notes += _about(found, given=search.given)
         refused += _refused(found, search.limit)
         if not found.near_complete:
             notes.append("the search for near symmetries did not end: there may be more of them")
@@ -128,7 +133,7 @@ def _claim(found: FoundGroup, centre: Array, tested_on: int) -> Claim:
         found.group.name,
         found.group.order,
         found.group.generators,
-        violation_upper=found.defect.upper**2,
+        violation_upper=share_of(found.defect.upper),
         beta=math.nan,
         beta_ci=(math.nan, math.nan),
         tested_on=tested_on,
@@ -153,6 +158,16 @@ def _reason(g: SignedPermutation, defect: Defect, most: float) -> AnyDiscoveryRe
     return CallsAllow(name, defect.value, defect.upper, most)
 
 
+def _about(found: FiniteFindings, *, given: bool) -> list[str]:
+    """What moves with signs are about, where that is not 0."""
+    groups = [one.group for one in (found.exact, found.near) if one is not None]
+    if not found.centre.any() or not any(group.signed for group in groups):
+        return []
+    shown = ", ".join(f"{value:.4g}" for value in found.centre[:_MOST_SHOWN])
+    more = ", ..." if len(found.centre) > _MOST_SHOWN else ""
+    return [f"signs change about the centre ({shown}{more}), which was {'given' if given else 'found'}"]
+
+
 def _covered(group: SignedGroup, centre: Array, draws: InputDraws) -> list[str]:
     """Whether moved inputs are like the inputs themselves."""
     x = draws.search - centre
@@ -162,7 +177,7 @@ def _covered(group: SignedGroup, centre: Array, draws: InputDraws) -> list[str]:
         width = np.maximum(spread, there.std(0)) + 1e-300
         away = np.abs(there.mean(0) - mean) / width
         wider = np.abs(there.std(0) - spread) / width
-        if max(away.max(), wider.max()) > _AWAY:
+        if max(away.max(), wider.max()) > CALLS.away:
             i = int(np.argmax(np.maximum(away, wider)))
             return [
                 f"{group.name} takes inputs to where x has few: input {i} differs in mean or spread after a move; "

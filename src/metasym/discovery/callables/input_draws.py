@@ -11,10 +11,9 @@ import numpy as np
 import torch
 
 from metasym.discovery.algebra.vector_fields import Array
+from metasym.discovery.claim_thresholds import CALLS
 from metasym.types import MetasymError
 
-LEAST = 16
-"""Points below which a sample says nothing about the law of the inputs."""
 _FIRST = 512
 """Points that are drawn for the search, where a function draws them."""
 
@@ -34,7 +33,7 @@ class InputDraws:
     _generator: np.random.Generator = field(default_factory=np.random.default_rng)
 
     def fresh(self, count: int) -> Array:
-        """At most ``count`` points ``[points, n]`` that took no part in the search."""
+        """At most ``count`` held-out points ``[points, n]``."""
         if self._draw is None:
             assert self._rest is not None
             return self._rest[:count]
@@ -61,9 +60,11 @@ def input_draws(x: Any, seed: int) -> InputDraws:
         first, shape, tensors = _checked(x(_FIRST, generator), _FIRST)
         return InputDraws(first, shape, tensors, None, x, generator)
     points, shape, tensors = _checked(x)
-    if len(points) < LEAST:
+    if len(points) < CALLS.least_points:
         raise MetasymError(
-            f"expected at least {LEAST} points in x, found {len(points)}", about="x", found=len(points)
+            f"expected at least {CALLS.least_points} points in x, found {len(points)}",
+            about="x",
+            found=len(points),
         )
     shuffled = points[generator.permutation(len(points))]
     half = len(points) // 2

@@ -51,9 +51,12 @@ class PartialPointSearch:
     """The part of an input's effect by which outputs may differ."""
     accept: Callable[[Move], bool]
     """Whether a whole element keeps f at other points."""
+    two_sided: bool = False
+    """Whether outputs are matrices with ``M(g x) = g M(x) g^T``: what is chosen says where their entries go."""
     complete: bool = True
     """Whether nothing was given up."""
     batches: int = 0
+    _matrices: Array = field(default_factory=lambda: np.zeros((0, 0, 0)))
     _targets: list[tuple[Array, Array, float]] = field(default_factory=list)
     _histories: Array = field(default_factory=lambda: np.zeros((0, 0)))
 
@@ -71,6 +74,8 @@ class PartialPointSearch:
         for depth, i in enumerate(self.free):
             points[depth + 1 :, i] += self.steps[i]
         y = self.f(points)
+        if self.two_sided:
+            self._matrices = y[1:].reshape(len(self.free), len(self.centre), -1)
         effects = np.maximum.accumulate(np.linalg.norm(np.diff(y, axis=0), axis=1))
         chance = 5 * float(np.sqrt(2 * self.f.noise.sum()))
         rounding = 100 * self.f.rounding * np.linalg.norm(y[1:], axis=1)
@@ -149,9 +154,23 @@ class PartialPointSearch:
         apart = np.linalg.norm(np.sort(np.abs(y), axis=1) - target, axis=1)
         # Errors of all points up to here add up in the history.
         since = np.linalg.norm(np.sort(np.abs(history), axis=1) - past, axis=1) / (1 + depth)
+        if self.two_sided:
+            apart = np.maximum(apart, self._entries_apart(path, options, y))
         kept = [k for k in rows if apart[k] <= limit and since[k] <= limit]
         kept.sort(key=lambda k: (options[k] != (here, 1), apart[k] > limit / 10, options[k][1] < 0))
         return [_Path([*path.images, options[k]], history[k]) for k in kept]
+
+    def _entries_apart(self, path: _Path, options: list[tuple[int, int]], y: Array) -> Array:
+        """``[options]``: how far the entries of the chosen inputs are from those of their images, with signs."""
+        depth, n = len(path.images), len(self.centre)
+        here = self.free[: depth + 1]
+        goal = self._matrices[depth][np.ix_(here, here)]
+        found = np.empty(len(options))
+        for k, option in enumerate(options):
+            images, signs = (np.array(part) for part in zip(*path.images, option, strict=True))
+            there = y[k].reshape(n, n)[np.ix_(images, images)] * np.outer(signs, signs)
+            found[k] = np.linalg.norm(there - goal)
+        return found
 
     def _move(self, chosen: list[tuple[int, int]]) -> Move:
         n = len(self.centre)

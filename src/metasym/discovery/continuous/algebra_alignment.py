@@ -15,7 +15,9 @@ from metasym.discovery.algebra.vector_fields import Array
 from metasym.discovery.models.marginal_likelihood import likelihood_of
 
 MOST = 800
+"""Examples that a move is fitted to: the cost grows with their cube."""
 _STEPS = 150
+"""Of the optimizer, at most."""
 _STRAY = 0.5
 """Prior standard deviation of a coefficient of the move."""
 

@@ -10,14 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from metasym.discovery.algebra.vector_fields import Array
+from metasym.discovery.claim_thresholds import CONTINUOUS
 from metasym.discovery.models.polynomials import Support
-
-_ZERO = 5.5
-"""Errors that a coefficient has to be from 0: the largest of 5,000 that are only noise stays below."""
-_SAME = 3.0
-"""Errors that a coefficient may be from the mean of those of its size, and that from a multiple of the unit."""
-_PARTS = 4
-"""The smallest size is at most so many units."""
 
 
 def with_tied_sizes(support: Support, coefficients: Array, errors: Array, units: Array) -> Array:
@@ -26,12 +20,12 @@ def with_tied_sizes(support: Support, coefficients: Array, errors: Array, units:
     ``units [coefficients]`` takes them to the units of the data, where round numbers are.
     """
     values, spread = coefficients * units, errors * np.abs(units) + 1e-300
-    sizes = np.where(np.abs(values) > _ZERO * spread, np.abs(values), 0.0)
+    sizes = np.where(np.abs(values) > CONTINUOUS.zero_coefficient * spread, np.abs(values), 0.0)
     groups: list[list[int]] = []
     for j in (int(i) for i in np.argsort(sizes) if sizes[i] > 0):
         if groups:
             mean, error = _mean(sizes[groups[-1]], spread[groups[-1]])
-            if sizes[j] - mean <= _SAME * (spread[j] ** 2 + error**2) ** 0.5:
+            if sizes[j] - mean <= CONTINUOUS.same_size * (spread[j] ** 2 + error**2) ** 0.5:
                 groups[-1].append(j)
                 continue
         groups.append([j])
@@ -50,13 +44,13 @@ def _mean(sizes: Array, errors: Array) -> tuple[float, float]:
 
 def _multiples(sizes: Array, errors: Array) -> Array:
     """Ascending sizes as whole multiples of one unit, where they are within their errors; else as they are."""
-    for parts in range(1, _PARTS + 1):
+    for parts in range(1, CONTINUOUS.most_units + 1):
         unit = float(sizes[0]) / parts if len(sizes) else 0.0
         for _ in range(2):
             whole = np.round(sizes / unit) if unit else sizes
             unit = float((whole * sizes / errors**2).sum() / (whole**2 / errors**2).sum()) if unit else 0.0
         if unit and np.abs(sizes - whole * unit).max() < unit / 4:
-            near = np.abs(sizes - whole * unit) <= _SAME * errors
+            near = np.abs(sizes - whole * unit) <= CONTINUOUS.same_size * errors
             if near.all():
                 return np.asarray(whole * unit)
     return sizes

@@ -37,8 +37,6 @@ from metasym.verdicts.discovery_reasons import (
     NotShownToBeNoise,
 )
 
-_CLOSED = 1e-6
-
 
 @dataclass(frozen=True, eq=False)
 class RotationAction:
@@ -67,7 +65,7 @@ def rotation_action(
         circles.append(circle(*whole))
         moved.append(beside(inner.fields(whole[0][None]), outer.fields(whole[1][None])).sum(0))
     exact = np.array(moved)
-    if closure_defect(exact) > _CLOSED:
+    if closure_defect(exact) > CONTINUOUS.closed_turns:
         return NotClosedAtWholeFrequencies(name)
     return RotationAction(exact, inner, outer, circles)
 

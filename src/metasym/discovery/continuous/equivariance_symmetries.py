@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from metasym.discovery.algebra.vector_fields import Array, conjugated, sides
+from metasym.discovery.claim_thresholds import CONTINUOUS
 from metasym.discovery.continuous.equivariance_claims import RotationAction, judge_pairs, rotation_action
 from metasym.discovery.continuous.equivariance_search import pair_ambients, search_pairs
 from metasym.discovery.continuous.invariance_search import plain_fit
@@ -24,9 +25,6 @@ from metasym.discovery.search_settings import Memory, Note, SearchSettings
 from metasym.types import MetasymError
 from metasym.verdicts.claims import CandidateVerdict, Claim
 from metasym.verdicts.discovery_reasons import MovesNoOutput
-
-_DEPENDENT = 1e-4
-"""An output of which less than this is left by the others, as a part of its size, follows from them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +73,7 @@ def independent_outputs(y: Array) -> list[int]:
         left = column - known @ (known.T @ column)
         left = left - known @ (known.T @ left)  # once more, against rounding
         size = float(np.linalg.norm(left))
-        if size > _DEPENDENT * float(np.linalg.norm(column)):
+        if size > CONTINUOUS.dependent_output * float(np.linalg.norm(column)):
             kept.append(i)
             known = np.c_[known, left / size]
     return kept
@@ -168,7 +166,11 @@ def _model(fields: Array, claim: Claim, prepared: Prepared, outputs: Outputs, se
     x, y = prepared.train
     action = rotation_action(fields, x.shape[1])
     if not isinstance(action, RotationAction):
-        raise MetasymError(f"expected generators of rotations, found an algebra with {type(action).__name__}")
+        raise MetasymError(
+            f"expected generators of rotations, found an algebra with {type(action).__name__}",
+            about="generators",
+            found=type(action).__name__,
+        )
     hyper = plain_fit(action.inner(x), action.outer(outputs(y)), np.random.default_rng([seed, 6]))
     return CircleModel(prepared, action, hyper, outputs, claim)
 

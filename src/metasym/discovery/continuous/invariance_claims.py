@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
+from scipy.special import stdtrit
 
 from metasym.certification.beta import Beta, beta
 from metasym.discovery.algebra.vector_fields import Array, orthonormal, squared
 from metasym.discovery.claim_thresholds import CONTINUOUS, TOLERANCE
 from metasym.discovery.continuous.certified_algebras import CertifiedAlgebra, name_of_fields, refuted_by
+from metasym.discovery.continuous.idle_directions import along, apart, worth_a_name
 from metasym.discovery.continuous.input_constraints import constraint_left
 from metasym.discovery.continuous.invariance_search import Candidate
 from metasym.discovery.continuous.violation_bound import largest_hidden_violation
@@ -69,13 +72,20 @@ def _breaking(fit: SymmetricFit, rest: Hyper, x: Array, y: Array) -> Any:
     return breaking
 
 
-def _left_over(fit: SymmetricFit, plain: Hyper, prepared: Prepared) -> tuple[float, float]:
-    """What the symmetric model, and one that knows nothing, leave of the variance of held-out examples."""
+def _left_over(fit: SymmetricFit, plain: Hyper, prepared: Prepared) -> tuple[float, float, float]:
+    """What the symmetric model leaves of the variance of held-out examples, its upper bound; what a plain one leaves.
+
+    The distance to the nearest symmetric function is no larger than that to any, so that the upper bound holds for
+    every violation, smooth or not.
+    """
     (x, y), (x_new, y_new) = prepared.train, prepared.held_out
     variance = float(((y_new - y.mean(0)) ** 2).mean())
     found = fit.fit(x, y)(fit.inputs(x_new)), posterior(plain, x, y)(x_new)
-    each = [float(((one - y_new) ** 2).mean()) / variance for one in found]
-    return each[0], each[1]
+    first, floor = (((one - y_new) ** 2).mean(1) / variance for one in found)
+    reach = (
+        float(stdtrit(len(first) - 1, CONTINUOUS.left_level)) * float(first.std(ddof=1)) / len(first) ** 0.5
+    )
+    return float(first.mean()), float(first.mean()) + reach, float(floor.mean())
 
 
 def _local(fit: SymmetricFit, prepared: Prepared) -> LocalResiduals:
@@ -138,33 +148,32 @@ def judge(
     """
     if candidate.fit is None or not len(candidate.fields):
         return None, () if candidate.reason is None else (candidate.reason,)
-    name = name_of_fields(candidate.fields)
+    directions, others = apart(candidate.fields, candidate.polynomials)
+    name = name_of_fields(np.concatenate([others, along(directions)]))
     away = constraint_left(name, candidate.fields, prepared.train[0])
     if away is not None:
         return None, (away,)
     found, violation = certificate(candidate, prepared.train, prepared.held_out)
     if found.refutes:
         return None, (refuted_by(name, found),)
-    left_over, floor = _left_over(candidate.fit, plain, prepared)
-    left_over = unexplained(left_over, floor)
-    unknown = left_over / CONTINUOUS.surely
+    left_over, most_left, floor = _left_over(candidate.fit, plain, prepared)
+    rough = unexplained(left_over, floor)
+    unknown = rough / CONTINUOUS.surely
+    if candidate.asked and rough:  # at round numbers, not where it fits best: no near one passes for it
+        rough = unknown = most_left
     if unknown > tolerance:
-        return None, (NotShownToBeNoise(name, left_over, floor),)
-    violation = max(violation, left_over)
-    local = _local(candidate.fit, prepared)
-    kept: list[Array] = []
-    weak: list[Array] = []
-    most = 0.0
-    parts = ideal_fields(candidate.fields)
+        return None, (NotShownToBeNoise(name, rough, floor),)
+    violation = max(violation, rough)
+    parts = _parts(others, directions, candidate.fit, prepared, generator)
     if not parts:
         return None, (NotAnAlgebra(name),)
-    for ideal in parts:
-        carried = share(ideal, candidate.fit, *prepared.train, generator)
-        most = max(most, carried)
-        (kept if max(violation, unknown, local.share) <= tolerance * carried else weak).append(ideal)
+    local = _local(candidate.fit, prepared)
+    most = max(carried for _, carried in parts)
+    whole = max(violation, unknown)
+    kept = [fields for fields, carried in parts if max(whole, local.share) <= tolerance * carried]
     if not kept and most < CONTINUOUS.hardly:
         return None, (HardlyMatters(name, most),)
-    if not kept and max(violation, unknown) <= tolerance * most:
+    if not kept and whole <= tolerance * most:
         listed = tuple(int(prepared.order[i]) for i in local.rows[:10])
         return None, (FewRowsDiffer(name, listed, len(local.rows), local.share, tolerance),)
     if not kept:
@@ -173,6 +182,23 @@ def judge(
     # Named in these coordinates: in the data's units, which may differ by a million, entries would pass for 0.
     name = name_of_fields(orthonormal(np.concatenate(kept)))
     certified = CertifiedAlgebra(name, fields, found, max(violation, local.share))
-    return certified.claim(fields, prepared.units), tuple(
-        InputsCarryTooLittle(name_of_fields(one)) for one in weak
-    )
+    weak = [one for one, carried in parts if max(whole, local.share) > tolerance * carried]
+    claim = replace(certified.claim(fields, prepared.units), rows_upper=local.share_upper)
+    return claim, tuple(InputsCarryTooLittle(name_of_fields(one)) for one in weak)
+
+
+def _parts(
+    others: Array, directions: Array, fit: SymmetricFit, prepared: Prepared, generator: np.random.Generator
+) -> list[tuple[Array, float]]:
+    """Ideals, each with what the inputs that it moves carry: those of ``others``, and translations.
+
+    None where brackets of ``others`` leave them.
+    """
+    ideals_of = ideal_fields(others) if len(others) else []
+    if len(others) and not ideals_of:
+        return []
+    found = [(ideal, share(ideal, fit, *prepared.train, generator)) for ideal in ideals_of]
+    if len(directions):
+        moving, carried = worth_a_name(directions, fit, *prepared.train, generator)
+        found.append((along(moving if len(moving) else directions), carried))
+    return found

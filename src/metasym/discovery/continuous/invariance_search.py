@@ -31,6 +31,7 @@ from metasym.discovery.algebra.vector_fields import (
 from metasym.discovery.claim_thresholds import CONTINUOUS
 from metasym.discovery.continuous.algebra_alignment import refine
 from metasym.discovery.continuous.generator_spectrum import Spectrum, spectrum
+from metasym.discovery.continuous.idle_directions import translations
 from metasym.discovery.models.gaussian_processes import (
     Hyper,
     choose_kernel,
@@ -58,11 +59,17 @@ from metasym.verdicts.discovery_reasons import (
 from metasym.verdicts.discovery_words import refusal_words
 
 GROUPS = 8
+"""Of examples that the jackknife leaves out in turn."""
 LEVELS = 6
+"""Times that an algebra is looked for inside the one before it."""
 ROTATIONS = "rotations"
+TRANSLATIONS = "translations"
 MOST_INVARIANTS = 12
+"""Invariants up to which a function of them is fitted."""
 MOST_AFFINE = 16
+"""Inputs up to which affine maps are looked at: the memory grows with their fourth power."""
 MOST_ROTATED = 40
+"""The same for rotations, which are half as many."""
 MOST_SHIFTED = 64
 """Inputs up to which translations and scalings are looked at: the memory of closing grows with their fourth power."""
 
@@ -92,6 +99,8 @@ class Candidate:
     levels: list[Level] = field(default_factory=list)
     reason: AnyDiscoveryReason | None = None
     """Why there is none."""
+    asked: bool = False
+    """Whether it was a hypothesis, at round numbers, and not placed where it fits best."""
 
 
 def plain_fit(x: Array, y: Array, generator: np.random.Generator) -> Hyper:
@@ -108,6 +117,8 @@ def ambients(x: Array) -> dict[str, Array]:
     found = {}
     if 2 <= n <= MOST_ROTATED:
         found[ROTATIONS] = rotations(n)
+    if 2 <= n <= MOST_SHIFTED:
+        found[TRANSLATIONS] = translations(n)
     if 2 <= n <= MOST_AFFINE:
         found["affine"] = affine(n)
     elif n <= MOST_SHIFTED:
@@ -157,7 +168,9 @@ def search(
         polynomials = found
         if not 0 < len(polynomials) <= MOST_INVARIANTS:
             return none(NumberOfInvariants(count, len(polynomials)))
-        inside, polynomials = _placed(closed.fields, polynomials, ambient, x, y, generator)
+        # Translations commute: where they point is a choice among all linear maps.
+        movers = affine(n) if name == TRANSLATIONS and n <= MOST_AFFINE else ambient
+        inside, polynomials = _placed(closed.fields, polynomials, ambient, movers, x, y, generator)
         fit = symmetric_fit(polynomials, x, y, generator)
         hyper, inputs = with_rest(fit, x, y, generator), fit.inputs(x)
         if hyper.evidence - fit.hyper.evidence < CONTINUOUS.evidence:
@@ -179,18 +192,24 @@ def _generator_signals(
 
 
 def _placed(
-    fields: Array, polynomials: Array, ambient: Array, x: Array, y: Array, generator: np.random.Generator
+    fields: Array,
+    polynomials: Array,
+    ambient: Array,
+    movers: Array,
+    x: Array,
+    y: Array,
+    generator: np.random.Generator,
 ) -> tuple[Array, Array]:
-    """The algebra where it fits best; at round numbers if these fit nearly as well as any."""
-    moved = _moved(fields, polynomials, ambient, x, y, generator, ("plain",))
+    """The algebra where it fits best, moved by ``movers``; at round numbers if these fit nearly as well as any."""
+    moved = _moved(fields, polynomials, movers, x, y, generator, ("plain",))
     simple = rounded(moved[1])
     kept = stabiliser(simple, ambient)
     if len(kept) != len(fields) or len(invariants(kept)) != len(simple):
-        return _moved(*moved, ambient, x, y, generator, KINDS)
-    penalty = 0.5 * np.log(len(x)) * len(ambient)
+        return _moved(*moved, movers, x, y, generator, KINDS)
+    penalty = 0.5 * np.log(len(x)) * len(movers)
     if _explained(simple, x, y, generator) > _explained(moved[1], x, y, generator) - penalty:
         return kept, simple
-    return _moved(*moved, ambient, x, y, generator, KINDS)
+    return _moved(*moved, movers, x, y, generator, KINDS)
 
 
 def _moved(

@@ -38,11 +38,9 @@ from metasym.verdicts.discovery_reasons import (
 )
 
 GROUPS = 20
+"""Of examples that the jackknife leaves out in turn."""
 _POINTS = 5000
 """Examples times outputs that the equations are asked of."""
-_NULL = 1e-7
-_EXACTLY = 1e-8
-_APART = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,9 +105,9 @@ def algebra_of(
     if gap < CONTINUOUS.gap:
         return empty, NoClearGap(gap, CONTINUOUS.gap)
     found = orthonormal(np.einsum("dk,dij->kij", seen.vectors[:, :count], ambient))
-    if len(orthonormal(sides(found, r)[0], _APART)) < count:
+    if len(orthonormal(sides(found, r)[0], CONTINUOUS.dependent_fields)) < count:
         return empty, DependentOutputs()
-    if closure_defect(found) > _EXACTLY:
+    if closure_defect(found) > CONTINUOUS.closed_exactly:
         closed = nearest_algebra(found, within=ambient)
         if closed.defect > CONTINUOUS.closed or closed.degrees > CONTINUOUS.farthest:
             return empty, BracketsLeave(count)
@@ -159,7 +157,7 @@ def kept_by(fields: Array, support: Support, x: Array) -> Kept:
     powers, vectors = np.linalg.eigh(gram)
     # Where the fields keep every term all of it is rounding: sizes are those of the fields, not of what they change.
     moved = float((fields**2).sum())
-    null = powers < _NULL**2 * max(float(powers[-1]), moved, 1e-300)
+    null = powers < CONTINUOUS.null**2 * max(float(powers[-1]), moved, 1e-300)
     others = vectors[:, ~null]
     start = others @ ((others.T @ right) / powers[~null]) if others.shape[1] else np.zeros(support.size)
     return Kept(start / size, vectors[:, null] / size[:, None])
@@ -173,5 +171,5 @@ def rotations_in(fields: Array, n: int) -> Array:
         [(A + A.transpose(0, 2, 1)).reshape(len(A), -1), inner[:, :, -1], np.zeros((len(A), len(A)))], axis=1
     )
     basis, sizes, _ = np.linalg.svd(rows)
-    null = basis[:, sizes < _NULL * max(float(sizes.max()), float(np.abs(A).max()), 1e-300)]
+    null = basis[:, sizes < CONTINUOUS.null * max(float(sizes.max()), float(np.abs(A).max()), 1e-300)]
     return np.asarray(np.einsum("dk,dij->kij", null, fields))

@@ -5,7 +5,7 @@ f_bar any symmetric function that was fitted to other examples. The violation is
 symmetric function, so ``violation <= E|f - f_bar|^2 <= E|y - f_bar|^2``. Held-out examples estimate the last: its
 upper confidence limit bounds the violation, whatever f is. The bound is sharp only where f_bar leaves next to
 nothing, and a claim is made only there (a tenth of the tolerance). A violation that is confined to so few inputs that
-no held-out example shows it is not seen; 200 examples nearly surely show what one in forty has.
+no held-out example shows it is not seen; 200 examples show almost certainly what one in forty has.
 
 The bound alone would name near symmetries. Among polynomials with the same terms these show far better: least squares
 with the symmetry and without it are compared by an F test on the training examples, and by beta on held-out ones.
@@ -44,8 +44,6 @@ from metasym.verdicts.discovery_reasons import (
 
 ROUNDING = 1e-14
 """Parts of the variance that coefficients, generators and sums are not more exact than."""
-_SAME_SPACE = 1e-4
-"""Degrees."""
 
 
 def judge_polynomial(
@@ -102,7 +100,7 @@ def judge_polynomial(
             return [], () if why is None else (why,)
     turns = rotations_in(best.fields, n)
     whole = at_round_numbers(turns) if len(turns) else None
-    turns = turns if whole is None or angle(turns, whole) > _SAME_SPACE else whole
+    turns = turns if whole is None or angle(turns, whole) > CONTINUOUS.same_space else whole
     if not 0 < len(turns) < len(best.fields):
         return [best], left
     # A subalgebra keeps what the whole keeps.

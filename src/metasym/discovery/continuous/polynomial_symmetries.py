@@ -31,8 +31,7 @@ from metasym.verdicts.discovery_reasons import AnyDiscoveryReason
 STAGE = "polynomial"
 SPACE = "polynomials"
 _FOLDS = 5
-_FAR = 6.0
-"""Standard deviations that a mean may be from the data's own zero for that zero to be kept."""
+"""Of cross-validation."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,7 +210,7 @@ def _place(prepared: Prepared) -> Coordinates:
 
 def _uncentred(place: Coordinates, x: Array) -> Coordinates:
     """About the data's own zero where the means are not too far from it."""
-    near = np.abs(x.mean(0)) <= _FAR * x.std(0)
+    near = np.abs(x.mean(0)) <= CONTINUOUS.own_zero * x.std(0)
     return Coordinates(np.where(near, 0.0, place.centre), place.scale)
 
 

@@ -8,16 +8,14 @@ is large; it is small only where a violation of that size would have been seen.
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from sklearn.gaussian_process.kernels import RBF, DotProduct
 
 from metasym.discovery.algebra.vector_fields import Array
-from metasym.discovery.claim_thresholds import LIKELIHOOD
 from metasym.discovery.models.invariant_features import SymmetricFit
+from metasym.discovery.models.noise_likelihood import best_noise, largest_likely, profile
 
 MOST = 300
-_DELTAS = np.concatenate([[0.0], np.logspace(-7, 0, 29)])
-_NOISES = np.logspace(-8, 0, 17)
+"""Examples that a bound is computed of: the cost grows with their cube."""
 
 
 def largest_hidden_violation(fit: SymmetricFit, x: Array, y: Array) -> float:
@@ -39,20 +37,7 @@ def hidden_beside_kernel(symmetric: Array, x: Array, y: Array) -> float:
 
 
 def _largest(symmetric: Array, other: Array, y: Array) -> float:
-    best = []
-    for delta in _DELTAS:
-        base = symmetric + delta * other
-        best.append(max(_likelihood(base, noise, y) for noise in _NOISES))
-    profile = np.array(best)
-    allowed = np.flatnonzero(profile > profile.max() - LIKELIHOOD.level)
-    last = int(allowed[-1])
-    return float(_DELTAS[min(last + 1, len(_DELTAS) - 1)])
+    def likely(delta: float) -> float:
+        return best_noise(symmetric + delta * other, y)[0]
 
-
-def _likelihood(matrix: Array, noise: float, y: Array) -> float:
-    try:
-        factor = cholesky(matrix + noise * np.eye(len(y)), lower=True)
-    except LinAlgError:
-        return -np.inf
-    solved = solve_triangular(factor, y, lower=True)
-    return float(-0.5 * (solved**2).sum() - y.shape[1] * np.log(np.diag(factor)).sum())
+    return largest_likely(profile(likely, likely(0.0)), likely)

@@ -18,8 +18,11 @@ from metasym.discovery.algebra.vector_fields import Array
 from metasym.groups.signed_permutations import SignedPermutation
 
 MOST_FEATURES = 200
+"""Monomials that all tasks share, at most: the cost grows with their cube."""
 HIGHEST = 3
+"""Degree of the monomials, at most."""
 FOLDS = 4
+"""Of tasks, in cross-validation."""
 
 
 def shared_breaking(

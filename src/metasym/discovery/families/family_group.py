@@ -11,11 +11,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from scipy.special import chdtrc
 
 from metasym.certification.beta import Beta, beta
+from metasym.certification.judge import judge_tasks
+from metasym.diagnosis.linear_part import fit_tasks
+from metasym.diagnosis.samples import Samples
 from metasym.discovery.algebra.vector_fields import Array
-from metasym.discovery.claim_thresholds import FAMILIES
+from metasym.discovery.claim_thresholds import FAMILIES, TOLERANCE
 from metasym.discovery.families.common_violation import shared_breaking
 from metasym.discovery.families.tie_violation import ROUNDING, linear_maps, shared_violation
 from metasym.discovery.models.gaussian_processes import Hyper, choose_kernel, posterior, squares
@@ -24,14 +28,18 @@ from metasym.groups.signed_groups import SignedGroup
 from metasym.groups.signed_permutations import SignedPermutation
 from metasym.types import MetasymError
 from metasym.verdicts.claims import Claim
+from metasym.verdicts.defects import defect_of, share_of
 from metasym.verdicts.discovery_reasons import AnyDiscoveryReason, RefutedByBeta
 from metasym.verdicts.family_reasons import (
     CommonAllows,
     InputsElsewhere,
+    JudgesDiffer,
+    MapsAllow,
     MapTooLarge,
     NoGapInTies,
     NoLinearPart,
     NoPermutationOfTies,
+    RefutedByTasks,
     TasksAllow,
     TiesDiffer,
     TiesNotClasses,
@@ -41,10 +49,10 @@ from metasym.verdicts.family_reasons import (
 from metasym.verdicts.reports import FoundGroup
 from metasym.verdicts.verdict import Reason
 
-CERTIFIED = 0.35
-"""The part of the tasks that takes no part in the search."""
 MOST_ELEMENTS = 256
+"""Elements that a larger group is represented by."""
 MOST_ENTRIES = 1500
+"""Entries of a linear map up to which ties are looked for: the cost grows with their square."""
 
 Labels = npt.NDArray[np.int64]
 
@@ -97,7 +105,11 @@ def task_model(x: Array, y: Array, seed: int) -> TaskModel:
         :8
     ]  # constant outputs would choose no noise, no kernel
     if not len(some):
-        raise MetasymError("expected outputs y that vary inside tasks, found constants in every task")
+        raise MetasymError(
+            "expected outputs y that vary inside tasks, found constants in every task",
+            about="y",
+            found="constants",
+        )
     scaled_x, scaled_y = model.scaled(x[some], y[some])
     draw = np.random.default_rng([seed, 13])
     start = squares(n, 0.5, n**0.5, 0.5 / n**2)
@@ -111,14 +123,22 @@ def task_model(x: Array, y: Array, seed: int) -> TaskModel:
 def split_tasks_of(tasks: int, seed: int) -> tuple[Labels, Labels]:
     """Which tasks are searched, and which judge what was found."""
     order = np.random.default_rng([seed, 11]).permutation(tasks)
-    held = max(4, round(CERTIFIED * tasks))
+    held = max(4, round(FAMILIES.held_out * tasks))
     return order[held:], order[:held]
 
 
 def family_symmetry(
-    x: Array, y: Array, model: TaskModel, seed: int, note: Callable[[str], None] = lambda _: None
+    x: Array,
+    y: Array,
+    model: TaskModel,
+    seed: int,
+    note: Callable[[str], None] = lambda _: None,
+    tolerance: float = TOLERANCE,
 ) -> Claim | AnyDiscoveryReason:
-    """The claim of ``x [tasks, examples, n]``, ``y [tasks, examples, m]``; or why there is none."""
+    """The claim of ``x [tasks, examples, n]``, ``y [tasks, examples, m]``; or why there is none.
+
+    ``tolerance`` is the largest violation with which a symmetry is named, as a share of the variance.
+    """
     tasks, examples, n = x.shape
     m = y.shape[2]
     if examples < n + 4:
@@ -133,43 +153,95 @@ def family_symmetry(
     if not group.generators:
         return NoPermutationOfTies()
     note(f"ties between entries are kept by {group.name}, of order {group.order}; certifying")
-    return judged_group(x, y, group, model, seed, fresh)
+    return judged_group(x, y, group, model, seed, fresh, tolerance)
 
 
 def judged_group(
-    x: Array, y: Array, group: SignedGroup | FoundGroup, model: TaskModel, seed: int, fresh: Labels
+    x: Array,
+    y: Array,
+    group: SignedGroup | FoundGroup,
+    model: TaskModel,
+    seed: int,
+    fresh: Labels,
+    tolerance: float = TOLERANCE,
 ) -> Claim | AnyDiscoveryReason:
-    """The claim that the tasks have a group, or why not; the tasks ``fresh`` took no part in finding it."""
+    """The claim that the tasks have a group, or why not; the tasks ``fresh`` are held out.
+
+    Linear tasks are judged as ``learn`` judges them. Functions fitted to the tasks judge what is not linear.
+    """
     name, generators = group.name, group.generators
-    # All tasks: what was searched can only make this stricter, and a small gain by position shows in many alone.
-    shared = shared_violation(x, y, generators, np.random.default_rng([seed, 14]))
-    if shared.refutes or shared.upper > FAMILIES.ties_differ:
-        upper = shared.upper if np.isfinite(shared.upper) else None
-        return TiesDiffer(name, shared.value, upper, FAMILIES.ties_differ)
+    wider, linear = tolerance / TOLERANCE, _linear(x, y)
+    maps = (
+        _linear_maps_allow(x, y, name, generators, fresh, tolerance)
+        if linear
+        else _ties_allow(x, y, name, generators, seed, wider)
+    )
+    if isinstance(maps, Reason):
+        return maps
     elements = group_elements(generators, seed)
     judged = judge_functions(x[fresh], y[fresh], elements, model.about(generators), seed)
     found = judged.beta
     interval = found.value, found.low, found.high
     if found.refutes and not keeps_law(x, generators):
         return InputsElsewhere(name)
+    if found.refutes and linear:
+        return JudgesDiffer(name, *interval, defect_of(maps))
     if found.refutes:
         return RefutedByBeta(name, *interval, on="tasks")
-    if found.violation_upper > FAMILIES.violation:
-        return TasksAllow(name, *interval, found.violation_upper, FAMILIES.violation)
+    if found.violation_upper > FAMILIES.violation * wider:
+        return TasksAllow(name, *interval, found.violation_upper, FAMILIES.violation * wider)
     common = shared_breaking(
         judged.x, judged.left, elements, judged.spread, np.random.default_rng([seed, 16])
     )
-    if common.violation_upper > FAMILIES.common:
-        return CommonAllows(name, common.violation_upper, FAMILIES.common)
+    if common.violation_upper > FAMILIES.common * wider:
+        return CommonAllows(name, common.violation_upper, FAMILIES.common * wider)
     return Claim.of_group(
         name,
         group.order,
         generators,
-        violation_upper=max(found.violation_upper, shared.upper, common.violation_upper),
+        violation_upper=max(found.violation_upper, maps, common.violation_upper),
         beta=found.value,
         beta_ci=(found.low, found.high),
         tested_on=len(fresh),
     )
+
+
+def _linear_maps_allow(
+    x: Array, y: Array, name: str, generators: tuple[SignedPermutation, ...], fresh: Labels, tolerance: float
+) -> float | RefutedByTasks | MapsAllow:
+    """The violation that the linear maps of all tasks allow, by the judge of ``learn``; or why that is too much."""
+    largest = defect_of(tolerance)
+    held = torch.zeros(len(x), dtype=torch.bool)
+    held[torch.from_numpy(fresh)] = True
+    inputs, outputs = list(torch.from_numpy(x)), list(torch.from_numpy(y))
+    found = judge_tasks(generators, inputs, outputs, held, tolerance=largest)
+    upper = found.bound if np.isfinite(found.bound) else None
+    if found.refuted:
+        return RefutedByTasks(name, found.defect, upper)
+    if upper is None or upper > largest:
+        return MapsAllow(name, found.defect, upper, largest)
+    return share_of(upper)
+
+
+def _ties_allow(
+    x: Array, y: Array, name: str, generators: tuple[SignedPermutation, ...], seed: int, wider: float
+) -> float | TiesDiffer:
+    """The same of tasks that are not linear: what is not in their linear maps is no noise, and bounds nothing.
+
+    All tasks: what was searched can only make this stricter, and a small gain by position shows in many alone.
+    """
+    shared = shared_violation(x, y, generators, np.random.default_rng([seed, 14]))
+    if shared.refutes or shared.upper > FAMILIES.ties_differ * wider:
+        upper = shared.upper if np.isfinite(shared.upper) else None
+        return TiesDiffer(name, shared.value, upper, FAMILIES.ties_differ * wider)
+    return shared.upper
+
+
+def _linear(x: Array, y: Array) -> bool:
+    """Whether the tasks show no bend: ``learn`` takes such tasks for linear."""
+    tasks, examples, _ = x.shape
+    samples = Samples(x, y, np.ones((tasks, examples), dtype=bool), np.arange(tasks))
+    return fit_tasks(samples, np.ones(1)).bend == 0
 
 
 def tied_entries(x: Array, y: Array) -> Labels | ZerosUnclear | NoLinearPart | NoGapInTies | TiesNotClasses:

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from metasym.discovery.algebra.vector_fields import Array
+from metasym.discovery.claim_thresholds import FAMILIES
 from metasym.discovery.discovered import Discovered, Scores
 from metasym.discovery.families.family_group import (
     Judged,
@@ -34,8 +35,6 @@ from metasym.verdicts.claims import CandidateVerdict, Claim
 from metasym.verdicts.discovery_reasons import NotForFamilies
 from metasym.verdicts.discovery_verdict import DiscoveryVerdict
 
-LEAST_TASKS = 12
-
 
 @dataclass(frozen=True, eq=False)
 class FamilyModel:
@@ -55,7 +54,9 @@ class FamilyModel:
         ):
             raise MetasymError(
                 f"expected x [examples, {len(centre)}] and y [examples, outputs] of one task, "
-                f"found {list(inputs.shape)} and {list(targets.shape)}"
+                f"found {list(inputs.shape)} and {list(targets.shape)}",
+                about="x, y",
+                found=(tuple(inputs.shape), tuple(targets.shape)),
             )
         scale, unit = float(self.state["scale"]), float(self.state["unit"])
         n = len(centre)
@@ -78,13 +79,17 @@ def discover_family_in(
 ) -> Discovered:
     """Finite symmetries that all tasks of a family have."""
     x, y = data.x, data.y
-    if len(x) < LEAST_TASKS:
-        raise MetasymError(f"expected at least {LEAST_TASKS} tasks of a family, found {len(x)}")
+    if len(x) < FAMILIES.least_tasks:
+        raise MetasymError(
+            f"expected at least {FAMILIES.least_tasks} tasks of a family, found {len(x)}",
+            about="tasks",
+            found=len(x),
+        )
     note(f"fitting functions to {len(x)} tasks of {x.shape[1]} examples")
     model = task_model(x, y, options.seed)
 
     def look() -> dict[str, Any]:
-        found = family_symmetry(x, y, model, options.seed, note)
+        found = family_symmetry(x, y, model, options.seed, note, options.tolerance)
         if isinstance(found, Claim):
             return Findings((found,)).to_stage()
         return Findings.of("finite", "family", (), (found,)).to_stage()

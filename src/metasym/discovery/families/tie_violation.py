@@ -24,7 +24,7 @@ class Shared:
     """How far entries that should be tied differ in all tasks alike, such as by a gain that depends on the place."""
 
     value: float
-    """The mean squared relative difference, noise taken off, weighted by the entries' power."""
+    """The mean squared relative difference, noise subtracted, weighted by the entries' power."""
     upper: float
     refutes: bool
 

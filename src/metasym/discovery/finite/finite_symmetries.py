@@ -9,10 +9,13 @@ from typing import Any
 import numpy as np
 
 from metasym.discovery.algebra.vector_fields import Array
-from metasym.discovery.finite.group_search import finite_symmetries, generated
+from metasym.discovery.finite.group_certificate import generated
+from metasym.discovery.finite.group_search import finite_symmetries
+from metasym.discovery.finite.known_function import known_function
 from metasym.discovery.finite.movable_inputs import MovableInputs, kernel_on_movable_inputs, movable_inputs
+from metasym.discovery.finite.symmetric_products import sorted_model
 from metasym.discovery.models.fitted_module import State, averaged_state, state_of
-from metasym.discovery.models.function_models import ComparedBy
+from metasym.discovery.models.function_models import ComparedBy, FunctionModel
 from metasym.discovery.models.gaussian_processes import Hyper, Posterior
 from metasym.discovery.models.group_averaged_kernels import Equivariant, equivariant
 from metasym.discovery.models.preprocessing import Prepared, Scaled, each_once
@@ -59,11 +62,20 @@ class FiniteModel:
 
 
 def finite_in(
-    data: DataSet, prepared: Prepared, plain: Hyper, options: SearchSettings, note: Note, memory: Memory
-) -> tuple[Findings, FiniteModel | None]:
-    """What is claimed and what is not, and the model with the largest group that is claimed."""
+    data: DataSet,
+    prepared: Prepared,
+    plain: Hyper,
+    options: SearchSettings,
+    note: Note,
+    memory: Memory,
+    model: FunctionModel | None = None,
+) -> tuple[Findings, FunctionModel | None]:
+    """What is claimed and what is not, and the model with the largest group that is claimed.
+
+    ``model`` is that of a continuous symmetry that is claimed.
+    """
     note("looking for finite symmetries")
-    sites = movable_inputs(prepared, _constant(data, prepared))
+    sites = movable_inputs(prepared, constant_inputs(data, prepared))
 
     def look() -> dict[str, Any]:
         claims, reasons = finite_symmetries(
@@ -73,6 +85,7 @@ def finite_in(
             labels=bool(data.classes),
             seed=options.seed,
             tolerance=options.tolerance,
+            known=None if model is None else known_function(sites, model, options.tolerance),
             note=note,
         )
         return Findings.of("finite", "signed permutations", tuple(claims), reasons).to_stage()
@@ -82,10 +95,10 @@ def finite_in(
     if not found.claims:
         return found, None
     largest = max(found.claims, key=lambda claim: claim.size)
-    return found, _model(sites, largest, plain)
+    return found, _model(sites, largest, plain, options.seed)
 
 
-def _constant(data: DataSet, prepared: Prepared) -> dict[int, float]:
+def constant_inputs(data: DataSet, prepared: Prepared) -> dict[int, float]:
     """Inputs that are not used because they are constant, not because they repeat others; with their values."""
     once = set(each_once(data.x))
     left_out = set(range(prepared.total)) - set(prepared.inputs)
@@ -93,11 +106,15 @@ def _constant(data: DataSet, prepared: Prepared) -> dict[int, float]:
     return {i: float(np.median(data.x[:, i])) for i in left_out if constant[i] or i in once}
 
 
-def _model(sites: MovableInputs, claim: Claim, plain: Hyper) -> FiniteModel:
+def _model(sites: MovableInputs, claim: Claim, plain: Hyper, seed: int) -> FunctionModel:
     group = generated([sites.restricted(g) for g in claim.moves])
+    kernel = kernel_on_movable_inputs(plain, len(sites.inputs))
     if group is None:
-        raise MetasymError("expected generators of a small group, found those of a large one")
+        found = sorted_model(sites, claim, kernel, seed)
+        if found is None:
+            raise MetasymError(
+                "expected generators of a small group, found those of a large one", about="generators"
+            )
+        return found
     _, x, y, _, _ = sites.placed(group)
-    return FiniteModel(
-        sites, equivariant(group, kernel_on_movable_inputs(plain, len(sites.inputs)), x, y), claim
-    )
+    return FiniteModel(sites, equivariant(group, kernel, x, y), claim)

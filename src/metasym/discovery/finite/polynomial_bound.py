@@ -22,6 +22,7 @@ from metasym.groups.signed_groups import SignedGroup
 from metasym.groups.signed_permutations import Points
 
 _ROUNDING = 1e-10
+"""Of the variance of y."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,16 +8,15 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from metasym.discovery.claim_thresholds import FINITE
 from metasym.discovery.models.matching_pursuit import Term
 from metasym.groups.graph_automorphisms import graph_automorphisms
 from metasym.groups.signed_permutations import SignedPermutation
 
-_SAME = 0.03
-_ERRORS = 4.0
-_SURE = 30.0
-"""Sizes that differ by so many errors are different: there is no part that polynomials cannot show."""
 _CUTS = 3
+"""Gaps between the sizes of terms above which the terms are looked at alone."""
 _MOST_TERMS = 4000
+"""Terms that are compared: the graph grows with them."""
 
 Bits = npt.NDArray[np.uint8]
 
@@ -57,7 +56,9 @@ def _classes(terms: Sequence[Term]) -> list[int]:
             a, b = terms[before], terms[here]
             apart = abs(b.value) - abs(a.value)
             error = (a.error**2 + b.error**2) ** 0.5 + 1e-9 * abs(b.value)
-            if apart > _ERRORS * error and apart > min(_SAME * abs(b.value), _SURE * error):
+            if apart > FINITE.same_term_errors * error and apart > min(
+                FINITE.same_term * abs(b.value), FINITE.other_term_errors * error
+            ):
                 number += 1
         found[here] = number
     return found

@@ -62,6 +62,8 @@ class FittedFunction(nn.Module):
     unit: Tensor
     used: Tensor
     turn: Tensor | None
+    logarithms: Tensor | None
+    """Which of the used inputs are seen by the logarithms of their sizes."""
 
     def __init__(self, state: State) -> None:
         super().__init__()
@@ -72,18 +74,32 @@ class FittedFunction(nn.Module):
             self.register_buffer(name, state[name])
         for index, widths in enumerate(state["widths"]):
             self.register_buffer(f"widths_{index}", widths)
-        self.register_buffer("turn", state.get("turn"))
-        self.kernel = [(str(k), int(a), int(b), float(c), float(d)) for k, a, b, c, d in state["kernel"]]
+        for name in ("turn", "logarithms"):
+            if state.get(name) is None:
+                setattr(self, name, None)  # not a buffer: torch.export counts those that are None
+            else:
+                self.register_buffer(name, state[name])
+        self.kernel = [(str(k), int(a), int(b)) for k, a, b, _, _ in state["kernel"]]
+        for index, (*_, amplitude, offset) in enumerate(state["kernel"]):
+            # Tensors, since exporters round numbers to float32, which large weights show.
+            numbers = torch.tensor([float(amplitude), float(offset)], dtype=torch.float64)
+            self.register_buffer(f"numbers_{index}", numbers)
         self.shape = tuple(state["shape"])
 
     def forward(self, x: Tensor) -> Tensor:
         """Predictions."""
-        points = (x.reshape(len(x), -1)[:, self.used].to(torch.float64) - self.centre) / self.scale
+        points = x.reshape(x.shape[0], -1)[:, self.used].to(torch.float64)
+        if self.logarithms is not None:
+            sizes = points.abs().clamp_min(torch.finfo(torch.float64).tiny)
+            taken = (torch.arange(points.shape[1], device=x.device)[:, None] == self.logarithms).any(1)
+            points = torch.where(taken, sizes.log(), points)
+        points = (points - self.centre) / self.scale
         if self.turn is not None:
             points = points @ self.turn
         z = points if self.features is None else torch.cat([points, self.features(points)], dim=1)
-        total = torch.zeros(len(z), len(self.inputs), dtype=torch.float64, device=z.device)
-        for index, (kind, start, stop, amplitude, offset) in enumerate(self.kernel):
+        total = torch.zeros(z.shape[0], len(self.inputs), dtype=torch.float64, device=z.device)
+        for index, (kind, start, stop) in enumerate(self.kernel):
+            amplitude, offset = getattr(self, f"numbers_{index}")
             a, b = z[:, start:stop], self.inputs[:, start:stop]
             if kind == "rbf":
                 widths = getattr(self, f"widths_{index}")
@@ -93,7 +109,7 @@ class FittedFunction(nn.Module):
             else:
                 total = total + amplitude * (a @ b.T + offset) ** (3 if kind == "cube" else 2)
         found = (total @ self.weights + self.mean) * self.unit + self.offset
-        return found.reshape(len(x), *self.shape).to(x.dtype)
+        return found.reshape(x.shape[0], *self.shape).to(x.dtype)
 
 
 class Averaged(nn.Module):
@@ -113,16 +129,36 @@ class Averaged(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Predictions that the group keeps exactly."""
-        flat = x.reshape(len(x), -1)
+        flat = x.reshape(x.shape[0], -1)
         total: Tensor | None = None
         for source, sign, target, target_sign in zip(
             self.sources, self.signs, self.targets, self.target_signs, strict=True
         ):
-            found = self.inner(flat[:, source] * sign.to(x.dtype)).reshape(len(x), -1)
+            found = self.inner(flat[:, source] * sign.to(x.dtype)).reshape(x.shape[0], -1)
             back = found[:, target] * target_sign.to(x.dtype)
             total = back if total is None else total + back
         assert total is not None
-        return (total / len(self.sources)).reshape(len(x), *self.inner.shape)
+        return (total / len(self.sources)).reshape(x.shape[0], *self.inner.shape)
+
+
+class Sorted(nn.Module):
+    """A function of inputs of which some may be interchanged: it sees these in ascending order."""
+
+    def __init__(self, state: State) -> None:
+        super().__init__()
+        self.state = state
+        self.inner = FittedFunction(state["inner"])
+        self.orbits: list[list[int]] = [list(orbit) for orbit in state["orbits"]]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Predictions that every permutation within an orbit keeps exactly."""
+        columns = list(x.reshape(x.shape[0], -1).unbind(1))
+        for orbit in self.orbits:
+            ordered = torch.stack([columns[i] for i in orbit], 1).sort(1).values
+            for place, i in enumerate(orbit):
+                columns[i] = ordered[:, place]
+        found: Tensor = self.inner(torch.stack(columns, 1))
+        return found
 
 
 class Polynomial(nn.Module):
@@ -147,17 +183,24 @@ class Polynomial(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Predictions."""
-        points = (x.reshape(len(x), -1)[:, self.used].to(torch.float64) - self.centre) / self.scale
+        points = (x.reshape(x.shape[0], -1)[:, self.used].to(torch.float64) - self.centre) / self.scale
         with_one = torch.cat([points, torch.ones_like(points[:, :1])], dim=1)
         found = with_one[:, self.factors].prod(-1) @ self.weights + self.offset
-        return found.reshape(len(x), *self.shape).to(x.dtype)
+        return found.reshape(x.shape[0], *self.shape).to(x.dtype)
 
 
 def module_of(state: State) -> nn.Module:
     """The module that a stored state describes."""
     if "factors" in state:
         return Polynomial(state).eval()
+    if "orbits" in state:
+        return Sorted(state).eval()
     return (Averaged(state) if "inner" in state else FittedFunction(state)).eval()
+
+
+def sorted_state(inner: State, orbits: Sequence[Sequence[int]]) -> State:
+    """What defines a function that sees the inputs of each orbit in ascending order."""
+    return {"inner": inner, "orbits": [list(orbit) for orbit in orbits]}
 
 
 def averaged_state(inner: State, elements: Sequence[SignedPermutation]) -> State:

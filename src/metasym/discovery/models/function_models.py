@@ -9,10 +9,13 @@ import enum
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import torch
+
 from metasym.discovery.algebra.vector_fields import Array
 from metasym.discovery.models.fitted_module import State, state_of
 from metasym.discovery.models.gaussian_processes import Hyper, Posterior, posterior
 from metasym.discovery.models.invariant_features import SymmetricFit
+from metasym.discovery.models.logarithms import Logarithms
 from metasym.discovery.models.preprocessing import Prepared
 from metasym.verdicts.claims import Claim
 
@@ -104,6 +107,8 @@ class InvariantProcess:
     prepared: Prepared
     process: SymmetricFit
     symmetry: Claim
+    taken: Logarithms | None = None
+    """Where the invariants are those of logarithms."""
     compared_by: ComparedBy = ComparedBy.EVIDENCE
 
     @property
@@ -113,12 +118,18 @@ class InvariantProcess:
 
     def fit(self, x: Array, y: Array) -> Posterior:
         """The posterior mean."""
-        return self.process.fit(x, y)
+        return self.process.fit(self._placed(x), y)
 
     def predict(self, fit: Posterior, x: Array) -> Array:
         """``[points, m]``."""
-        return fit(self.process.inputs(x))
+        return fit(self.process.inputs(self._placed(x)))
 
     def state(self, fit: Posterior, shape: tuple[int, ...]) -> State:
         """What defines the module."""
-        return state_of(self.prepared, self.process.features, fit, shape)
+        if self.taken is None:
+            return state_of(self.prepared, self.process.features, fit, shape)
+        found = state_of(self.taken.taken, self.process.features, fit, shape)
+        return {**found, "logarithms": torch.tensor(self.taken.which)}
+
+    def _placed(self, x: Array) -> Array:
+        return x if self.taken is None else self.taken(x)

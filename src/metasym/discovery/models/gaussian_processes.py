@@ -34,6 +34,7 @@ Array = npt.NDArray[np.float64]
 MOST = 400
 """Examples that hyperparameters are chosen on: the cost of the likelihood grows with their cube."""
 LEAST_NOISE = 1e-7
+"""Of the variance: with less, kernel matrices cannot be factored."""
 
 
 @dataclass(frozen=True)

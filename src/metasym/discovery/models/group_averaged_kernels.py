@@ -7,6 +7,7 @@ posterior mean is the average over the group of a function of the plain kernel, 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,26 +19,22 @@ from metasym.discovery.algebra.vector_fields import Array
 from metasym.discovery.claim_thresholds import LIKELIHOOD
 from metasym.discovery.models.column_kernels import OnColumns
 from metasym.discovery.models.gaussian_processes import LEAST_NOISE, Hyper, Posterior, squares
-from metasym.discovery.models.kernel_evaluation import OfEachInput, kernel_values
-from metasym.discovery.models.noise_likelihood import best_noise
+from metasym.discovery.models.kernel_evaluation import OfEachInput, Products, kernel_values, of_products
+from metasym.discovery.models.noise_likelihood import DELTAS, best_noise, largest_likely, profile
 from metasym.groups.signed_groups import SignedGroup
 
 MOST_ROWS = 2400
 """Rows of the system that a fit solves: examples, times outputs where these move."""
 MOST_LIKELY = 900
 """Rows that likelihoods are computed of: their cost grows with the cube, and they are asked for often."""
-_DELTAS = np.concatenate([[0.0], np.logspace(-7, 0, 15)])
-_HALVINGS = 3
-_FALLEN = 50.0
-"""Logarithms of likelihood below the largest behind which none comes near it again."""
 _BLOCK = 128
+"""Rows of a kernel matrix that are made at once."""
 _MOST_PRODUCTS = 4e8
 """Entries of kernels, over all elements of a group and outputs, that a matrix is made of."""
 _CUBES = (0.01, 1.0)
-_SHARPER = (0.7, 0.5, 0.35)
-"""Parts of the plain kernel's length scale that are tried."""
-_WORTH = 2.0
-"""By how much another kernel has to make the logarithm of the likelihood larger."""
+"""Weights of a cubic part that are tried."""
+_SHARPER = (0.5**0.5, 0.5, 0.125**0.5)
+"""Parts of the plain kernel's length scale that are tried: their exponentials are powers of one another."""
 
 
 MOST_ROUGH = 500
@@ -97,49 +94,49 @@ class Equivariant:
             )
         return np.asarray(total / len(self.group.elements))
 
-    def hidden_part(self, x: Array, y: Array) -> HiddenPart:
+    def hidden_part(self, x: Array, y: Array, most: float = 1.0) -> HiddenPart:
         """The largest variance that functions which the group does not keep may have beside those that it keeps.
 
         A free kernel may be preferred only because it has another length scale: it counts as a refutation where it
-        is preferred to its own average over the group.
+        is preferred to its own average over the group. What the data allow beyond ``most`` is not looked for.
         """
         x, y = self.rows(x, y, MOST_LIKELY)
         n, m = x.shape[1], y.shape[1]
-        base = self.matrix(self.hyper.kernel, x)
         variance = float(np.mean(y**2))
         flat = self._flat(y)
-        worst = 0.0
         looked_for: list[Any] = [RBF(n**0.5), RBF(2 * n**0.5), DotProduct(1.0) ** 2, DotProduct(1.0) ** 3]
         if n * len(self.group.elements) <= MOST_ROUGH:
             # Rough in all inputs looks like noise, in one of them not.
             looked_for.append(OfEachInput(LIKELIHOOD.rough))
+        base, *averages = averaged_matrices(self.group, [self.hyper.kernel, *looked_for], x)
         without = best_noise(base, flat)[0]
-        for kernel in looked_for:
-            free, kept = self._free(kernel, x, m), self.matrix(kernel, x)
+        worst = 0.0
+        for kernel, kept in zip(looked_for, averages, strict=True):
+            free = self._free(kernel, x, m)
             scale = variance / float(np.mean(np.diag(free)))
-            likely = _profile(base, scale * kept, flat, without)
-            beside = base + _DELTAS[int(np.argmax(likely))] * scale * kept
-            profile = _profile(beside, scale * free, flat, float(likely.max()))
-            if profile.max() > profile[0] + LIKELIHOOD.level:
-                return HiddenPart(float(_DELTAS[int(np.argmax(profile))]), refutes=True)
-            last = int(np.flatnonzero(profile > profile.max() - LIKELIHOOD.level)[-1])
-            low, high = float(_DELTAS[last]), float(_DELTAS[min(last + 1, len(_DELTAS) - 1)])
-            for _ in range(_HALVINGS if 0 < low < high and high > worst else 0):
-                middle = (low * high) ** 0.5
-                allowed = (
-                    best_noise(beside + middle * scale * free, flat)[0] > profile.max() - LIKELIHOOD.level
-                )
-                low, high = (middle, high) if allowed else (low, middle)
-            worst = max(worst, high)
+            likely = profile(_beside(base, scale * kept, flat), without)
+            beside = base + DELTAS[int(np.argmax(likely))] * scale * kept
+            with_it = _beside(beside, scale * free, flat)
+            found = profile(with_it, float(likely.max()))
+            if found.max() > found[0] + LIKELIHOOD.level:
+                return HiddenPart(float(DELTAS[int(np.argmax(found))]), refutes=True)
+            worst = max(worst, largest_likely(found, with_it, worst))
+            if worst > most:
+                break
         return HiddenPart(worst, refutes=False)
 
-    def gain(self, x: Array, y: Array, rows: int) -> float:
-        """By how much some examples are likelier with the group than without, at amplitudes and noises that suit."""
+    def gain(self, x: Array, y: Array, rows: int, known: dict[tuple[bytes, ...], float]) -> float:
+        """By how much some examples are likelier with the group than without, at amplitudes and noises that suit.
+
+        ``known`` keeps what the likelihood is without: many groups share the units of their examples.
+        """
         x, y = self.rows(x, y, rows)
         flat = self._flat(y)
-        matrices = self.matrix(self.hyper.kernel, x), self._free(self.hyper.kernel, x, y.shape[1])
-        with_it, without = (best_noise(matrix, flat, self.amplitudes)[0] for matrix in matrices)
-        return with_it - without
+        key = (x.tobytes(), flat.tobytes(), np.array(self.amplitudes).tobytes())
+        if key not in known:
+            free = self._free(self.hyper.kernel, x, y.shape[1])
+            known[key] = best_noise(free, flat, self.amplitudes)[0]
+        return best_noise(self.matrix(self.hyper.kernel, x), flat, self.amplitudes)[0] - known[key]
 
     @property
     def amplitudes(self) -> tuple[float, ...]:
@@ -155,41 +152,42 @@ class Equivariant:
         return y if self.group.keeps_outputs else y.reshape(-1, 1)
 
 
-def _profile(matrix: Array, other: Array, y: Array, without: float) -> Array:
-    """The logarithm of the likelihood with each of ``_DELTAS`` times ``other`` beside ``matrix``; the first is known.
-
-    It has one maximum: what comes after a deep fall is not computed.
-    """
-    found = np.full(len(_DELTAS), -np.inf)
-    found[0] = without
-    for i, delta in enumerate(_DELTAS[1:], 1):
-        found[i] = best_noise(matrix + delta * other, y)[0]
-        if found[i] < found.max() - _FALLEN:
-            break
-    return found
+def _beside(matrix: Array, other: Array, y: Array) -> Callable[[float], float]:
+    """The logarithm of the likelihood with so much of ``other`` beside ``matrix``."""
+    return lambda delta: best_noise(matrix + delta * other, y)[0]
 
 
 def averaged_matrix(group: SignedGroup, kernel: Any, x: Array) -> Array:
     """``mean_g k(x, g x') g'`` of the examples ``x``, made symmetric to rounding."""
+    return averaged_matrices(group, [kernel], x)[0]
+
+
+def averaged_matrices(group: SignedGroup, kernels: Sequence[Any], x: Array) -> list[Array]:
+    """The same of several kernels: what they have in common is computed once."""
     count, m = len(x), group.shape[0]
     if group.keeps_outputs:
-        total = np.zeros((count, count))
+        totals = [np.zeros((count, count)) for _ in kernels]
         parts = [(first, first + _BLOCK) for first in range(0, count, _BLOCK)]
         for g in group.elements:
             moved = g.on_inputs(x)
             for first, last in parts:  # the sum is symmetric: what is below its diagonal is above it
-                total[first:last, first:] += kernel_values(kernel, x[first:last], moved[first:])
-        for first, last in parts:
-            total[last:, first:last] = total[first:last, last:].T
+                found = Products(x[first:last], moved[first:])
+                for total, kernel in zip(totals, kernels, strict=True):
+                    total[first:last, first:] += of_products(kernel, found)
+        for total in totals:
+            for first, last in parts:
+                total[last:, first:last] = total[first:last, last:].T
     else:
-        blocks = np.zeros((m, m, count, count))
+        blocks = [np.zeros((m, m, count, count)) for _ in kernels]
         for g in group.elements:
-            values = kernel_values(kernel, x, g.on_inputs(x))
-            for k in range(m):  # (g' y)[outputs[k]] = sign y[k]
-                blocks[g.outputs[k], k] += g.output_signs[k] * values
-        total = blocks.transpose(2, 0, 3, 1).reshape(count * m, count * m)
-    total /= len(group.elements)
-    return np.asarray((total + total.T) / 2)
+            found = Products(x, g.on_inputs(x))
+            for block, kernel in zip(blocks, kernels, strict=True):
+                values = of_products(kernel, found)
+                for k in range(m):  # (g' y)[outputs[k]] = sign y[k]
+                    block[g.outputs[k], k] += g.output_signs[k] * values
+        totals = [block.transpose(2, 0, 3, 1).reshape(count * m, count * m) for block in blocks]
+    order = len(group.elements)
+    return [np.asarray((total + total.T) / (2 * order)) for total in totals]
 
 
 def equivariant(group: SignedGroup, plain: Hyper, x: Array, y: Array) -> Equivariant:
@@ -203,20 +201,19 @@ def equivariant(group: SignedGroup, plain: Hyper, x: Array, y: Array) -> Equivar
     flat = targets if group.keeps_outputs else targets.reshape(-1, 1)
     size = float(np.mean((x**2).sum(1)))
     one = DotProduct(1.0) ** 3
-    cubes = averaged_matrix(group, one, few) / size**3
     kernel = plain.kernel
-    base = averaged_matrix(group, kernel, few)
+    sharper = [_reshaped(kernel, 1.0, factor) for factor in _SHARPER]
+    cubes, base, *matrices = averaged_matrices(group, [one, kernel, *sharper], few)
+    cubes /= size**3
     best = best_noise(base, flat, some.amplitudes)
-    for factor in _SHARPER:
-        other = _reshaped(plain.kernel, 1.0, factor)
-        matrix = averaged_matrix(group, other, few)
+    for other, matrix in zip(sharper, matrices, strict=True):
         found = best_noise(matrix, flat, some.amplitudes)
-        if found[0] > best[0] + _WORTH:
+        if found[0] > best[0] + LIKELIHOOD.worth:
             best, kernel, base = found, other, matrix
     chosen = 0.0
     for cube in _CUBES:
         found = best_noise(base + cube * cubes, flat, some.amplitudes)
-        if found[0] > best[0] + _WORTH:
+        if found[0] > best[0] + LIKELIHOOD.worth:
             best, chosen = found, cube
     likelihood, noise, amplitude = best
     if chosen:

@@ -29,36 +29,64 @@ class OfEachInput:
         return total / x.shape[1]
 
 
+class Products:
+    """Inner products of points and others, their lengths, and what kernels of these have in common.
+
+    An exponential of distances serves every length whose square is 2, 4 or 8 times smaller, or larger.
+    """
+
+    def __init__(self, x: Array, other: Array) -> None:
+        self.x, self.other = x, other
+        self.inner = x @ other.T
+        self._near: dict[float, Array] = {}
+
+    def near(self, length: float) -> Array:
+        """``exp(-|x - x'|^2 / 2 length^2)``; not to be changed."""
+        if length not in self._near:
+            self._near[length] = self._computed(length)
+        return self._near[length]
+
+    def _computed(self, length: float) -> Array:
+        for known, values in self._near.items():
+            power = 2 * np.log2(known / length)
+            if abs(power - round(power)) < 1e-9 and abs(round(power)) <= 3:
+                for _ in range(abs(round(power))):
+                    values = values * values if power > 0 else np.sqrt(values)
+                return values
+        exponent = 2 * self.inner
+        exponent -= (self.x**2).sum(1)[:, None]
+        exponent -= (self.other**2).sum(1)
+        np.minimum(exponent, 0.0, out=exponent)
+        exponent *= 0.5 / length**2
+        return np.asarray(np.exp(exponent, out=exponent))
+
+
 def kernel_values(kernel: Any, x: Array, other: Array) -> Array:
     """``kernel(x, other)`` for ``x [points, n]`` and ``other [others, n]``; parts look at all n columns."""
     if isinstance(kernel, OfEachInput):
         return kernel(x, other)
-    return _values(kernel, x @ other.T, (x**2).sum(1)[:, None], (other**2).sum(1), x.shape[1])
+    return of_products(kernel, Products(x, other))
 
 
-def _values(kernel: Any, inner: Array, sizes: Array, others: Array, n: int) -> Array:
+def of_products(kernel: Any, found: Products) -> Array:
+    """The same from products that are known."""
+    n = found.x.shape[1]
+    if isinstance(kernel, OfEachInput):
+        return kernel(found.x, found.other)
     if isinstance(kernel, Sum):
-        first = _values(kernel.k1, inner, sizes, others, n)
-        first += _values(kernel.k2, inner, sizes, others, n)
+        first = of_products(kernel.k1, found)
+        first += of_products(kernel.k2, found)
         return first
     if isinstance(kernel, OnColumns):
         if (kernel.start, kernel.stop) != (0, n):
             raise TypeError(f"no value of a kernel of the columns {kernel.start} to {kernel.stop} of {n}")
-        return _values(kernel.kernel, inner, sizes, others, n)
+        return of_products(kernel.kernel, found)
     if isinstance(kernel, Product) and isinstance(kernel.k1, ConstantKernel):
-        found = _values(kernel.k2, inner, sizes, others, n)
-        found *= float(kernel.k1.constant_value)
-        return found
+        return np.asarray(of_products(kernel.k2, found) * float(kernel.k1.constant_value))
     if type(kernel) is RBF:  # Matern is one, too
-        squared = float(kernel.length_scale) ** 2
-        exponent = 2 * inner
-        exponent -= sizes
-        exponent -= others
-        np.minimum(exponent, 0.0, out=exponent)
-        exponent *= 0.5 / squared
-        return np.asarray(np.exp(exponent, out=exponent))
+        return found.near(float(kernel.length_scale)).copy()
     if isinstance(kernel, Exponentiation) and isinstance(kernel.kernel, DotProduct):
-        base = inner + float(kernel.kernel.sigma_0) ** 2
+        base = found.inner + float(kernel.kernel.sigma_0) ** 2
         power = base.copy()
         for _ in range(int(kernel.exponent) - 1):
             power *= base

@@ -11,11 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.special import betaincinv
 
 from metasym.discovery.algebra.vector_fields import Array
-from metasym.discovery.claim_thresholds import LOCAL
+from metasym.discovery.claim_thresholds import LOCAL, TOLERANCE
 
 _TINY = 1e-300
+"""Against division by 0."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,17 @@ class LocalResiduals:
     """The largest first."""
     share: float
     """What they hold, as a part of the variance of y."""
+    of: int = 0
+    """How many rows were looked at."""
+    far: int = 0
+    """How many differ by more than is tolerated, on the scale of y: where there is no noise, rounding differs too."""
+
+    @property
+    def share_upper(self) -> float:
+        """The largest share of further rows that may differ so: the exact binomial limit at 95 %."""
+        if self.of <= self.far:
+            return 1.0
+        return float(betaincinv(self.far + 1, self.of - self.far, LOCAL.level))
 
 
 def local_residuals(matrix: Array, noise: float, y: Array, columns: int) -> LocalResiduals:
@@ -57,4 +70,6 @@ def largest_residuals(left: Array, spread: Array, y: Array) -> LocalResiduals:
     squares = (left**2).sum(1)
     total = float(((y - y.mean(0)) ** 2).sum())
     ordered = rows[np.argsort(-squares[rows])]
-    return LocalResiduals(tuple(int(i) for i in ordered), float(squares[rows].sum()) / max(total, _TINY))
+    share = float(squares[rows].sum()) / max(total, _TINY)
+    far = int((squares[rows] > TOLERANCE * total / len(left)).sum())
+    return LocalResiduals(tuple(int(i) for i in ordered), share, len(left), far)

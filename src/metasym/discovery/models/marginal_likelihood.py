@@ -20,6 +20,7 @@ from metasym.discovery.models.column_kernels import Array, OnColumns
 JITTER = 1e-9
 """What is added to the diagonal of kernel matrices, beside the noise."""
 _FAILED = 1e25
+"""What the optimizer sees where a kernel matrix cannot be factored: worse than any value."""
 
 Slopes = Callable[[Array], Array]
 """From weights ``[examples, examples]`` (symmetric) to their inner products with the slopes of a kernel matrix."""

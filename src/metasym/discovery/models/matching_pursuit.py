@@ -13,13 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from metasym.discovery.algebra.vector_fields import Array
+from metasym.discovery.claim_thresholds import POLYNOMIAL
 
 MOST_FEATURES = 4000
+"""Monomials that are looked at, at most."""
 HIGHEST = 3
-_EXACT = 1e-9
-"""Unexplained variance at which a polynomial is exact."""
-_NEGLIGIBLE = 1e-7
-_ERRORS = 4.0
+"""Their degree, at most."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,7 @@ def _chosen(columns: Array, y: Array) -> tuple[list[int], Array, Array]:
         along[chosen] = 0.0
         best = int(np.argmax(np.abs(along)))
         deviation = sqrt(float(left @ left) / (examples - len(chosen) - 1))
-        if abs(float(along[best])) < least * deviation or float(left @ left) < _EXACT * total:
+        if abs(float(along[best])) < least * deviation or float(left @ left) < POLYNOMIAL.exact * total:
             break
         new = columns[:, best] - basis @ (basis.T @ columns[:, best])
         new -= basis @ (basis.T @ new)
@@ -92,5 +91,5 @@ def _chosen(columns: Array, y: Array) -> tuple[list[int], Array, Array]:
     values = np.linalg.lstsq(design, y, rcond=None)[0]
     variance = float(left @ left) / max(1, examples - len(chosen) - 1)
     errors = np.sqrt(variance * np.diag(np.linalg.pinv(design.T @ design)))
-    real = (np.abs(values) > _ERRORS * errors) & (values**2 > _NEGLIGIBLE * total)
+    real = (np.abs(values) > POLYNOMIAL.real_term * errors) & (values**2 > POLYNOMIAL.negligible * total)
     return [j for j, ok in zip(chosen, real, strict=True) if ok], values[real], errors[real]

@@ -6,14 +6,67 @@ faster than its eigenvectors, and the same number.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from scipy.linalg.lapack import dormqr, dpttrf, dpttrs, dsytrd, dsytrd_lwork
 
 from metasym.discovery.algebra.vector_fields import Array
+from metasym.discovery.claim_thresholds import LIKELIHOOD
 
 NOISES = np.logspace(-8, 0, 17)
+DELTAS = np.concatenate([[0.0], np.logspace(-7, 0, 15)])
+"""Variances of a part that is looked for beside another, as parts of that of y."""
+_FALLEN = 50.0
+"""Logarithms of likelihood below the largest behind which none comes near it again."""
+_STRIDE = 3
+"""Of the variances that are looked at first."""
+_HALVINGS = 3
+"""Of the interval in which a bound lies."""
+
+
+def profile(likely: Callable[[float], float], without: float) -> Array:
+    """The logarithm of the likelihood at ``DELTAS``, the first of which is known; -inf where it is not computed.
+
+    It has one maximum. That, its neighbours, and where it falls below what still counts are computed, others not.
+    """
+    found = np.full(len(DELTAS), -np.inf)
+    found[0] = without
+
+    def look(i: int) -> None:
+        if 0 < i < len(DELTAS) and found[i] == -np.inf:
+            found[i] = likely(float(DELTAS[i]))
+
+    for i in range(_STRIDE, len(DELTAS), _STRIDE):
+        look(i)
+        if found[i] < found.max() - _FALLEN:
+            break
+    top = int(np.argmax(found))
+    for i in range(top - _STRIDE + 1, top + _STRIDE):
+        look(i)
+    last = _last_likely(found)
+    while last + 1 < len(DELTAS) and found[last + 1] == -np.inf:
+        look(last + 1)
+        last = _last_likely(found)
+    return found
+
+
+def largest_likely(found: Array, likely: Callable[[float], float], worth: float = 0.0) -> float:
+    """The variance from which on the likelihood, whose profile is ``found``, is too low to count.
+
+    Between two of ``DELTAS`` it is looked for only where it may be above ``worth``.
+    """
+    last = _last_likely(found)
+    low, high = float(DELTAS[last]), float(DELTAS[min(last + 1, len(DELTAS) - 1)])
+    least = float(found.max()) - LIKELIHOOD.level
+    for _ in range(_HALVINGS if 0 < low < high and high > worth else 0):
+        middle = (low * high) ** 0.5
+        low, high = (middle, high) if likely(middle) > least else (low, middle)
+    return high
+
+
+def _last_likely(found: Array) -> int:
+    return int(np.flatnonzero(found > found.max() - LIKELIHOOD.level)[-1])
 
 
 def best_noise(matrix: Array, y: Array, amplitudes: Sequence[float] = (1.0,)) -> tuple[float, float, float]:

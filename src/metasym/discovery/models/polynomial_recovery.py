@@ -16,17 +16,21 @@ import numpy.typing as npt
 import scipy.linalg
 
 from metasym.discovery.algebra.vector_fields import Array
+from metasym.discovery.claim_thresholds import POLYNOMIAL
 from metasym.discovery.models.polynomials import Monomial, Support, all_monomials, columns
 
 MOST_FEATURES = 5000
+"""Monomials that are looked at, at most."""
 HIGHEST = 4
-EXACT = 1e-16
-"""Unexplained variance at which nothing is left but rounding."""
+"""Their degree, at most."""
 NOISES = (1e-2, 1e-4, 1e-6)
 """Parts of the variance that are taken for noise; with the right one, or any if there is none, few terms are left."""
 _STEPS = 60
+"""Of the weights, at most."""
 _SHRINK = 0.7
+"""How much smaller the smoothing of small coefficients becomes in a step."""
 _SMALLEST = 1e-7
+"""The smoothing at which that ends."""
 _MOST_TERMS = 3
 """One term for so many examples at most."""
 
@@ -75,7 +79,7 @@ def few_terms(design: Array, y: Array) -> Chosen | None:
         found = _best_size(design, y, order)
         if best is None or found.criterion < best.criterion:
             best = found
-        if best.left < EXACT:
+        if best.left < POLYNOMIAL.only_rounding:
             break
     return best
 
@@ -112,7 +116,7 @@ def _best_size(design: Array, y: Array, order: npt.NDArray[np.int64]) -> Chosen:
     order = order[: max(1, examples // _MOST_TERMS)]
     basis = np.linalg.qr(design[:, order])[0]
     total = float(y @ y)
-    left = np.maximum(total - np.cumsum((basis.T @ y) ** 2), EXACT / 10 * total)
+    left = np.maximum(total - np.cumsum((basis.T @ y) ** 2), POLYNOMIAL.only_rounding / 10 * total)
     sizes = np.arange(1, len(order) + 1)
     criteria = examples * np.log(left) + sizes * (np.log(examples) + 2 * np.log(features / sizes))
     best = int(np.argmin(criteria))

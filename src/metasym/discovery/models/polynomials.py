@@ -15,6 +15,7 @@ from metasym.discovery.algebra.vector_fields import Array, values
 
 Monomial = tuple[int, ...]
 _RANK = 1e-10
+"""Singular values below this part of the largest are rounding."""
 
 
 def all_monomials(n: int, degree: int) -> list[Monomial]:

@@ -9,13 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from metasym.discovery.algebra.vector_fields import Array, conjugated
+from metasym.discovery.claim_thresholds import SPLIT
 from metasym.discovery.models.shared_units import Coordinates, coordinates
 from metasym.tasks.dataset import CONSTANT, DataSet
 from metasym.types import MetasymError
 
-TEST = 0.2
-FEWEST = 10
-"""Different examples below which there is nothing to split."""
 MOST_FITTED = 1500
 """Training examples that models are fitted to: their cost grows with the cube."""
 
@@ -88,7 +86,7 @@ class Prepared:
         return found
 
 
-def prepare(data: DataSet, seed: int, test: float = TEST) -> Prepared:
+def prepare(data: DataSet, seed: int, test: float = SPLIT.held_out) -> Prepared:
     """Split by ``seed``, leave out inputs that say nothing, and scale."""
     notes: list[str] = []
     held_out, train = _parts(data, np.random.default_rng([seed, 1]), test, notes)
@@ -110,7 +108,9 @@ def prepare(data: DataSet, seed: int, test: float = TEST) -> Prepared:
     unit = float(np.sqrt(((data.y[train] - offset) ** 2).mean()))
     if unit <= CONSTANT * np.abs(data.y[train]).max():
         raise MetasymError(
-            f"expected y that varies among the {len(train)} examples to fit to, found a constant; take another seed"
+            f"expected y that varies among the {len(train)} examples to fit to, found a constant; take another seed",
+            about="y",
+            found="a constant",
         )
     y = (data.y - offset) / unit
     scaled = place(x)
@@ -135,8 +135,12 @@ def _parts(
     once = np.sort(np.unique(whole, axis=0, return_index=True)[1])
     if len(once) < len(whole):
         notes.append(f"{len(whole) - len(once)} of {len(whole)} examples repeat others and are left out")
-    if len(once) < FEWEST:
-        raise MetasymError(f"expected at least {FEWEST} different examples, found {len(once)}")
+    if len(once) < SPLIT.fewest:
+        raise MetasymError(
+            f"expected at least {SPLIT.fewest} different examples, found {len(once)}",
+            about="examples",
+            found=len(once),
+        )
     place = np.unique(data.x[once] + 0.0, axis=0, return_inverse=True)[1].reshape(-1)
     different = int(place.max()) + 1
     count = max(5, round(test * len(once)))
@@ -146,8 +150,12 @@ def _parts(
     notes.append(
         f"{len(once)} examples have {different} different inputs: those with the same are held out together"
     )
-    if different < FEWEST:
-        raise MetasymError(f"expected at least {FEWEST} different inputs, found {different}")
+    if different < SPLIT.fewest:
+        raise MetasymError(
+            f"expected at least {SPLIT.fewest} different inputs, found {different}",
+            about="x",
+            found=different,
+        )
     rank = draw.permutation(different)[place]
     order = np.lexsort((draw.permutation(len(once)), rank))
     last = rank[order[count - 1]]

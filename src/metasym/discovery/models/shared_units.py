@@ -7,9 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from metasym.discovery.algebra.vector_fields import Array, moved_by, orthonormal
-
-_SAME = 1.3
-_CENTRED = 0.25
+from metasym.discovery.claim_thresholds import UNITS
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,12 +48,12 @@ def coordinates(x: Array) -> Coordinates:
     scale = np.ones_like(spread)
     start = 0
     for i in range(1, len(order) + 1):
-        if i < len(order) and spread[order[i]] <= _SAME * spread[order[i - 1]]:
+        if i < len(order) and spread[order[i]] <= UNITS.same * spread[order[i - 1]]:
             continue
         members = order[start:i]
         common = float(np.sqrt(np.mean(spread[members] ** 2)))
         scale[members] = common if common > 0 else 1.0
         start = i
     middle = x.mean(0)
-    centre = np.where(np.abs(middle) < _CENTRED * scale, 0.0, middle)
+    centre = np.where(np.abs(middle) < UNITS.centred * scale, 0.0, middle)
     return Coordinates(centre, scale)

@@ -16,7 +16,14 @@ from torch import Tensor, nn
 
 from metasym.adaptation.functional import ModelPredictor, call
 from metasym.symmetry.matrices import DenseSymmetry
-from metasym.symmetry.parametrized import filter_name, layer_of_filter, list_of, lists_of, plain_type
+from metasym.symmetry.parametrized import (
+    filter_name,
+    layer_of_filter,
+    list_of,
+    lists_of,
+    plain_type,
+    weight_site,
+)
 from metasym.types import Params
 
 
@@ -109,7 +116,7 @@ def last_dense_layer(model: nn.Module, inner: list[str]) -> DenseLayer | None:
     name = layer_of_filter(inner[0]) if len(inner) == 1 else None
     if name is None:
         return None
-    layer = model.get_submodule(name)
+    layer = model.get_submodule(weight_site(name)[0])
     if not dense_linear(layer):
         return None
     if layer is model:

@@ -41,7 +41,11 @@ def flat_rows(episodes: Episode, layer: DenseLayer) -> tuple[Batch, Batch]:
     for x, y in episodes[:2]:
         check_shapes((*x.shape[1:-1], layer.outputs), y[0])
         if x.shape[-1] != layer.inputs:
-            raise MetasymError(f"expected {layer.inputs} inputs an example, found {x.shape[-1]}")
+            raise MetasymError(
+                f"expected {layer.inputs} inputs an example, found {x.shape[-1]}",
+                about="x",
+                found=int(x.shape[-1]),
+            )
         found.append(Batch(x.reshape(len(x), -1, layer.inputs), y.reshape(len(y), -1, layer.outputs)))
     return found[0], found[1]
 

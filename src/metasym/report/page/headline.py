@@ -8,6 +8,7 @@ from metasym.report.comparison_words import bought, given_back, judgement, linea
 from metasym.report.page.html_words import layer_name, number, plural
 from metasym.report.page.run_folders import Run
 from metasym.report.page.score_section import score_text
+from metasym.verdicts.answer_words import answer_words
 from metasym.verdicts.defect_words import percent
 from metasym.verdicts.group_words import tasks_share
 from metasym.verdicts.layer_words import sentence
@@ -60,7 +61,8 @@ def headline(run: Run, baseline: Run | None, reports: Sequence[LayerReport]) -> 
     if run.result is None:
         return []
     deep = deep_words(run.result, None if baseline is None else baseline.result)
-    return [*(deep or _found(reports)), *_bought(run, baseline, reports)]
+    answers = [f"{answer_words(report)}." for report in reports if report.answer is not None]
+    return [*(deep or _found(reports)), *answers, *_bought(run, baseline, reports)]
 
 
 def _found(reports: Sequence[LayerReport]) -> Iterator[str]:

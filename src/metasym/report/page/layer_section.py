@@ -25,7 +25,9 @@ from metasym.report.page.training_section import Figure
 from metasym.symmetry.field_symmetry import FieldSymmetry
 from metasym.symmetry.matrices import DenseSymmetry, KroneckerSymmetry, Symmetry
 from metasym.types import MetasymError
+from metasym.verdicts.answer_words import answer_words
 from metasym.verdicts.defect_words import percent
+from metasym.verdicts.group_words import found_words
 from metasym.verdicts.layer_words import extra_notes, nothing_words, sentence, summary_words
 from metasym.verdicts.reports import LadderRung, LayerReport
 from metasym.verdicts.symmetry_report import SymmetryReport
@@ -36,6 +38,7 @@ _KINDS: dict[type, str] = {
     KroneckerSymmetry: "Kronecker",
     FieldSymmetry: "group convolution",
 }
+_NAMED = {"kronecker": "Kronecker"}
 _STORED = 512
 """The most singular values that a report holds."""
 _LARGEST_SVD = 2**23
@@ -106,6 +109,19 @@ def layer_part(layer: Layer, report: LayerReport | None = None, names: Names = N
     return part
 
 
+def told_layer(report: LayerReport) -> LayerPart:
+    """What a report alone says of a layer, without its weights."""
+    part = LayerPart(layer_name(report.name))
+    part.facts.append(("weight", shape(report.weight_shape)))
+    part.facts.append(("symmetry", _NAMED.get(report.kind, report.kind)))
+    _tell(report, part)
+    _draw_found(report, part, Names(report.input_names, report.output_names))
+    if report.effective_filter_size:
+        values = list(report.singular_values)
+        part.figures.append(singular_figure(values, report.effective_filter_size, report.filter_size))
+    return part
+
+
 def inspected(layers: Sequence[Layer], stored: SymmetryReport | None) -> dict[str, LayerReport]:
     """What an inspection says of each layer, by name: the one that the run stored, or one made now.
 
@@ -117,7 +133,9 @@ def inspected(layers: Sequence[Layer], stored: SymmetryReport | None) -> dict[st
             if tuple(shapes.get(report.name, report.weight_shape)) != report.weight_shape:
                 raise MetasymError(
                     f"expected a report on a weight {list(shapes[report.name])} of {report.name or 'the layer'}, "
-                    f"found one on {list(report.weight_shape)}"
+                    f"found one on {list(report.weight_shape)}",
+                    about=f"layer {report.name!r}: weight",
+                    found=tuple(report.weight_shape),
                 )
         return {report.name: report for report in stored}
     wanted = [layer for layer in layers if layer.symmetry is not None and layer.symmetry.learnable]
@@ -137,11 +155,14 @@ def _tell(report: LayerReport, part: LayerPart) -> None:
     part.short = summary_words(report)
     part.found = report.group is not None or bool(report.partial)
     part.remarks += [f"{note[:1].upper()}{note[1:]}." for note in extra_notes(report)]
+    if report.answer is not None:
+        part.remarks.append(f"{answer_words(report)}.")
     part.facts.append(("filter entries used", f"{report.effective_filter_size} of {report.filter_size}"))
     if report.group is not None:
         group = report.group
         nearly = ", approximately" if group.approximate else ""
         part.facts.append(("symmetry group", f"{group.name}, of order {group.order_in_words}{nearly}"))
+        part.facts.append(("what it does", found_words(report)))
         part.facts.append(("acts", "transitively" if group.transitive else "not transitively"))
         part.facts.append(("largest error of a generator", number(group.error)))
     else:

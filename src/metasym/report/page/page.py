@@ -37,7 +37,7 @@ from metasym.report.page.training_section import (
     training_notes,
     training_remark,
 )
-from metasym.storage.atomic import make_folder, write_atomically
+from metasym.storage.atomic import as_bytes, make_folder, write_atomically
 from metasym.symmetry.parametrized import short_name
 from metasym.types import MetasymError
 from metasym.verdicts.layer_words import summary_words
@@ -103,10 +103,12 @@ def write(
     """
     found = find_runs(folder)
     if out.is_dir():
-        raise MetasymError(f"{out}: expected a file to write the page to, found a folder")
+        raise MetasymError(
+            f"{out}: expected a file to write the page to, found a folder", about=str(out), found="a folder"
+        )
     make_folder(out.parent)
     page = _render(found, detail, note, place)
-    write_atomically(out, page.html.encode(), what="a page")
+    write_atomically(out, as_bytes(page.html), what="a page")
     return page
 
 

@@ -109,7 +109,9 @@ class Run:
         try:
             return SymmetryReport.from_json(stored, f"{self.folder / RESULT}: symmetry")
         except MetasymError as error:
-            raise MetasymError(f"{self.folder / RESULT}: {error}") from None
+            raise MetasymError(
+                f"{self.folder / RESULT}: {error}", about=error.about, found=error.found
+            ) from None
 
     @property
     def state(self) -> str:
@@ -119,7 +121,9 @@ class Run:
         if not self.records.steps:
             return "unfinished, no step recorded"
         step, planned = self.records.steps[-1], self.planned_steps
-        return f"unfinished, at step {step:,} of {planned:,}" if planned else f"no result, at step {step:,}"
+        if planned:
+            return f"unfinished, at step {step:,} of {planned:,}"
+        return f"trained for {step:,} steps, not scored (run.add_score puts a score in)"
 
 
 @dataclass(frozen=True)
@@ -174,11 +178,16 @@ def find_runs(folder: Path) -> Runs:
     """
     if not folder.is_dir():
         found = "a file" if folder.exists() else "none"
-        raise MetasymError(f"{folder}: expected the folder of a run or of runs, found {found}")
+        raise MetasymError(
+            f"{folder}: expected the folder of a run or of runs, found {found}",
+            about=str(folder),
+            found=found,
+        )
     places = sorted(_places(folder))
     if not places:
         raise MetasymError(
-            f"{folder}: expected a run ({', '.join(FILES)}) or a folder of runs, found none of these files"
+            f"{folder}: expected a run ({', '.join(FILES)}) or a folder of runs, found none of these files",
+            about=str(folder),
         )
     read = Runs(folder, [], [])
     for place in places:
@@ -193,7 +202,11 @@ def find_runs(folder: Path) -> Runs:
             read.faults.append(" ".join(str(error).split()))
     if not read.runs and not read.discovered:
         faults = read.faults
-        raise MetasymError(f"{faults[0]} (and so on: none of {len(faults)} runs can be read)")
+        raise MetasymError(
+            f"{faults[0]} (and so on: none of {len(faults)} runs can be read)",
+            about=str(folder),
+            found=len(faults),
+        )
     return read
 
 
@@ -255,7 +268,9 @@ def read_run(folder: Path, root: Path) -> Run:
     except MetasymError:
         raise
     except OSError as error:
-        raise MetasymError(f"{folder}: expected a run, found {error.strerror}") from None
+        raise MetasymError(
+            f"{folder}: expected a run, found {error.strerror}", about=str(folder), found=error.strerror
+        ) from None
 
 
 def _read_run(folder: Path, root: Path) -> Run:
@@ -264,7 +279,9 @@ def _read_run(folder: Path, root: Path) -> Run:
         config = read_config(folder)
     result = read_result(folder / RESULT) if (folder / RESULT).exists() else None
     if result is not None and "symmetries" in result:
-        raise MetasymError(f"{folder / CONFIG}: expected one of metasym discover, found another")
+        raise MetasymError(
+            f"{folder / CONFIG}: expected one of metasym discover, found another", about=str(folder / CONFIG)
+        )
     if not config and result is not None and isinstance(result.get("config"), dict):
         config = result["config"]
         check_config(config, f"{folder / RESULT}: config")

@@ -79,10 +79,13 @@ def training_notes(run: Run) -> list[str]:
     records = run.records
     if not records.steps and not by_evidence(run):
         notes.append("No training was recorded here: metrics.jsonl is missing or empty.")
-    if run.result is None and records.steps:
+    if run.result is None and records.steps and run.planned_steps is None:
         notes.append(
-            "There is no result.json: the run is still going on, was stopped, or was a training without a test."
+            "A training by ms.train, without a score: run = ms.open_run(folder, model=learner), then "
+            "run.add_score(ms.evaluate(learner, tasks)) puts one in."
         )
+    elif run.result is None and records.steps:
+        notes.append("There is no result.json: the run is still going on, or was stopped.")
     if records.torn:
         notes.append("The last line of metrics.jsonl is half-written and was left out.")
     if records.not_finite:

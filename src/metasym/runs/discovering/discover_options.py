@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from metasym.discovery.claim_thresholds import TOLERANCE
-from metasym.discovery.models.preprocessing import TEST
+from metasym.discovery.claim_thresholds import SPLIT, TOLERANCE
 from metasym.storage.options import LARGEST_SEED, check_options, option
 from metasym.types import MetasymError
 
@@ -15,7 +14,9 @@ class DiscoverOptions:
     """What a user may ask for."""
 
     seed: int = option(0, "of the split and the search (default: 0)", least=0, most=LARGEST_SEED)
-    test: float = option(TEST, f"part that is held out (default: {TEST})", least=0.05, most=0.5)
+    test: float = option(
+        SPLIT.held_out, f"part that is held out (default: {SPLIT.held_out})", least=0.05, most=0.5
+    )
     tolerance: float = option(
         TOLERANCE,
         f"largest violation, as a part of the variance, with which a symmetry is named (default: {TOLERANCE})",
@@ -25,9 +26,23 @@ class DiscoverOptions:
     continuous: bool = option(True, "look for continuous symmetries")
     finite: bool = option(True, "look for finite symmetries")
 
+    group: str | None = option(
+        None,
+        "also ask whether the function has this group: shifts, dihedral, permutations, FILE.json, ... as metasym "
+        "inspect --group takes",
+    )
+
     def __post_init__(self) -> None:
         check_options(self)
         if not 0 < self.tolerance < 1:
-            raise MetasymError(f"expected --tolerance between 0 and 1, found {self.tolerance}")
+            raise MetasymError(
+                f"expected --tolerance between 0 and 1, found {self.tolerance}",
+                about="tolerance",
+                found=self.tolerance,
+            )
         if not (self.continuous or self.finite):
-            raise MetasymError("expected continuous or finite symmetries to be looked for, found neither")
+            raise MetasymError(
+                "expected continuous or finite symmetries to be looked for, found neither",
+                about="continuous, finite",
+                found=(False, False),
+            )

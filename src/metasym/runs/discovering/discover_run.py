@@ -19,6 +19,7 @@ from metasym.discovery.families.family_symmetries import FamilyModel, discover_f
 from metasym.discovery.models.fitted_module import module_of
 from metasym.discovery.one_function import discover_in
 from metasym.discovery.search_settings import Note
+from metasym.inspection.given_groups import GivenGroup, Hypothesis, hypothesis
 from metasym.runs.discovering.discover_options import DiscoverOptions
 from metasym.runs.files.command_line import command_line, flags
 from metasym.runs.files.config_files import read_config
@@ -78,9 +79,11 @@ def discover_file(
             memory = _memory(stages, note)
             with _as_searched(stages):
                 if isinstance(data, Family):
+                    refuse_group(options.group)
                     found = discover_family_in(data, options, note=note, memory=memory)
                 else:
-                    found = discover_in(data, options, note=note, memory=memory)
+                    asked = asked_of(data, options.group)
+                    found = discover_in(data, options, note=note, memory=memory, asked=asked)
         write_atomically(folder / MODEL, pack(found.state or {}), what="a model")
         given = flags({**changed(reading or DiscoverReading()), **changed(options)})
         typed = command_line(COMMAND, str(path), given)
@@ -96,6 +99,22 @@ def config_of(data: DataSet | Family, path: str, options: DiscoverOptions) -> di
     return {"command": COMMAND, "data": {"path": path, **data.describe()}, "options": asdict(options)}
 
 
+def asked_of(data: DataSet, group: GivenGroup | None) -> Hypothesis | None:
+    """The group that a user asks about, on the outputs and inputs of the data."""
+    return None if group is None else hypothesis(group, data.y.shape[1], data.x.shape[1])
+
+
+def refuse_group(group: GivenGroup | None) -> None:
+    """A family of tasks is asked elsewhere."""
+    if group is not None:
+        raise MetasymError(
+            "expected a group together with rows of one function, found tasks of a family: metasym learn --group, "
+            "ms.learn(x, y, group=...) asks them",
+            about="group",
+            found="a family",
+        )
+
+
 def module_in(state: dict[str, Any], name: str) -> nn.Module | FamilyModel:
     """The model that ``state`` defines: an ordinary module, ``x [points, ...]`` to y.
 
@@ -106,12 +125,15 @@ def module_in(state: dict[str, Any], name: str) -> nn.Module | FamilyModel:
         if "family" in state:
             return FamilyModel(state)
         module = module_of(state)
-        width = state["sources"].shape[1] if "inner" in state else int(state["used"].max()) + 1
+        inner = state["inner"] if "orbits" in state else state
+        width = state["sources"].shape[1] if "sources" in state else int(inner["used"].max()) + 1
         module(torch.zeros(2, width))  # tensors that do not fit each other show only here
         return module
     except (KeyError, TypeError, ValueError, RuntimeError, IndexError) as error:
         said = " ".join(str(error).split())[:200]
-        raise CheckpointError(f"{name}: expected a model of metasym discover, found {said}") from None
+        raise CheckpointError(
+            f"{name}: expected a model of metasym discover, found {said}", about=name, found=said
+        ) from None
 
 
 @contextlib.contextmanager
@@ -126,7 +148,9 @@ def _as_searched(folder: Path) -> Iterator[None]:
         said = " ".join(str(error).split())[:200]
         raise MetasymError(
             f"{folder}: expected what searches of these data found, found {type(error).__name__}: {said}; without "
-            "--resume they are made again"
+            "--resume they are made again",
+            about=str(folder),
+            found=type(error).__name__,
         ) from error
 
 
@@ -164,6 +188,7 @@ def result_of(
         **found.verdict.to_json(),
         "plain": None if found.plain is None else found.plain.as_dict(found.metric),
         "symmetric": symmetric,
+        "answer": None if found.answer is None else found.answer.to_json(),
         "examples": found.examples,
         "held_out": found.held_out,
         "family": found.family,

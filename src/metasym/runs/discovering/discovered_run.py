@@ -16,6 +16,7 @@ from metasym.discovery.discovered import Discovered, Scores
 from metasym.discovery.families.family_symmetries import FamilyModel
 from metasym.report.discovered_page import write_discovered
 from metasym.report.page.page import NAME
+from metasym.report.plots import run_figure
 from metasym.runs.discovering.discover_run import module_in, result_of
 from metasym.runs.files.config_files import Kind, read_config
 from metasym.runs.files.discover_files import read_model
@@ -25,7 +26,8 @@ from metasym.storage.atomic import write_atomically
 from metasym.storage.file_names import CONFIG, MODEL, RESULT
 from metasym.storage.json_files import write_json
 from metasym.storage.serialization import pack
-from metasym.types import MetasymError
+from metasym.types import MetasymError, shortened
+from metasym.verdicts.asked_groups import FunctionAnswer
 from metasym.verdicts.discovery_verdict import DiscoveryVerdict
 
 
@@ -39,10 +41,25 @@ class DiscoveredRun(Run):
 
     kind: ClassVar[Kind] = "discover"
 
+    def __repr__(self) -> str:
+        return shortened(f"DiscoveredRun({self.verdict}; {self.folder or 'not saved'})")
+
+    def plot(self) -> Any:
+        """Draw the error on held-out data, with and without what is claimed, and return the matplotlib figure."""
+        fitted = {"knows no symmetry": self.found.plain, "with the symmetry": self.found.symmetric}
+        scores = {name: one.as_dict(self.metric) for name, one in fitted.items() if one is not None}
+        bars = {name: (one["mean"], one["ci95"]) for name, one in scores.items()}
+        return run_figure(None, bars, self.metric, self.name)
+
     @property
     def verdict(self) -> DiscoveryVerdict:
         """What is claimed, and what became of every other candidate; ``str`` of it is one line."""
         return self.found.verdict
+
+    @property
+    def answer(self) -> FunctionAnswer | None:
+        """About the group that was asked about, ``group=``; ``str`` of it is one line. None where none was."""
+        return self.found.answer
 
     @property
     def symmetries(self) -> list[dict[str, Any]]:
@@ -120,8 +137,10 @@ class DiscoveredRun(Run):
             raise self._missing("tasks to adapt to: run.model(x) predicts")
         return model.adapt(x, y)
 
-    def predict(self, *examples: Any) -> Any:
+    def predict(self, *examples: Any, interval: float | None = None) -> Any:
         """``predict(x)`` of one function; ``predict(x_support, y_support, x_query)`` of a family's new task."""
+        if interval is not None:
+            raise self._missing("a posterior, which predictive intervals need")
         if self.family:
             return super().predict(*examples)
         (x,) = examples
@@ -139,7 +158,9 @@ class DiscoveredRun(Run):
             write_discovered(self.folder, out)
             return out
         if path is None:
-            raise MetasymError("expected a path for the page of a run that was not saved, found none")
+            raise MetasymError(
+                "expected a path for the page of a run that was not saved, found none", about="path"
+            )
         with tempfile.TemporaryDirectory(prefix="metasym-") as scratch:
             self._write(Path(scratch) / "run")
             write_discovered(Path(scratch) / "run", Path(path))
@@ -164,7 +185,8 @@ def open_discovered(folder: Path) -> DiscoveredRun:
     config = read_config(folder, "discover")
     if not (folder / RESULT).exists():
         raise MetasymError(
-            f"{folder}: expected a finished run with {RESULT}, found none: metasym discover --resume goes on with it"
+            f"{folder}: expected a finished run with {RESULT}, found none: metasym discover --resume goes on with it",
+            about=str(folder / RESULT),
         )
     result = read_result(folder / RESULT)
     state = None
@@ -180,6 +202,7 @@ def open_discovered(folder: Path) -> DiscoveredRun:
         examples=result["examples"],
         held_out=result["held_out"],
         notes=result["notes"],
+        answer=None if result.get("answer") is None else FunctionAnswer.from_json(result["answer"]),
         family=result["family"],
     )
     return DiscoveredRun(folder, config, found)

@@ -30,6 +30,7 @@ from metasym.storage.locks import FolderLock
 from metasym.storage.options import changed
 from metasym.storage.plain_files import check_plain
 from metasym.storage.same_run import check_same_run
+from metasym.tasks.npz import damage
 from metasym.types import MetasymError
 
 Function = Callable[[Any], Any]
@@ -92,7 +93,8 @@ def _onnx(path: Path) -> Function:
         import onnxruntime  # type: ignore[import-untyped]
     except ImportError:
         raise MetasymError(
-            "expected the package onnxruntime for .onnx, found none: pip install 'metasym[onnx]'"
+            "expected the package onnxruntime for .onnx, found none: pip install 'metasym[onnx]'",
+            about="onnxruntime",
         ) from None
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
@@ -124,7 +126,7 @@ def read_inputs(path: Path) -> Any:
     except MetasymError:
         raise
     except Exception as error:  # a damaged file may raise anything
-        said = " ".join(str(error).split())[:200]
+        said = " ".join(damage(error).split())[:200]
         raise MetasymError(
             f"{path}: expected inputs in an .npz file, found {said}", about=str(path)
         ) from None
@@ -145,6 +147,7 @@ def discover_function_file(
     out: str | os.PathLike[str],
     options: DiscoverOptions,
     *,
+    centre: list[float] | None = None,
     matrix_output: bool = False,
     note: Note = lambda _: None,
 ) -> dict[str, Any]:
@@ -155,6 +158,7 @@ def discover_function_file(
     lock = FolderLock(folder)
     try:
         more = {"inputs": str(inputs.resolve()), "points": len(x), "matrix_output": matrix_output}
+        more |= {} if centre is None else {"centre": centre}
         config = function_config(called, name, options, **more)
         if (folder / CONFIG).exists():
             check_same_run(config, read_config(folder, "discover"), str(folder))
@@ -162,10 +166,12 @@ def discover_function_file(
                 return read_result(folder / RESULT)
         write_json(folder / CONFIG, config)
         began = time.perf_counter()
-        found = discover_function_in(called, draws, options, matrix_output=matrix_output, note=note)
-        given = flags(
-            {"inputs": str(inputs), **({"matrix_output": True} if matrix_output else {}), **changed(options)}
+        found = discover_function_in(
+            called, draws, options, centre=centre, matrix_output=matrix_output, note=note
         )
+        own: dict[str, Any] = {"matrix_output": True} if matrix_output else {}
+        own |= {} if centre is None else {"centre": ",".join(map(str, centre))}
+        given = flags({"inputs": str(inputs), **own, **changed(options)})
         typed = command_line(COMMAND, name, given)
         seconds = time.perf_counter() - began
         return write_result(folder, result_of(found, f"{COMMAND}/{called.name}", typed, config, seconds))

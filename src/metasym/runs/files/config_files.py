@@ -53,16 +53,23 @@ def read_config(folder: Path, kind: Kind | None = None) -> dict[str, Any]:
     path = folder / CONFIG
     if not folder.is_dir():
         raise MetasymError(
-            f"{folder}: expected the folder of a run, found {'a file' if folder.exists() else 'nothing there'}"
+            f"{folder}: expected the folder of a run, found {'a file' if folder.exists() else 'nothing there'}",
+            about=str(folder),
+            found="a file" if folder.exists() else None,
         )
     if not path.exists():
         runs = sorted(str(below.parent.relative_to(folder)) for below in folder.glob(f"*/{CONFIG}"))[:3]
         inside = f", but runs below it: {', '.join(runs)}, ..." if runs else ""
-        raise MetasymError(f"{folder}: expected the folder of a run with {CONFIG}, found none{inside}")
+        raise MetasymError(
+            f"{folder}: expected the folder of a run with {CONFIG}, found none{inside}",
+            about=str(folder / CONFIG),
+        )
     found = read_json(path, "the config of a run")
     if kind is not None and kind_of(found) != kind:
         raise MetasymError(
-            f"{folder}: expected a run of {kind_words(kind)}, found one of {kind_words(kind_of(found))}"
+            f"{folder}: expected a run of {kind_words(kind)}, found one of {kind_words(kind_of(found))}",
+            about=str(folder),
+            found=kind_of(found),
         )
     check_config(found, str(path))
     return found

@@ -43,6 +43,7 @@ class OptionsFile(TypedDict, total=False):
     tolerance: Number
     continuous: bool
     finite: bool
+    group: str | None
 
 
 class DiscoveredData(TypedDict):
@@ -75,6 +76,7 @@ class ClaimFile(TypedDict):
     name: str
     generators: list[list[list[Number]] | MoveFile]
     violation_upper: Score
+    defect_upper: Score
     beta: Score
     beta_ci: Pair
     tested_on: Count
@@ -85,6 +87,10 @@ class ClaimFile(TypedDict):
     output_generators: NotRequired[list[list[list[Number]]]]
     defect: NotRequired[Score]
     centre: NotRequired[list[Number]]
+    rows_upper: NotRequired[Score]
+    input_names: NotRequired[list[str]]
+    output_names: NotRequired[list[str]]
+    words: NotRequired[str]
 
 
 class RefusedFile(TypedDict):
@@ -93,6 +99,21 @@ class RefusedFile(TypedDict):
     kind: Literal["finite", "continuous"]
     what: str
     outcome: Outcome
+    reasons: list[AnyDiscoveryReason]
+    words: str
+
+
+class AnswerFile(TypedDict):
+    """About a group that was asked about: status, defect, bound, what breaks it, and in one line."""
+
+    text: str
+    name: str
+    order: Count
+    status: Status
+    refuted: bool
+    defect: Score
+    defect_upper: Score
+    tested_on: Count
     reasons: list[AnyDiscoveryReason]
     words: str
 
@@ -142,6 +163,7 @@ class FunctionFile(TypedDict):
     widths: list[Tensor]
     shape: list[Count]
     turn: NotRequired[Tensor]
+    logarithms: NotRequired[Tensor]
 
 
 class AveragedFile(TypedDict):
@@ -152,6 +174,13 @@ class AveragedFile(TypedDict):
     signs: Tensor
     targets: Tensor
     target_signs: Tensor
+
+
+class SortedFile(TypedDict):
+    """A fitted function that sees the inputs of each orbit in ascending order."""
+
+    inner: FunctionFile
+    orbits: list[list[Count]]
 
 
 class PolynomialFile(TypedDict):
@@ -182,7 +211,7 @@ class FamilyFile(TypedDict):
 def read_model(path: Path) -> dict[str, Any]:
     """The state in ``model.safetensors``."""
     state = unpack(read_bytes(path), str(path))
-    kinds = {"family": FamilyFile, "inner": AveragedFile, "factors": PolynomialFile}
+    kinds = {"family": FamilyFile, "orbits": SortedFile, "inner": AveragedFile, "factors": PolynomialFile}
     kind = next((kinds[key] for key in kinds if key in state), FunctionFile)
     described(state, kind, str(path), error=CheckpointError)
     return state

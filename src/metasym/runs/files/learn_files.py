@@ -50,6 +50,7 @@ class DataFile(TypedDict):
     input_names: NotRequired[list[str]]
     output_names: NotRequired[list[str]]
     columns: NotRequired[ColumnsFile]
+    blocks: NotRequired[Count]
     reading: NotRequired[Reading]
 
 

@@ -11,6 +11,7 @@ from metasym.storage.described import described
 from metasym.storage.options import LARGEST_SEED, MOST, check_options, option
 from metasym.tasks.stored import Layout
 from metasym.types import MetasymError
+from metasym.verdicts.reports import AskedGroup
 
 MODELS = ("fc", "mlp", "conv1d", "conv2d")
 _LARGEST_VALUES = {
@@ -61,6 +62,11 @@ class Options:
     )
     tolerance: float | None = option(
         None, "defect |W - gW| / |W| up to which a symmetry is named (default 0.2)", least=0
+    )
+    group: str | None = option(
+        None,
+        "also test whether the tasks have this group: shifts, dihedral, permutations, FILE.json, ... as metasym "
+        "inspect --group takes",
     )
     baseline: bool = option(True, "also train MAML on the plain network, to compare with")
     max_minutes: float | None = option(
@@ -114,6 +120,8 @@ class Choices:
     """Tasks that neither train nor validate because they are unlike all others."""
     tolerance: float = 0.2
     """The largest defect of a symmetry that is named, where one can be certified."""
+    asked: AskedGroup | None = None
+    """A group that the user asks about."""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain types, for ``config.json``."""
@@ -130,22 +138,31 @@ class Choices:
             value = getattr(self, field.name)
             if isinstance(value, int | float) and not 0 <= value <= _LARGEST_VALUES.get(field.name, MOST):
                 raise MetasymError(
-                    f"expected {field.name} from 0 to {_LARGEST_VALUES.get(field.name, MOST):,}, found {value}"
+                    f"expected {field.name} from 0 to {_LARGEST_VALUES.get(field.name, MOST):,}, found {value}",
+                    about=field.name,
+                    found=value,
                 )
         shapes = (*self.layout.input_shape, *self.layout.output_shape)
         if not all(1 <= size <= MOST for size in shapes) or not self.layout.input_shape:
-            raise MetasymError(f"expected shapes of an input and an output in layout, found {shapes}")
+            raise MetasymError(
+                f"expected shapes of an input and an output in layout, found {shapes}",
+                about="layout: shapes",
+                found=shapes,
+            )
         layout = self.layout
         for scale in (layout.x_scale, layout.y_scale, *layout.x_columns, *layout.y_columns):
             if not 0 < scale < math.inf:
-                raise MetasymError(f"expected scales > 0 in layout, found {scale}")
+                raise MetasymError(
+                    f"expected scales > 0 in layout, found {scale}", about="layout: scales", found=scale
+                )
         for name, columns, shape in (
             ("x", (layout.x_offset, layout.x_columns), layout.input_shape),
             ("y", (layout.y_offset, layout.y_columns), layout.output_shape),
         ):
             if any(column and len(column) != math.prod(shape) for column in columns):
                 raise MetasymError(
-                    f"expected an offset and a scale for each number of {name} in layout, found others"
+                    f"expected an offset and a scale for each number of {name} in layout, found others",
+                    about=f"layout: {name}",
                 )
 
 

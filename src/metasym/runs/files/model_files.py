@@ -20,7 +20,7 @@ from metasym.storage.serialization import CheckpointError, pack, unpack
 from metasym.symmetry.field_symmetry import FieldSymmetry
 from metasym.symmetry.joint_bias import JointWeight
 from metasym.symmetry.matrices import DenseSymmetry, KroneckerSymmetry, Symmetry
-from metasym.symmetry.parametrized import JOINT, symmetry_name
+from metasym.symmetry.parametrized import JOINT, has_bias, symmetry_name, weight_site
 from metasym.symmetry.reparam import symmetric_lists, symmetries
 from metasym.types import MetasymError
 
@@ -77,7 +77,8 @@ def read_model_file(folder: Path) -> dict[str, Any]:
     path = folder / MODEL
     if not path.exists():
         raise MetasymError(
-            f"{folder}: expected a finished run with {MODEL}, found none: the same command with --resume finishes it"
+            f"{folder}: expected a finished run with {MODEL}, found none: the same command with --resume finishes it",
+            about=str(folder / MODEL),
         )
     state = unpack(read_bytes(path), str(path))
     described(state, ModelFile, str(path), error=CheckpointError)
@@ -95,7 +96,7 @@ def layers_of(model: nn.Module) -> dict[str, dict[str, Any]]:
             "filter_shape": list(one.filter_shape),
             "learnable": one.learnable,
             "joint": name in joint,
-            "bias": name not in joint and getattr(modules[name], "bias", None) is not None,
+            "bias": name not in joint and has_bias(modules[weight_site(name)[0]]),
         }
         for name, one in symmetries(model).items()
     }
@@ -127,6 +128,8 @@ def symmetry_of(stored: Mapping[str, Any], name: str) -> Symmetry | None:
             made.load_state_dict(tensors)  # not given: what was learned may not be finite
     except (KeyError, TypeError, RuntimeError, MetasymError) as error:
         raise CheckpointError(
-            f"{MODEL}: expected the symmetry of {name or 'the layer'}, found {error}"
+            f"{MODEL}: expected the symmetry of {name or 'the layer'}, found {error}",
+            about=f"{MODEL}: layer {name!r}",
+            found=str(error),
         ) from None
     return made

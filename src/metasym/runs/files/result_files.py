@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 from typing import Any, Literal, NotRequired, Required, TypedDict
 
-from metasym.runs.files.discover_files import ClaimFile, DiscoverConfig, RefusedFile, VerdictFile
+from metasym.runs.files.discover_files import AnswerFile, ClaimFile, DiscoverConfig, RefusedFile, VerdictFile
 from metasym.runs.files.schemas import VERSION
 from metasym.storage.described import Count, Number, Scalar, Score, Seed, described
 from metasym.storage.file_names import ANGLES, RESULT
@@ -46,6 +46,7 @@ class _Element(TypedDict):
     name: str
     violation: Score
     violation_upper: Score
+    defect_upper: Score
     same_class: Score
     score: Score
 
@@ -67,6 +68,13 @@ class TasksShare(TypedDict):
     verdict: VerdictFile
     symmetries: list[ClaimFile]
     refused: list[RefusedFile]
+
+
+class _Intervals(TypedDict):
+    """How wide predictive intervals are, in standard deviations: a width for each level."""
+
+    levels: list[Number]
+    by_support: dict[str, list[Number]]
 
 
 class RunResult(TypedDict, total=False):
@@ -119,6 +127,7 @@ class ScoredResult(RunResult, total=False):
     versions: dict[str, Scalar]
     config: dict[str, Any]
     symmetry: dict[str, Any]
+    intervals: _Intervals
     tasks_share: TasksShare
     """Of a network of several layers; ``function`` is what the adapted networks have of it."""
     function: FunctionResult
@@ -143,6 +152,8 @@ class DiscoverResult(RunResult):
     verdict: VerdictFile
     symmetries: list[ClaimFile]
     refused: list[RefusedFile]
+    answer: NotRequired[AnswerFile | None]
+    """About a group that was asked about; None where none was."""
     plain: _Scores | None
     """None where a function was called, and nothing fitted."""
     symmetric: _Scores | None
@@ -167,7 +178,9 @@ def read_result(path: Path) -> dict[str, Any]:
         if "symmetry" in found:
             SymmetryReport.from_json(found["symmetry"], f"{path}: symmetry")
     except MetasymError as error:
-        raise MetasymError(f"{error}; move it away to run again") from None
+        raise MetasymError(
+            f"{error}; move it away to run again", about=error.about, found=error.found
+        ) from None
     if not discovered:
         found["per_task"] = [_number(value) for value in found["per_task"]]
         for key in ("mean", "ci95", "median"):

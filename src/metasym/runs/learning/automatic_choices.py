@@ -6,6 +6,7 @@ import dataclasses
 import math
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -14,39 +15,40 @@ from metasym.adaptation.linear_solve import check_linear
 from metasym.certification.certificate_thresholds import TOLERANCE
 from metasym.diagnosis.findings import CAUTION, Diagnosis, Finding
 from metasym.inspection.pattern import MOST_WEIGHTS
-from metasym.runs.files.learn_options import MODELS, Choices, Options, Reason
+from metasym.runs.files.learn_options import Choices, Options, Reason
 from metasym.runs.learning.choice_words import adaptation_words, network_words, steps_words
 from metasym.runs.learning.large_layers import MOST_DIRECTIONS, fits
 from metasym.runs.learning.learning_by_evidence import by_evidence
+from metasym.runs.learning.network_shapes import NetworkShapes
 from metasym.runs.learning.networks import filter_entries, plain_network, stored_dense
 from metasym.runs.learning.standardising import layout_of, needs_bias, standard_words
 from metasym.runs.learning.training_effort import affordable_steps
 from metasym.symmetry.selection import select_layers
 from metasym.tasks.sampling import mix, sample
-from metasym.tasks.stored import StoredTasks, split_tasks
+from metasym.tasks.stored import StoredTasks, split_blocks, split_tasks
 from metasym.tasks.task_file import TaskFile
 from metasym.types import MetasymError
 
 _SPLIT = 34
 _VALIDATION, _TEST = 0.1, 0.2
-_LARGEST_FINE = 16
-"""Pixels of the side of an image up to which both layers of a conv network look at every pixel."""
 LARGEST_SOLVE = 1024
 """Unknowns, or equations if those are fewer, of an exact solve for each task."""
 
 
 def choose(file: TaskFile, options: Options, diagnosis: Diagnosis) -> tuple[Choices, list[Reason]]:
     """Everything that a run of the file's tasks needs, and the choices in words."""
-    shapes = _Shapes(file, options)
+    shapes = NetworkShapes(file, options)
     bias = needs_bias(diagnosis, options, single_layer=shapes.single_layer, padding=shapes.padding)
     train, validation, test = (len(part) for part in split(file, options))
     support = options.support or _support(file)
     train_support = options.train_support or _train_support(file, support)
-    for flag, value in (("--support", support), ("--train-support", train_support)):
+    for name, value in (("support", support), ("train_support", train_support)):
         if value >= file.examples:
             raise MetasymError(
-                f"expected {flag} below the {file.examples} examples of a task, so that one is left as query, "
-                f"found {value}"
+                f"expected --{name.replace('_', '-')} below the {file.examples} examples of a task, so that one is "
+                f"left as query, found {value}",
+                about=name,
+                found=value,
             )
     choices = Choices(
         model=shapes.model,
@@ -82,7 +84,11 @@ def choose(file: TaskFile, options: Options, diagnosis: Diagnosis) -> tuple[Choi
     _check_network(file, choices, model)
     choices = _solver(file, options, choices, model)
     if file.classes and options.solver == "ridge":
-        raise MetasymError("expected --solver sgd for labels, found ridge: it minimises squares")
+        raise MetasymError(
+            "expected --solver sgd for labels, found ridge: it minimises squares",
+            about="solver",
+            found="ridge",
+        )
     _check_solver_flags(options, choices.solver)
     _check_network_flags(options, choices, model)
     return choices, reasons(file, choices, model)
@@ -90,13 +96,15 @@ def choose(file: TaskFile, options: Options, diagnosis: Diagnosis) -> tuple[Choi
 
 def _check_solver_flags(options: Options, solver: str) -> None:
     """Refuse flags of the other solver, which would change nothing."""
-    of_ridge = {"--find-steps": options.find_steps or None, "--penalty": options.penalty}
-    of_sgd = {"--inner-steps": options.inner_steps, "--inner-lr": options.inner_lr}
-    for flag, value in (of_ridge if solver == "sgd" else of_sgd).items():
+    of_ridge = {"find_steps": options.find_steps or None, "penalty": options.penalty}
+    of_sgd = {"inner_steps": options.inner_steps, "inner_lr": options.inner_lr}
+    for name, value in (of_ridge if solver == "sgd" else of_sgd).items():
         if value is not None:
-            other = "ridge" if solver == "sgd" else "sgd"
+            other, flag = "ridge" if solver == "sgd" else "sgd", f"--{name.replace('_', '-')}"
             raise MetasymError(
-                f"expected {flag} only where tasks adapt by --solver {other}, found {flag} {value:g} and {solver}"
+                f"expected {flag} only where tasks adapt by --solver {other}, found {flag} {value:g} and {solver}",
+                about=name,
+                found=value,
             )
 
 
@@ -105,28 +113,43 @@ def _check_network_flags(options: Options, choices: Choices, model: nn.Module) -
     own = ":" in choices.model
     if options.hidden is not None and (choices.single_layer or own):
         raise MetasymError(
-            f"expected --hidden only for a network with hidden layers, found --model {choices.model}"
+            f"expected --hidden only for a network with hidden layers, found --model {choices.model}",
+            about="hidden",
+            found=choices.model,
         )
     if options.kernel_size is not None and (choices.model in ("fc", "mlp") or own):
         raise MetasymError(
-            f"expected --kernel-size only for conv1d and conv2d, found --model {choices.model}"
+            f"expected --kernel-size only for conv1d and conv2d, found --model {choices.model}",
+            about="kernel_size",
+            found=choices.model,
         )
     if options.filter_size is None:
         return
     if options.symmetry == "kronecker":
-        raise MetasymError("expected --filter-size only for a dense U, found --symmetry kronecker")
+        raise MetasymError(
+            "expected --filter-size only for a dense U, found --symmetry kronecker",
+            about="filter_size",
+            found="kronecker",
+        )
     largest = max(m.weight.numel() for _, m in select_layers(model, None))  # type: ignore[operator]
     if options.filter_size > largest:
         raise MetasymError(
-            f"expected --filter-size of at most {largest}, the weights of the layer, found {options.filter_size}"
+            f"expected --filter-size of at most {largest}, the weights of the layer, found {options.filter_size}",
+            about="filter_size",
+            found=options.filter_size,
         )
 
 
 def split(file: TaskFile, options: Options) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Which tasks train, validate and test, by the seed alone."""
-    order = mix(options.seed, _SPLIT, torch.arange(file.tasks)).argsort()
+    """Which tasks train, validate and test, by the seed alone; tasks of one block stay together."""
     validation = _VALIDATION if options.validation is None else options.validation
-    return split_tasks(file.tasks, validation, _TEST if options.test is None else options.test, order)
+    test = _TEST if options.test is None else options.test
+    if file.blocks:
+        names, inverse = np.unique(np.array(file.blocks), return_inverse=True)
+        turn = mix(options.seed, _SPLIT, torch.arange(len(names))).argsort()
+        return split_blocks(torch.from_numpy(inverse), validation, test, turn)
+    order = mix(options.seed, _SPLIT, torch.arange(file.tasks)).argsort()
+    return split_tasks(file.tasks, validation, test, order)
 
 
 def parts(
@@ -219,79 +242,6 @@ def reasons(file: TaskFile, choices: Choices, model: nn.Module) -> list[Reason]:
     return found if ":" not in choices.model else [r for r in found if r.what != "bias"]
 
 
-class _Shapes:
-    """The network's kind and sizes."""
-
-    def __init__(self, file: TaskFile, options: Options) -> None:
-        x, y = tuple(file.x.shape[2:]), tuple(file.y.shape[2:])
-        self.model = options.model or _model(file)
-        self.kernel_size, self.padding, self.single_layer = options.kernel_size or 3, 0, False
-        self.stride = 1
-        if self.model in ("fc", "mlp"):
-            inputs: tuple[int, ...] = (math.prod(x),)
-            outputs: tuple[int, ...] = (file.classes or math.prod(y),)
-            self.single_layer = self.model == "fc"
-        elif self.model in ("conv1d", "conv2d"):
-            inputs, outputs = self._convolution(file, x, y, options)
-        elif ":" in self.model:
-            inputs, outputs = x or (1,), () if file.classes else y or (1,)
-        else:
-            raise MetasymError(
-                f"expected --model to be one of {', '.join(MODELS)} or package.module:function, found {self.model!r}"
-            )
-        self.inputs, self.outputs = inputs, outputs
-
-    def _convolution(
-        self, file: TaskFile, x: tuple[int, ...], y: tuple[int, ...], options: Options
-    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Images ``[channels, ...]`` in; one layer where the outputs are such images too, or a pooled network."""
-        space = 1 if self.model == "conv1d" else 2
-        if len(x) not in (space, space + 1):
-            raise MetasymError(
-                f"expected x [tasks, examples, {'channels, length' if space == 1 else 'channels, height, width'}] or "
-                f"without channels for --model {self.model}, found {list(file.x.shape)}"
-            )
-        inputs = x if len(x) == space + 1 else (1, *x)
-        if file.classes or len(y) not in (space, space + 1):
-            self.stride = 1 if max(inputs[1:]) <= _LARGEST_FINE or space == 1 else 2
-            return inputs, (file.classes or math.prod(y),)
-        outputs = y if len(y) == space + 1 else (1, *y)
-        less = {a - b for a, b in zip(inputs[1:], outputs[1:], strict=True)}
-        smaller = next(iter(less))
-        if len(less) > 1 or smaller < 0:
-            raise MetasymError(
-                f"expected outputs that are as much smaller than the inputs in every direction as a kernel takes "
-                f"away, found {list(inputs)} and {list(outputs)}"
-            )
-        self.single_layer = True
-        if smaller == 0:
-            if self.kernel_size % 2 == 0:
-                raise MetasymError(
-                    f"expected an odd --kernel-size for outputs of the inputs' size, found {self.kernel_size}"
-                )
-            self.padding = self.kernel_size // 2
-        elif options.kernel_size not in (None, smaller + 1):
-            raise MetasymError(
-                f"expected --kernel-size {smaller + 1} for {list(inputs)} -> {list(outputs)}, "
-                f"found {options.kernel_size}"
-            )
-        else:
-            self.kernel_size = smaller + 1
-        return inputs, outputs
-
-
-def _model(file: TaskFile) -> str:
-    dims = file.x.ndim - 2
-    if dims <= 1:
-        return "mlp" if file.classes else "fc"
-    if dims <= 3:
-        return "conv2d"
-    raise MetasymError(
-        f"{file.path}: expected vectors or images, or --model package.module:function for others, "
-        f"found x {list(file.x.shape)}"
-    )
-
-
 def _support(file: TaskFile) -> int:
     """A tenth of the examples; of labels half, so that every class has its turn."""
     if file.classes:
@@ -313,7 +263,9 @@ def _solver(file: TaskFile, options: Options, choices: Choices, model: nn.Module
     if options.solver == "ridge" and not linear:
         raise MetasymError(
             f"expected --solver sgd for --model {choices.model}, found ridge, which needs a network that is linear "
-            "in its weights and targets y of floats"
+            "in its weights and targets y of floats",
+            about="solver",
+            found="ridge",
         )
     rows = choices.train_support * math.prod(choices.layout.output_shape)
     exact = dataclasses.replace(choices, solver="ridge")
@@ -333,7 +285,11 @@ def _solver(file: TaskFile, options: Options, choices: Choices, model: nn.Module
         return affordable_steps(choices, model, file.examples - choices.train_support)
     dense = all(stored_dense(exact, n) for n in entries)
     if options.find_steps and not dense:
-        raise MetasymError("expected a dense U (--symmetry dense) with --find-steps, found a Kronecker one")
+        raise MetasymError(
+            "expected a dense U (--symmetry dense) with --find-steps, found a Kronecker one",
+            about="symmetry",
+            found="kronecker",
+        )
     return dataclasses.replace(
         exact,
         find_steps=(125 if dense else 0) if options.find_steps is None else options.find_steps,
@@ -362,7 +318,9 @@ def _check_network(file: TaskFile, choices: Choices, model: nn.Module) -> None:
     except Exception as error:
         raise MetasymError(
             f"--model {choices.model}: expected a network for x {list(x.shape)}, "
-            f"found {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+            f"found {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}",
+            about="model",
+            found=type(error).__name__,
         ) from None
     shape = list(getattr(found, "shape", []))
     want = [len(x), file.classes] if file.classes else list(y.shape)
@@ -373,7 +331,9 @@ def _check_network(file: TaskFile, choices: Choices, model: nn.Module) -> None:
     )
     if not fits:
         raise MetasymError(
-            f"--model {choices.model}: expected predictions {want} for x {list(x.shape)}, found {shape}"
+            f"--model {choices.model}: expected predictions {want} for x {list(x.shape)}, found {shape}",
+            about="model",
+            found=shape,
         )
 
 

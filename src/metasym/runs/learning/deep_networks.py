@@ -15,8 +15,8 @@ import numpy as np
 import torch
 
 from metasym.certification.candidates import candidates, named
+from metasym.discovery.claim_thresholds import FAMILIES
 from metasym.discovery.families.family_group import MOST_ENTRIES, judged_group, task_model
-from metasym.discovery.families.family_symmetries import LEAST_TASKS
 from metasym.evidence import Prior
 from metasym.evidence.completion import completed
 from metasym.evidence.fitting import robust_prior
@@ -66,8 +66,6 @@ def about_baseline(
     choices: Choices, test: StoredTasks, learner: Learner, beside: Mapping[str, Any]
 ) -> dict[str, Any]:
     """``function`` of the baseline, about the group that the network ``beside`` it was asked about."""
-    if "function" not in beside:
-        return {}
     verdict = DiscoveryVerdict.from_json(beside["tasks_share"]) if "tasks_share" in beside else None
     function = network_of_tasks(learner, test, verdict, choices.seed)
     return {} if function is None else {"function": function.to_json()}
@@ -94,8 +92,8 @@ def tasks_share(
         return _refused(MapTooLarge(MOST_ENTRIES, m, n)), None
     count = min(MOST_EXAMPLES, *(int(part.file.counts[part.given.numpy()].min()) for part in whole))
     tasks = sum(len(part.given) for part in whole)
-    if tasks < LEAST_TASKS:
-        return _refused(TooFewTasks(LEAST_TASKS, tasks)), None
+    if tasks < FAMILIES.least_tasks:
+        return _refused(TooFewTasks(FAMILIES.least_tasks, tasks)), None
     note("what the tasks share: functions are fitted to them, without the network")
     known = [statistics(part, offset=True) for part in (train, validation)]
     prior = robust_prior(known[0], known[1]).prior
@@ -123,7 +121,14 @@ def _judged(
         found = judged_group(x, y, named(group, prior), model, seed, fresh)
         if isinstance(found, Claim):
             note(f"the tasks share {found.name}")
-            return DiscoveryVerdict.of((found,), tuple(refused), len(fresh))
+            names = parts[0].file
+            return DiscoveryVerdict.of(
+                (found,),
+                tuple(refused),
+                len(fresh),
+                inputs=names.input_names,
+                outputs=names.output_names,
+            )
         refused.append(CandidateVerdict("finite", "family", (found,)))
     if not refused:
         refused = [CandidateVerdict("finite", "family", (NoGapInTies(),))]
@@ -143,7 +148,7 @@ def network_of_tasks(
     ask about.
     """
     opened = LearnerOnTasks(learner, test, seed)
-    group = None
+    group: SignedGroup | str = "rotations-flips:4"
     if verdict is not None and verdict.claims:
         claim = verdict.claims[0]
         group = SignedGroup(claim.moves, claim.moves[0].shape)

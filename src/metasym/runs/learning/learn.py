@@ -17,23 +17,27 @@ import torch
 from metasym.diagnosis.checks import diagnose
 from metasym.diagnosis.findings import Diagnosis
 from metasym.inspection import inspect, save_symmetry
+from metasym.inspection.given_groups import GivenGroup
+from metasym.learners.evidence_msr import EvidenceMSR
 from metasym.learners.gradient import GradientLearner
 from metasym.runs.files.config_files import read_config
 from metasym.runs.files.learn_files import COMMAND, command, config_of, settings_of
 from metasym.runs.files.learn_options import Choices, Options, Reason
 from metasym.runs.files.result_files import read_result, write_result
 from metasym.runs.learned_step_sizes import inner_lrs
+from metasym.runs.learning.asked_group import asked_group
 from metasym.runs.learning.automatic_choices import choose, parts, unread_layers
-from metasym.runs.learning.deep_networks import about_baseline, about_network
 from metasym.runs.learning.large_layers import is_large, learned_from_weights, with_allowed
 from metasym.runs.learning.learning_by_evidence import learn_by_evidence
 from metasym.runs.learning.loading import AnyLearned, as_stored, store
 from metasym.runs.learning.networks import plain_network, symmetric_network
 from metasym.runs.learning.predicting_the_mean import predicting_the_mean
+from metasym.runs.learning.predictive_intervals import interval_widths
 from metasym.runs.learning.reports_without_certificate import uncertified
 from metasym.runs.learning.restored_directions import missing
+from metasym.runs.learning.same_data import same_on_every_rank
 from metasym.runs.learning.support_scores import scores_by_support
-from metasym.runs.learning.training_effort import say_effort
+from metasym.runs.learning.training_effort import say_effort, threads_of
 from metasym.runs.learning.training_stages import (
     DIVERGED,
     Fitted,
@@ -48,10 +52,8 @@ from metasym.runs.learning.training_stages import (
 )
 from metasym.runs.machine import (
     commit,
-    enough_threads,
     one_line,
     threads,
-    threads_for,
     versions,
 )
 from metasym.storage.atomic import check_inside, make_folder, make_inside
@@ -62,7 +64,6 @@ from metasym.storage.same_run import check_same_run
 from metasym.storage.system import peak_memory
 from metasym.symmetry.reparam import symmetries
 from metasym.tasks.reading import read_tasks
-from metasym.tasks.sampling import sample
 from metasym.tasks.stored import StoredTasks
 from metasym.tasks.task_file import Reading, TaskFile
 from metasym.training.distributed import Ranks, connect, pick_device
@@ -141,10 +142,12 @@ def learn_tasks(
     progress: ProgressChoice = "auto",
     note: Callable[[str], None] = lambda _: None,
     explain: Explain = lambda _file, _diagnosis, _reasons: None,
+    group: GivenGroup | None = None,
 ) -> Learned:
     """Learn the symmetry of the tasks (or of those in a file); everything goes into the folder ``out``.
 
     ``reading`` says what is in the file, where the file does not (the columns of a table, names, labels).
+    ``group`` is one to test, in the place of ``options.group``.
     ``explain`` is told what was seen in the data and the choices before training begins, ``note`` what is being
     done, a line at a time. A finished run of the same data and choices is not run again; with ``resume`` one that
     was killed goes on. Under ``torchrun`` every rank has to call this; rank 0 alone writes files, tells and explains.
@@ -152,36 +155,28 @@ def learn_tasks(
     options = options or Options()
     folder = Path(out)
     with one_line(folder), threads(options.threads), contextlib.ExitStack() as held:
-        ranks = connect(
-            pick_device(options.device, torch.device("cpu"))
-        )  # fails at once without such a device
+        ranks = connect(pick_device(options.device, torch.device("cpu")))
         file = tasks if isinstance(tasks, TaskFile) else read_tasks(tasks, reading)
-        diagnosis = diagnose(file)
+        diagnosis = diagnose(same_on_every_rank(ranks, file))
         choices, reasons = choose(file, options, diagnosis)
+        choices = replace(
+            choices, asked=asked_group(options.group if group is None else group, choices, file)
+        )
         diagnosis = diagnosis.with_more(unread_layers(choices, file))
         if ranks.main:
             explain(file, diagnosis, reasons)
-        told = note if ranks.main else lambda _: None
         ranks.on_main(lambda: held.enter_context(holding(folder)))
+        told = note if ranks.main else lambda _: None
         run = _prepare(file, diagnosis, choices, options, folder, resume, progress, told, ranks)
         if options.threads is None:
-            torch.set_num_threads(_threads(run))
+            torch.set_num_threads(threads_of(choices, file, run.train))
         places = [folder, folder / BASELINE][: 1 + options.baseline]
         stored = None not in [_finished(run, place) for place in places]
         symmetric = _msr(run)
         plain = _maml(run, symmetric) if options.baseline else None
+        file.check_unchanged()
         report = SymmetryReport.from_json(symmetric["symmetry"], str(folder / RESULT))
         return Learned(folder, symmetric, plain, report, choices, stored)
-
-
-def _threads(run: _Run) -> int:
-    """As many as a step needs; a round of evidence looks at all tasks at once."""
-    layout = run.choices.layout
-    if run.choices.solver == "evidence":
-        weights = math.prod(layout.input_shape) * math.prod(layout.output_shape)
-        return threads_for(2 * weights * run.file.examples * len(run.train))
-    first = sample(run.train, torch.tensor([0]), 0)
-    return enough_threads(plain_network(run.choices), first, run.choices.tasks_per_step)
 
 
 def _prepare(
@@ -208,19 +203,17 @@ def _prepare(
 
 def _open_folders(run: _Run) -> None:
     """Folders with a config each; those of another run are refused."""
-    folder = run.folder
-    places = {"msr": folder, "maml": folder / BASELINE} if run.options.baseline else {"msr": folder}
+    places = {"msr": run.folder} | ({"maml": run.folder / BASELINE} if run.options.baseline else {})
     for method, place in places.items():
-        check_inside(folder, place)
+        check_inside(run.folder, place)
         make_folder(place)
         wanted = config_of(run.file, run.diagnosis, run.choices, method)
         if (place / CONFIG).exists():
             check_same_run(settings_of(wanted), settings_of(read_config(place, "learn")), str(place))
+        elif (place / CURRENT).exists():
+            what = f"{place}: expected an empty folder or a run with {CONFIG}"
+            raise MetasymError(f"{what}, found one without", about=str(place / CONFIG))
         else:
-            if (place / CURRENT).exists():
-                raise MetasymError(
-                    f"{place}: expected an empty folder or a run with {CONFIG}, found one without"
-                )
             write_json(place / CONFIG, wanted)
 
 
@@ -269,6 +262,10 @@ def _msr(run: _Run) -> dict[str, Any]:
         "symmetry": report.to_json(),
     }
     if not choices.single_layer:
+        from metasym.runs.learning.deep_networks import (
+            about_network,
+        )  # loads discovery, for deep networks only
+
         parts = (run.train, run.validation, run.test)
         more |= about_network(choices, parts, scored, labels=bool(run.file.classes), note=run.note)
     return _write(run, run.folder, scored, {**result, **more}, began)
@@ -308,7 +305,13 @@ def _by_evidence(run: _Run, began: float) -> dict[str, Any]:
     if found.without is not None:
         result["without_symmetry"] = _score(run, found.without, "msr", Fitted(found.rounds))["by_support"]
     sizes = {name: list(s.filter_shape) for name, s in symmetries(found.learner.model).items()}
-    more = {"filter_sizes": sizes, "completed": None, "symmetry": found.report.to_json()}
+    assert isinstance(scored, EvidenceMSR)
+    more = {
+        "filter_sizes": sizes,
+        "completed": None,
+        "intervals": interval_widths(scored, (run.validation, run.test), run.choices.seed),
+        "symmetry": found.report.to_json(),
+    }
     return _write(run, run.folder, scored, {**result, **more}, began)
 
 
@@ -325,16 +328,16 @@ def _maml(run: _Run, beside: dict[str, Any]) -> dict[str, Any]:
     say_effort(choices, learner, stage.train, "MAML", choices.outer_steps, run.note)
     choose_penalty(choices, learner, stage.validation)
     run.note("MAML on the plain network, as the baseline")
-    fitted = fit(_baseline(choices), learner, stage, run.metric)
+    # Where the start is all that MAML learns it can take, and needs, larger steps than U can.
+    larger = choices if choices.solver == "sgd" else replace(choices, outer_lr=5 * choices.outer_lr)
+    fitted = fit(larger, learner, stage, run.metric)
     scored = as_stored(choices, run.file.classes, "maml", learner)
     result = _score(run, scored, "maml", fitted)
-    result |= about_baseline(choices, run.test, scored, beside)
+    if "function" in beside:
+        from metasym.runs.learning.deep_networks import about_baseline
+
+        result |= about_baseline(choices, run.test, scored, beside)
     return _write(run, folder, scored, result, began)
-
-
-def _baseline(choices: Choices) -> Choices:
-    """Where the start is all that MAML learns it can take, and needs, larger steps than U can."""
-    return choices if choices.solver == "sgd" else replace(choices, outer_lr=5 * choices.outer_lr)
 
 
 def _score(run: _Run, learner: AnyLearned, method: str, fitted: Fitted) -> dict[str, Any]:

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args
 
+from metasym.argument_types import checked
+from metasym.inspection.given_groups import GivenGroup
 from metasym.runs.files.learn_options import Options
 from metasym.runs.learning.learn import learn_tasks
 from metasym.runs.learning.learned_run import LearnedRun, open_learned
@@ -22,6 +24,7 @@ from metasym.training.progress import ProgressChoice
 from metasym.types import MetasymError
 
 
+@checked
 def learn(
     x: Any,
     y: Any = None,
@@ -30,9 +33,11 @@ def learn(
     inputs: str | list[str] | None = None,
     outputs: str | list[str] | None = None,
     labels: bool | None = None,
+    blocks: Any = None,
     scalar_x: bool = False,
     input_names: list[str] | None = None,
     output_names: list[str] | None = None,
+    group: GivenGroup | None = None,
     out: str | os.PathLike[str] | None = None,
     resume: bool = False,
     progress: ProgressChoice = "silent",
@@ -50,9 +55,15 @@ def learn(
         inputs: the columns of x, a list or ``"a,b,c"``; patterns such as ``"torque_*"`` stand for several.
         outputs: the columns of y, in the same way.
         labels: whether y holds labels, whatever its type.
+        blocks: which tasks belong together (one robot, one day, one patient): they stay together in the split and
+            count as one in certificates. Of arrays a list with a name or number for each task, of a frame or table a
+            column.
         scalar_x: that ``x [tasks, examples]`` is intended: an example is one number.
         input_names: what the numbers of x are called.
         output_names: what the numbers of y, or the classes, are called.
+        group: a group to test on the tasks: a name (``"dihedral"``; ``metasym inspect --help`` lists them), a JSON
+            file of generators, a group of ``ms.groups``, a ``SignedGroup`` or a list of its elements. ``run.answer``
+            says whether the tasks have it, or how nearly.
         out: a folder for the run's files; by default they are temporary, and :meth:`Run.save` keeps them.
             A finished run of the same tasks and options in it is not run again.
         resume: continue the interrupted run in ``out``, if there is one.
@@ -67,30 +78,43 @@ def learn(
     """
     if progress not in get_args(ProgressChoice):
         raise MetasymError(
-            f"expected progress to be one of {', '.join(get_args(ProgressChoice))}, found {progress!r}"
+            f"expected progress to be one of {', '.join(get_args(ProgressChoice))}, found {progress!r}",
+            about="progress",
+            found=progress,
         )
     known = {field.name for field in dataclasses.fields(Options)}
     for name in options:
         if name not in known:
-            raise MetasymError(f"expected options among {', '.join(sorted(known))}, found {name!r}")
+            raise MetasymError(
+                f"expected options among {', '.join(sorted(known))}, found {name!r}",
+                about="options",
+                found=name,
+            )
     reading = Reading(
         task=task,
         inputs=_listed(inputs),
         outputs=_listed(outputs),
         labels=labels,
+        blocks=blocks if isinstance(blocks, str) else None,
         scalar_x=scalar_x,
         input_names=_listed(input_names),
         output_names=_listed(output_names),
     )
     if y is None and task is None and is_frame(x):
         raise MetasymError(
-            "expected task=, inputs= and outputs= to say what the columns of a frame are, found none"
+            "expected task=, inputs= and outputs= to say what the columns of a frame are, found none",
+            about="task, inputs, outputs",
         )
-    file = tasks_in(x, y, reading)
-    wishes = Options(**options)
+    if blocks is not None and not isinstance(blocks, str) and y is None:
+        raise MetasymError(
+            "expected blocks= to name a column of a frame or table, found a list: lists are for arrays x and y",
+            about="blocks",
+        )
+    file = tasks_in(x, y, reading, blocks=None if isinstance(blocks, str) else blocks)
+    wishes = Options(**options, group=group if isinstance(group, str) else None)
     folder = Path(tempfile.mkdtemp(prefix="metasym-") if out is None else out)
     try:
-        learn_tasks(file, folder, wishes, resume=resume, progress=progress, note=note)
+        learn_tasks(file, folder, wishes, resume=resume, progress=progress, note=note, group=group)
         named = wishes.model is not None and ":" in wishes.model
         own = load_function(str(wishes.model)) if named else None  # the caller has named this code
         run = open_learned(folder, own, tasks=file)

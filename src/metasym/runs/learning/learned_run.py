@@ -11,14 +11,17 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from metasym.evidence.intervals import width_at
 from metasym.fast_layers.deployment import StructuredLearner
 from metasym.fast_layers.deployment import structured as compiled_copy
+from metasym.learners.evidence_msr import EvidenceMSR
 from metasym.runs.files.config_files import Kind, read_config
 from metasym.runs.files.learn_files import columns_of
 from metasym.runs.files.learn_options import Choices, Options
 from metasym.runs.files.result_files import read_result, score_of
 from metasym.runs.learning.automatic_choices import split
 from metasym.runs.learning.loading import AnyLearned, load_scored
+from metasym.runs.learning.predictive_intervals import Predicted
 from metasym.runs.learning.training_stages import score
 from metasym.runs.run import Run
 from metasym.storage.file_names import BASELINE, CONFIG, RESULT
@@ -26,10 +29,11 @@ from metasym.tasks.frames import Frame, is_frame
 from metasym.tasks.reading import read_tasks
 from metasym.tasks.stored import Layout, StoredTasks
 from metasym.tasks.task_file import Columns, Reading, TaskFile
-from metasym.types import Batch, MetasymError, Score
+from metasym.types import Batch, MetasymError, Score, shortened
 from metasym.verdicts.discovery_verdict import DiscoveryVerdict
 from metasym.verdicts.function_reports import AdaptedFunctions
 from metasym.verdicts.layer_words import summary_words
+from metasym.verdicts.reports import GroupAnswer
 from metasym.verdicts.symmetry_report import SymmetryReport
 from metasym.verdicts.verdict import Status, Verdict
 
@@ -37,7 +41,8 @@ from metasym.verdicts.verdict import Status, Verdict
 class Deployed(nn.Module):
     """An adapted network on examples as the user has them: ``x [examples, ...]`` in, predictions out.
 
-    Scales and shapes x for the network and its outputs back.
+    Scales and shapes x for the network and its outputs back. Takes arrays and frames too, ``names`` being the
+    columns that the run learned from.
     """
 
     def __init__(
@@ -48,8 +53,10 @@ class Deployed(nn.Module):
         y_shape: tuple[int, ...],
         *,
         labels: bool,
+        names: tuple[str, ...] = (),
     ) -> None:
         super().__init__()
+        self.names = names
         self.network = network
         self.example_shape = x_shape
         self.input_shape = layout.input_shape
@@ -66,17 +73,16 @@ class Deployed(nn.Module):
     x_scale: Tensor
     y_scale: Tensor
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Any) -> Tensor:
         """``x [examples, ...]`` as in the file; ``[examples, ...]`` as y there, or a score for each class."""
         if not isinstance(x, Tensor):
-            raise MetasymError(
-                f"expected x to be a tensor [examples, ...], found {type(x).__name__}: "
-                "torch.as_tensor(x, dtype=torch.float32) makes one"
-            )
+            x = _tensor(_by_name(x, "x", self.names))
         # Without this, numbers of one example would be read as those of several, or the other way round.
         if x.ndim < 1 or tuple(x.shape[1:]) != self.example_shape:
             wanted = ", ".join(["examples", *map(str, self.example_shape)])
-            raise MetasymError(f"expected x [{wanted}], found {list(x.shape)}")
+            raise MetasymError(
+                f"expected x [{wanted}], found {list(x.shape)}", about="x", found=tuple(x.shape)
+            )
         x = x.to(self.x_scale.dtype)  # NumPy's float64 too; nothing where the type is right, exports included
         inputs = (x.flatten(1) if x.ndim > 1 else x[:, None]) - self.x_offset
         found: Tensor = self.network((inputs / self.x_scale).reshape(-1, *self.input_shape))
@@ -109,7 +115,7 @@ class LearnedRun(Run):
         )
         plain = self._baseline_result()
         beside = "" if plain is None else f", baseline {score_of(plain).mean:.4g}"
-        return f"Run({found}; {self.scores.metric} {self.scores.mean:.4g}{beside}; {self.folder})"
+        return shortened(f"Run({found}; {self.scores.metric} {self.scores.mean:.4g}{beside}; {self.folder})")
 
     @property
     def symmetry(self) -> SymmetryReport:
@@ -117,6 +123,14 @@ class LearnedRun(Run):
         if "symmetry" not in self.result:
             raise self._missing("a symmetry: it is a baseline's")
         return SymmetryReport.from_json(self.result["symmetry"], f"{self.folder}: symmetry")
+
+    @property
+    def answer(self) -> GroupAnswer:
+        """What the tasks say about the group that ``ms.learn(..., group=)`` or ``--group`` asked about."""
+        for layer in self.symmetry:
+            if layer.answer is not None:
+                return layer.answer
+        raise self._missing(self._PARTS["answer"])
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
@@ -194,7 +208,7 @@ class LearnedRun(Run):
 
         ``x [examples, ...]`` and ``y [examples, ...]``, tensors or arrays, are as one task's in the file; of a data
         frame (pandas), the columns that the run learned from are taken by name. The module takes such x,
-        as tensors, and predicts such y (for labels: a score for each class, ``[examples, classes]``).
+        and predicts such y, as a tensor (for labels: a score for each class, ``[examples, classes]``).
         ``structured``: with U projected on the symmetry that was found in it, and layers compiled to use it
         where that pays for ``batch`` examples at once.
         """
@@ -204,6 +218,34 @@ class LearnedRun(Run):
         if batch not in self._structured:
             self._structured[batch] = compiled_copy(self.learner, batch=batch)
         return self.deployed(self._structured[batch].adapt(support))
+
+    def predict(self, x_support: Any, y_support: Any, x_query: Any, *, interval: float | None = None) -> Any:
+        """As :meth:`Run.predict`; ``interval=0.9`` gives ``Predicted(mean, lower, upper)``.
+
+        The posterior of the tasks' weights says how uncertain each prediction is; errors on the run's validation and
+        test tasks, how many standard deviations an interval needs.
+        """
+        if interval is None:
+            return super().predict(x_support, y_support, x_query)
+        if not isinstance(interval, int | float) or not 0 < interval < 1:
+            raise MetasymError(
+                f"expected interval between 0 and 1, found {interval!r}", about="interval", found=interval
+            )
+        if not isinstance(self.learner, EvidenceMSR):
+            return super().predict(x_support, y_support, x_query, interval=interval)
+        support, layout = self.support(x_support, y_support), self.choices.layout
+        asked = self.inputs(x_query)
+        seen = torch.from_numpy(layout.inputs(asked.reshape(len(asked), -1).cpu().numpy())).float()
+        batch = Batch(support.x.flatten(1)[None], support.y.flatten(1)[None])
+        mean, variance = self.learner.predictive(batch, seen[None])
+        stored = self.result.get("intervals", {"by_support": {}})["by_support"]
+        width = width_at({int(count): one for count, one in stored.items()}, interval, len(support.x))
+        scale = torch.tensor(layout.y_columns or (1.0,), dtype=torch.float64) * layout.y_scale
+        offset = torch.tensor(layout.y_offset or (0.0,), dtype=torch.float64)
+        shape = (len(asked), *self.config["data"]["y"]["shape"][2:])
+        middle, reach = mean[0] * scale + offset, width * variance[0].sqrt() * scale
+        found = [one.reshape(shape).to(asked.dtype) for one in (middle, middle - reach, middle + reach)]
+        return Predicted(*(found if isinstance(x_query, Tensor) else [one.numpy() for one in found]))
 
     def inputs(self, x: Any) -> Tensor:
         """``x [examples, ...]`` of a task, tensors, arrays or a frame, as the adapted module takes it."""
@@ -223,7 +265,11 @@ class LearnedRun(Run):
         _check("x", inputs, x_shape)
         _check("y", targets, y_shape)
         if len(inputs) != len(targets):
-            raise MetasymError(f"expected as many y as x, found {len(targets)} and {len(inputs)}")
+            raise MetasymError(
+                f"expected as many y as x, found {len(targets)} and {len(inputs)}",
+                about="y",
+                found=len(targets),
+            )
         seen = torch.from_numpy(layout.inputs(inputs.reshape(len(inputs), -1).cpu().numpy()))
         seen = seen.float().reshape(len(inputs), *layout.input_shape)
         if classes:
@@ -237,10 +283,8 @@ class LearnedRun(Run):
         """A network of the learner's on examples as they are in the file."""
         layout, classes = self.choices.layout, int(self.config["data"]["classes"])
         x_shape, y_shape = (tuple(self.config["data"][name]["shape"][2:]) for name in ("x", "y"))
-        as_is = layout.as_stored and x_shape == layout.input_shape
-        if as_is and (classes or y_shape == layout.output_shape):
-            return network
-        return Deployed(network, layout, x_shape, y_shape, labels=bool(classes)).eval()
+        names = () if self.columns is None else self.columns.inputs
+        return Deployed(network, layout, x_shape, y_shape, labels=bool(classes), names=names).eval()
 
     def test_tasks(self) -> StoredTasks:
         """The tasks that the run was tested on, as they are in the file now: it has to be the same."""
@@ -251,7 +295,9 @@ class LearnedRun(Run):
         for name in ("x", "y"):
             if found[name] != self.config["data"][name]:
                 raise MetasymError(
-                    f"{file.path}: expected the run's own {name}, {self.config['data'][name]}, found {found[name]}"
+                    f"{file.path}: expected the run's own {name}, {self.config['data'][name]}, found {found[name]}",
+                    about=f"{file.path}: {name}",
+                    found=found[name],
                 )
         choices = self.choices
         parts = Options(
@@ -292,7 +338,8 @@ def open_learned(
     config = read_config(folder, "learn")
     if not (folder / RESULT).exists():
         raise MetasymError(
-            f"{folder}: expected a finished run with {RESULT}, found none: metasym learn --resume goes on with it"
+            f"{folder}: expected a finished run with {RESULT}, found none: metasym learn --resume goes on with it",
+            about=str(folder / RESULT),
         )
     choices = Choices.from_dict(config["choices"], str(folder / CONFIG))
     learner = load_scored(folder, config, choices, model)
@@ -303,9 +350,15 @@ def _check(name: str, value: Tensor, shape: tuple[int, ...], least: int = 1) -> 
     """Refuse examples of another shape than one task's in the file, and numbers that are not finite."""
     if value.ndim < 1 or tuple(value.shape[1:]) != shape or len(value) < least:
         wanted = ", ".join([f"examples >= {least}", *map(str, shape)])
-        raise MetasymError(f"expected {name} of one task, [{wanted}], found {list(value.shape)}")
+        raise MetasymError(
+            f"expected {name} of one task, [{wanted}], found {list(value.shape)}",
+            about=name,
+            found=tuple(value.shape),
+        )
     if not bool(value.isfinite().all()):
-        raise MetasymError(f"expected {name} of finite numbers, found NaN or infinity")
+        raise MetasymError(
+            f"expected {name} of finite numbers, found NaN or infinity", about=name, found="NaN or infinity"
+        )
 
 
 def _by_name(value: Any, what: str, names: tuple[str, ...]) -> Any:
@@ -316,7 +369,8 @@ def _by_name(value: Any, what: str, names: tuple[str, ...]) -> Any:
     for name in names:
         if name not in found:
             raise MetasymError(
-                f"expected {what} with the columns that the run learned from, found no {name!r}"
+                f"expected {what} with the columns that the run learned from, found no {name!r}",
+                about=f"{what}: {name}",
             )
     return np.stack(list(Frame(value).read([], list(names))[1].values()), axis=1)
 
@@ -325,6 +379,13 @@ def _tensor(value: Any) -> Tensor:
     if isinstance(value, Tensor):
         return value.detach()
     try:
-        return torch.as_tensor(np.asarray(value))
+        found = np.asarray(value)
+        return torch.as_tensor(
+            found if found.flags.writeable else found.copy()
+        )  # a frame's are often read-only
     except (TypeError, ValueError) as error:
-        raise MetasymError(f"expected numbers, found {type(value).__name__}: {error}") from None
+        raise MetasymError(
+            f"expected numbers, found {type(value).__name__}: {error}",
+            about="numbers",
+            found=type(value).__name__,
+        ) from None

@@ -10,19 +10,19 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from metasym.certification import judge
 from metasym.certification.all_tasks import AllTasks
-from metasym.certification.candidates import candidates
-from metasym.certification.ladder import Ladder, climb
-from metasym.certification.naming import Circumstances, rung_report, with_ladder
-from metasym.certification.own_weights import own_weights
+from metasym.certification.candidates import candidates, given
+from metasym.certification.ladder import Ladder, climb, hold
+from metasym.certification.naming import Circumstances, rung_report, with_answer, with_ladder
 from metasym.certification.resolution import resolution
-from metasym.diagnosis.family import copied_tasks
 from metasym.diagnosis.findings import Diagnosis
+from metasym.diagnosis.repeated_tasks import dependent_blocks
 from metasym.evidence import Prior, TaskStatistics
 from metasym.evidence.completion import completed
 from metasym.evidence.fitting import robust_prior
 from metasym.evidence.outliers import unlike
-from metasym.groups.signed_groups import WeightOrbits, weight_orbits
+from metasym.groups.signed_groups import SignedGroup, WeightOrbits, weight_orbits
 from metasym.inspection import inspect
 from metasym.learners.evidence_msr import EvidenceMSR
 from metasym.runs.files.learn_options import Choices, Options
@@ -68,7 +68,9 @@ def by_evidence(file: TaskFile, options: Options, choices: Choices) -> bool:
     if options.solver == "evidence" and against:
         raise MetasymError(
             "expected one fully connected layer, not too large, and targets y of floats for --solver evidence, "
-            f"found {', '.join(against)}"
+            f"found {', '.join(against)}",
+            about="solver",
+            found=tuple(against),
         )
     return options.solver in (None, "evidence") and not against
 
@@ -86,7 +88,9 @@ def learn_by_evidence(
         if part.mean_square == 0:
             raise MetasymError(
                 f"expected outputs y that vary in the tasks that {does}, found none that do among {len(part)}: "
-                "nothing can be learned from them or held against them; leave such tasks out, or take another --seed"
+                "nothing can be learned from them or held against them; leave such tasks out, or take another --seed",
+                about="y",
+                found=len(part),
             )
     note("MSR by evidence: the prior of the tasks' weights is learned")
     fitted = robust_prior(train, validation)
@@ -124,8 +128,8 @@ def learn_by_evidence(
     plain = completed(prior, everything, validation)
     best, without = plain, None
     if ladder.certified is not None:
-        group = weight_orbits(ladder.certified.group.generators, (m, n))
-        best, without = completed(symmetrised(prior, group), group.basis(), validation), plain
+        orbits = weight_orbits(ladder.certified.group.generators, (m, n))
+        best, without = completed(symmetrised(prior, orbits), orbits.basis(), validation), plain
     learner = _learner(best, choices.bias)
     (layer,) = inspect(learner.model)
     layer = with_ladder(layer, ladder, seen)
@@ -139,6 +143,10 @@ def learn_by_evidence(
         found = claim_words(rung_report(deviations.certified).bound(), seen.tasks)
         notes.append(f"the tasks' deviations from their mean map are {found}; the mean map is not{whole}")
     layer = dataclasses.replace(layer, notes=tuple(notes), input_names=names[0], output_names=names[1])
+    if choices.asked is not None:
+        group = SignedGroup(choices.asked.generators, (m, n), up_to_sign=True)
+        rung = hold(given(group), finding, learned, fresh, everyone=everyone, tolerance=choices.tolerance)
+        layer = with_answer(layer, choices.asked, rung, seen, choices.tolerance)
     bare = None if without is None else _learner(without, choices.bias)
     return ByEvidence(learner, bare, SymmetryReport((layer,)), fitted.rounds)
 
@@ -167,11 +175,10 @@ def all_tasks(test: StoredTasks, offset: bool, before: float) -> AllTasks | Task
     """Every task of the file that the ``test`` tasks are from: with its own weights, where all tell theirs."""
     ids = torch.arange(test.file.tasks)
     everything = StoredTasks(test.file, ids, support=test.support, layout=test.layout)
-    own = own_weights(*_examples(everything, before), offset=offset)
-    if own is None:
-        return statistics(everything, offset, before)
-    blocks = torch.from_numpy(copied_tasks(test.file))
-    return AllTasks(own, torch.isin(ids, test.given), ids, None if bool((blocks == ids).all()) else blocks)
+    blocks = torch.from_numpy(dependent_blocks(test.file))
+    apart = len(blocks.unique()) == len(ids)
+    x, y = _examples(everything, before)
+    return judge.all_tasks(x, y, torch.isin(ids, test.given), offset=offset, blocks=None if apart else blocks)
 
 
 def symmetrised(prior: Prior, group: WeightOrbits) -> Prior:

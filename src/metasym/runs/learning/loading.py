@@ -46,7 +46,8 @@ def load_scored(
     if function is None and ":" in choices.model:  # not imported by itself: a run's files execute no code
         raise MetasymError(
             f"{folder}: expected the function that makes the network, ms.open_run(..., model={choices.model}), "
-            f"found none; metasym inspect {folder / SYMMETRY} needs none"
+            f"found none; metasym inspect {folder / SYMMETRY} needs none",
+            about="model",
         )
     made = _blank(choices, config["data"]["classes"], config["method"], filter_sizes(stored), function)
     check_learner(made, stored, str(folder / MODEL), method_only=True)

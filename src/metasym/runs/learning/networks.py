@@ -124,7 +124,9 @@ def load_function(name: str) -> Callable[[], nn.Module]:
     except Exception as error:
         raise MetasymError(
             f"--model {name}: expected a module {module_name!r} that can be imported, "
-            f"found {type(error).__name__}: {error}"
+            f"found {type(error).__name__}: {error}",
+            about="model",
+            found=type(error).__name__,
         ) from None
     finally:
         if added:
@@ -133,7 +135,9 @@ def load_function(name: str) -> Callable[[], nn.Module]:
     if not callable(function):
         found = "none" if function is None else type(function).__name__
         raise MetasymError(
-            f"--model {name}: expected a function {function_name!r} in {module_name}, found {found}"
+            f"--model {name}: expected a function {function_name!r} in {module_name}, found {found}",
+            about="model",
+            found=found,
         )
     made: Callable[[], nn.Module] = function
     return made
@@ -148,8 +152,14 @@ def _own(choices: Choices, function: Callable[[], nn.Module]) -> nn.Module:
         except Exception as error:
             raise MetasymError(
                 f"--model {choices.model}: expected a function without arguments that returns an nn.Module, "
-                f"found {type(error).__name__}: {error}"
+                f"found {type(error).__name__}: {error}",
+                about="model",
+                found=type(error).__name__,
             ) from None
     if not isinstance(model, nn.Module):
-        raise MetasymError(f"--model {choices.model}: expected an nn.Module, found {type(model).__name__}")
+        raise MetasymError(
+            f"--model {choices.model}: expected an nn.Module, found {type(model).__name__}",
+            about="model",
+            found=type(model).__name__,
+        )
     return model

@@ -13,10 +13,12 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from metasym.learners.gradient import GradientLearner
 from metasym.runs.files.learn_options import Choices
+from metasym.runs.learning.networks import plain_network
+from metasym.runs.machine import enough_threads, threads_for
 from metasym.storage.system import available_memory, peak_memory
 from metasym.tasks.sampling import sample
 from metasym.tasks.stored import StoredTasks
-from metasym.tasks.task_file import size_in_words
+from metasym.tasks.task_file import TaskFile, size_in_words
 from metasym.training.distributed import Ranks
 from metasym.training.guard import NonFiniteError, guarded_gradient
 from metasym.training.randomness import task_ids
@@ -84,7 +86,9 @@ def try_step(choices: Choices, learner: GradientLearner, tasks: StoredTasks) -> 
         if count * each > free:
             raise MetasymError(
                 f"expected memory for {count} tasks at once, {size_in_words(int(count * each))}, found "
-                f"{size_in_words(free)} free: --tasks-per-step {max(1, int(free / each / 1.5))} would fit"
+                f"{size_in_words(free)} free: --tasks-per-step {max(1, int(free / each / 1.5))} would fit",
+                about="tasks_per_step",
+                found=free,
             )
         seconds = _seconds(learner, tasks, count)
         if max(first, seconds) < _SLOW:  # the first of its kind pays for what is made once
@@ -123,3 +127,13 @@ def say_effort(
         f"{what}: at most {length} on this machine ({effort.seconds:.2g} s a step, {effort.megabytes / 1024:.1f} GB "
         "of memory), less where it stops early; --max-minutes ends it sooner"
     )
+
+
+def threads_of(choices: Choices, file: TaskFile, train: StoredTasks) -> int:
+    """As many threads as a step needs; a round of evidence looks at all tasks at once."""
+    layout = choices.layout
+    if choices.solver == "evidence":
+        weights = math.prod(layout.input_shape) * math.prod(layout.output_shape)
+        return threads_for(2 * weights * file.examples * len(train))
+    first = sample(train, torch.tensor([0]), 0)
+    return enough_threads(plain_network(choices), first, choices.tasks_per_step)

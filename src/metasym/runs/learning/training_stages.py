@@ -207,7 +207,9 @@ def fit(choices: Choices, learner: GradientLearner, stage: Stage, metric: str) -
                 raise
             if not stage.recovers:
                 raise MetasymError(
-                    f"{error}; a smaller --inner-lr than {choices.inner_lr:g} may help"
+                    f"{error}; a smaller --inner-lr than {choices.inner_lr:g} may help",
+                    about="inner_lr",
+                    found=choices.inner_lr,
                 ) from None
             stage = _go_back(learner, stage, start, far, error)
 
@@ -241,7 +243,7 @@ def _go_back(
 
     given_up = stage.ranks.on_main(rewrite)
     if given_up is not None:
-        raise MetasymError(given_up) from None
+        raise MetasymError(given_up, about="inner_lr", found=MOST_RECOVERIES) from None
     stage.note(
         f"step {error.step}: training diverged; it goes back to its last good state, with inner steps "
         f"{SMALLER:g} times as large"
@@ -282,6 +284,8 @@ def _fit(choices: Choices, learner: GradientLearner, stage: Stage, metric: str, 
                         f"step {steps}: expected an error on the validation tasks below {far:.3g}, {DIVERGED:g} "
                         f"times that of predicting the mean, found {record.validation:.3g}",
                         step=steps,
+                        about="validation",
+                        found=record.validation,
                     )
                 values.append(record.validation)
                 if _is_over(values, metric, choices.patience):

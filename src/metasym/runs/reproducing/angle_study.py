@@ -56,7 +56,11 @@ def measure_angles(
     """
     experiment, problem, learner = load_run(folder, data=data)
     if not isinstance(problem, ImageProblem):
-        raise MetasymError(f"{folder}: expected a run of Table 3, found {experiment.name}")
+        raise MetasymError(
+            f"{folder}: expected a run of Table 3, found {experiment.name}",
+            about=str(folder),
+            found=experiment.name,
+        )
     trained = read_result(Path(folder) / RESULT)
     count = min(tasks, len(problem.test))
     found: dict[str, list[float]] = {}
@@ -125,7 +129,9 @@ def check_names(folders: Sequence[Path]) -> None:
         name = _name(experiment.recipe_name, experiment.name, experiment.recipe.seed)
         if name in names:
             raise MetasymError(
-                f"expected runs of different cells, recipes or seeds, found {names[name]} and {folder}, both {name}"
+                f"expected runs of different cells, recipes or seeds, found {names[name]} and {folder}, both {name}",
+                about=name,
+                found=(str(names[name]), str(folder)),
             )
         names[name] = folder
 
@@ -143,7 +149,7 @@ def read_angles(path: Path) -> dict[str, Any]:
         *(f"{kind} {d}" for kind in ("turned", "flipped") for d in found["degrees"]),
     ):
         if way not in found["scores"]:
-            raise MetasymError(f"{path}: expected scores.{way}, found none")
+            raise MetasymError(f"{path}: expected scores.{way}, found none", about=f"{path}: scores.{way}")
     return found
 
 

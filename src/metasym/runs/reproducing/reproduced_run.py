@@ -19,7 +19,7 @@ from metasym.runs.reproducing.experiment_run import load_run
 from metasym.runs.reproducing.scoring import test_score, test_seed
 from metasym.runs.run import Run
 from metasym.storage.file_names import RESULT
-from metasym.types import Batch, Score, Tasks
+from metasym.types import Batch, Score, Tasks, shortened
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +32,9 @@ class ReproducedRun(Run):
     """The learner exactly as it was tested."""
 
     kind: ClassVar[Kind] = "run"
+
+    def __repr__(self) -> str:
+        return shortened(f"ReproducedRun({self.name!r}, {self.scores}; {self.folder})")
 
     @property
     def model(self) -> nn.Module:

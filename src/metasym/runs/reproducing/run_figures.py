@@ -28,7 +28,11 @@ def draw_runs(folders: Sequence[Path], out: str | os.PathLike[str]) -> list[Path
     for folder in folders:
         experiment, problem, learner = load_run(folder)
         if not isinstance(problem, Problem):
-            raise MetasymError(f"{folder}: expected a run of a synthetic problem, found {experiment.name}")
+            raise MetasymError(
+                f"{folder}: expected a run of a synthetic problem, found {experiment.name}",
+                about=str(folder),
+                found=experiment.name,
+            )
         drawn += draw_learner(experiment, problem, learner, target)
     return drawn
 

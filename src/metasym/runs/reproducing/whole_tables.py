@@ -57,7 +57,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "aug-omniglot": _ONE_TASK,
     "aug-miniimagenet": _ONE_TASK,
 }
-"""What ``--quick`` changes: a taste of every cell, not its number."""
+"""What ``--quick`` changes: a smoke test of every cell."""
 
 Note = Callable[[str], None]
 
@@ -87,7 +87,7 @@ def reproduce(
     """
     wanted = plan(table, quick=quick, seeds=seeds, recipes=recipes, only=only, data=data)
     if jobs < 1:
-        raise MetasymError(f"expected jobs >= 1, found {jobs}")
+        raise MetasymError(f"expected jobs >= 1, found {jobs}", about="jobs", found=jobs)
     base = Path(out)
     target = results_folder(base, results, quick=quick)
     make_folder(base)
@@ -108,7 +108,9 @@ def reproduce(
     if failed:
         first = next(iter(failed))
         raise MetasymError(
-            f"expected {len(folders)} results, found {len(failed)} runs that failed, first {first}: {failed[first]}"
+            f"expected {len(folders)} results, found {len(failed)} runs that failed, first {first}: {failed[first]}",
+            about=str(first),
+            found=len(failed),
         )
     return written
 
@@ -124,13 +126,19 @@ def plan(
 ) -> list[Experiment]:
     """The experiments of ``table``, one for each cell, recipe and seed (``sizes``: and image size)."""
     if table not in TABLES:
-        raise MetasymError(f"expected one of {', '.join(TABLES)}, found {table!r}")
+        raise MetasymError(
+            f"expected one of {', '.join(TABLES)}, found {table!r}", about="table", found=table
+        )
     chosen = [name for pattern in TABLES[table] for name in names(pattern)]
     if only is not None:
         matching = set(names(only))
         chosen = [name for name in chosen if name in matching]
     if not chosen:
-        raise MetasymError(f"expected a pattern that matches experiments of {table}, found {only!r}")
+        raise MetasymError(
+            f"expected a pattern that matches experiments of {table}, found {only!r}",
+            about="only",
+            found=only,
+        )
     sizes: list[dict[str, Any]] = [{"image_size": size} for size in SIZES] if table == "sizes" else [{}]
     found = []
     for recipe in recipes or USUAL_RECIPES.get(table, ("paper",)):

@@ -30,9 +30,17 @@ class Archive:
             check_plain(path)
             self._zip = zipfile.ZipFile(path)
         except OSError as error:
-            raise MetasymError(f"{path}: expected a zip file, found {error.strerror or error}") from None
+            raise MetasymError(
+                f"{path}: expected a zip file, found {error.strerror or error}",
+                about=str(path),
+                found=error.strerror or str(error),
+            ) from None
         except Exception:  # BadZipFile, or whatever a damaged directory makes zipfile stumble over
-            raise MetasymError(f"{path}: expected a zip file, found a truncated or damaged one") from None
+            raise MetasymError(
+                f"{path}: expected a zip file, found a truncated or damaged one",
+                about=str(path),
+                found="a truncated or damaged one",
+            ) from None
 
     def __enter__(self) -> Archive:
         return self
@@ -49,7 +57,9 @@ class Archive:
             name = member.filename
             if name.startswith(("/", "\\")) or ":" in name or ".." in name.replace("\\", "/").split("/"):
                 raise MetasymError(
-                    f"{self.path}: expected names that stay inside the archive, found {name!r:.120}"
+                    f"{self.path}: expected names that stay inside the archive, found {name!r:.120}",
+                    about=str(self.path),
+                    found=name,
                 )
             if name and not name.endswith("/"):
                 found.append(name)
@@ -60,7 +70,9 @@ class Archive:
         try:
             return self._zip.getinfo(name).file_size
         except KeyError:
-            raise MetasymError(f"{self.path}: expected a member {name}, found none") from None
+            raise MetasymError(
+                f"{self.path}: expected a member {name}, found none", about=f"{self.path}: {name}"
+            ) from None
 
     def packed(self, name: str) -> int:
         """How many bytes a member takes in the archive; never more than the whole file has."""
@@ -78,7 +90,11 @@ class Archive:
         """The bytes of a member, of at most ``most``; its checksum is verified."""
         size = self.size(name)
         if size > most:
-            raise MetasymError(f"{self.path}: expected {name} of at most {most:,} bytes, found {size:,}")
+            raise MetasymError(
+                f"{self.path}: expected {name} of at most {most:,} bytes, found {size:,}",
+                about=f"{self.path}: {name}",
+                found=size,
+            )
         try:
             with self._zip.open(name) as file:
                 data = file.read(most)
@@ -89,7 +105,11 @@ class Archive:
         return data
 
     def _broken(self, name: str, error: Exception) -> MetasymError:
-        return MetasymError(f"{self.path}: expected a sound member {name}, found {first_line(error)}")
+        return MetasymError(
+            f"{self.path}: expected a sound member {name}, found {first_line(error)}",
+            about=f"{self.path}: {name}",
+            found=first_line(error),
+        )
 
 
 class Npz:
@@ -132,13 +152,17 @@ class Npz:
         if size > most * packed + (1 << 20):
             raise MetasymError(
                 f"{self.path}: expected {key} to grow at most {most} times when it is read, "
-                f"found {packed:,} bytes that become {size:,}"
+                f"found {packed:,} bytes that become {size:,}",
+                about=f"{self.path}: {key}",
+                found=(packed, size),
             )
 
     def _member(self, key: str) -> str:
         member = f"{key}.npy"
         if member not in self._archive.names():
-            raise MetasymError(f"{self.path}: expected an array {key}, found none")
+            raise MetasymError(
+                f"{self.path}: expected an array {key}, found none", about=f"{self.path}: {key}"
+            )
         return member
 
     def _checked(
@@ -149,13 +173,23 @@ class Npz:
         try:
             shape, fortran, dtype = _HEADERS[npy.read_magic(file)](file)  # type: ignore[no-untyped-call]
         except Exception:  # numpy parses the header as Python: errors of all kinds
-            raise MetasymError(f"{self.path}: expected an array {key}, found a damaged one") from None
+            raise MetasymError(
+                f"{self.path}: expected an array {key}, found a damaged one",
+                about=f"{self.path}: {key}",
+                found="a damaged one",
+            ) from None
         if dtype.hasobject or dtype.kind not in kinds or len(shape) != dimensions:
             raise MetasymError(
                 f"{self.path}: expected {key} of kind {'|'.join(kinds)} with {dimensions} dimensions, "
-                f"found {dtype} {list(shape)}"
+                f"found {dtype} {list(shape)}",
+                about=f"{self.path}: {key}",
+                found=(str(dtype), tuple(shape)),
             )
         return (shape, fortran, dtype), file.tell()
 
     def _truncated(self, key: str) -> MetasymError:
-        return MetasymError(f"{self.path}: expected an array {key}, found a truncated one")
+        return MetasymError(
+            f"{self.path}: expected an array {key}, found a truncated one",
+            about=f"{self.path}: {key}",
+            found="a truncated one",
+        )

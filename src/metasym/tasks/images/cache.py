@@ -109,7 +109,9 @@ def unusable(folder: Path, purpose: str, error: OSError) -> MetasymError:
     """The error for a folder that cannot be made or written to."""
     found = "a file" if isinstance(error, FileExistsError) else error.strerror or error
     return MetasymError(
-        f"{folder}: expected a folder {purpose}, found {found}; choose another with --data DIR or {VARIABLE}"
+        f"{folder}: expected a folder {purpose}, found {found}; choose another with --data DIR or {VARIABLE}",
+        about=str(folder),
+        found=found,
     )
 
 
@@ -234,13 +236,17 @@ def _write_classes(
         if found.images.dtype != np.uint8 or found.images.shape[1:] != shape or len(found.images) == 0:
             raise MetasymError(
                 f"class {found.name}: expected uint8 images of shape {shape}, "
-                f"found {found.images.dtype} {found.images.shape}"
+                f"found {found.images.dtype} {found.images.shape}",
+                about=f"class {found.name}",
+                found=(str(found.images.dtype), tuple(found.images.shape)),
             )
         pixels = np.ascontiguousarray(found.images)
         file.write(pixels.data)
         entries.append(Entry(found.name, found.split, len(pixels), hashlib.sha256(pixels.data).hexdigest()))
     if shape is None:
-        raise MetasymError(f"{source}: expected at least one class of images, found none")
+        raise MetasymError(
+            f"{source}: expected at least one class of images, found none", about=str(source), found=0
+        )
     channels, height, width = shape
     index = Index((channels, height, width), tuple(entries), source, origin)
     body: dict[str, Any] = {

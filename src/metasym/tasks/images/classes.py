@@ -43,15 +43,25 @@ class ImageClasses:
     ) -> None:
         if images.ndim != 4:
             raise MetasymError(
-                f"expected images of shape [images, channels, height, width], found {list(images.shape)}"
+                f"expected images of shape [images, channels, height, width], found {list(images.shape)}",
+                about="images",
+                found=tuple(images.shape),
             )
         if not len(first) == len(counts) == len(names) or len(names) == 0:
-            raise MetasymError(f"expected at least one class, each with a name, found {len(names)} names")
+            raise MetasymError(
+                f"expected at least one class, each with a name, found {len(names)} names",
+                about="names",
+                found=len(names),
+            )
         self.images, self.first, self.counts, self.names = images, first, counts, list(names)
         self.quarters = torch.zeros_like(first) if quarters is None else quarters
 
     def __len__(self) -> int:
         return len(self.names)
+
+    def __repr__(self) -> str:
+        images, shape = int(self.counts.sum()), list(self.images.shape[1:])
+        return f"ImageClasses({len(self.counts)} classes, {images} images of {shape})"
 
     @property
     def shape(self) -> tuple[int, int, int]:

@@ -52,7 +52,9 @@ def decode(data: bytes, name: str, *, channels: int, size: int, invert: bool = F
             image = _opaque(image, name).convert(_MODES[channels])
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise MetasymError(
-            f"{name}: expected an image of at most {MOST_PIXELS:,} pixels, found more"
+            f"{name}: expected an image of at most {MOST_PIXELS:,} pixels, found more",
+            about=str(name),
+            found="more pixels",
         ) from None
     except UnidentifiedImageError:
         raise MetasymError(
@@ -63,7 +65,11 @@ def decode(data: bytes, name: str, *, channels: int, size: int, invert: bool = F
     except MetasymError:
         raise
     except Exception as error:  # decoders raise whatever they stumble over
-        raise MetasymError(f"{name}: expected an image that decodes, found {first_line(error)}") from None
+        raise MetasymError(
+            f"{name}: expected an image that decodes, found {first_line(error)}",
+            about=str(name),
+            found=first_line(error),
+        ) from None
     pixels = np.asarray(image)
     return resize(255 - pixels if invert else pixels, size)
 
@@ -128,9 +134,15 @@ def read_file(path: Path) -> bytes:
         with open_plain(path) as file:
             data = file.read(MOST_BYTES + 1)
     except OSError as error:
-        raise MetasymError(f"{path}: expected an image, found {error.strerror}") from None
+        raise MetasymError(
+            f"{path}: expected an image, found {error.strerror}", about=str(path), found=error.strerror
+        ) from None
     if len(data) > MOST_BYTES:
-        raise MetasymError(f"{path}: expected an image of at most {MOST_BYTES:,} bytes, found more")
+        raise MetasymError(
+            f"{path}: expected an image of at most {MOST_BYTES:,} bytes, found more",
+            about=str(path),
+            found="more bytes",
+        )
     return data
 
 

@@ -107,7 +107,11 @@ def _fetch(url: str, part: Path, most: int, progress: Progress | None) -> None:
             while chunk := answer.read(_CHUNK):
                 have += len(chunk)
                 if have > most:
-                    raise MetasymError(f"{url}: expected a file of at most {most:,} bytes, found more")
+                    raise MetasymError(
+                        f"{url}: expected a file of at most {most:,} bytes, found more",
+                        about=url,
+                        found="more bytes",
+                    )
                 file.write(chunk)
                 if progress is not None:
                     progress(have, total or have)

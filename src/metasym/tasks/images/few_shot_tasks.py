@@ -75,6 +75,9 @@ class FewShotTasks:
         self.classes, self.ways, self.shots, self.queries = classes, int(ways), int(shots), int(queries)
         self._tasks, self._seed = int(tasks), seed
 
+    def __repr__(self) -> str:
+        return f"FewShotTasks({self.ways} ways, {self.shots} shots, of {self.classes!r:.200})"
+
     def __len__(self) -> int:
         return self._tasks
 

@@ -101,7 +101,11 @@ def images_under(folder: Path) -> Iterator[Path]:
     """
 
     def unreadable(error: OSError) -> None:
-        raise MetasymError(f"{error.filename}: expected a folder of images, found {error.strerror}")
+        raise MetasymError(
+            f"{error.filename}: expected a folder of images, found {error.strerror}",
+            about=str(error.filename),
+            found=error.strerror,
+        )
 
     for place, folders, names in os.walk(folder, onerror=unreadable):
         folders[:] = [name for name in folders if not _hidden(name)]
@@ -120,7 +124,9 @@ def _regular(path: Path) -> os.stat_result:
             f"{path}: expected an image, found a link to nothing", about=str(path), found="a link to nothing"
         ) from None
     except OSError as error:
-        raise MetasymError(f"{path}: expected an image, found {error.strerror}") from None
+        raise MetasymError(
+            f"{path}: expected an image, found {error.strerror}", about=str(path), found=error.strerror
+        ) from None
     if not stat.S_ISREG(about.st_mode):
         kinds = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
         raise MetasymError(

@@ -48,7 +48,9 @@ def mini_imagenet(
         size: Height and width of an image.
     """
     if split not in SPLITS:
-        raise MetasymError(f"expected split to be one of {', '.join(SPLITS)}, found {split!r}")
+        raise MetasymError(
+            f"expected split to be one of {', '.join(SPLITS)}, found {split!r}", about="split", found=split
+        )
     check_size(size)
     return open_images(prepared(data_set(size), data_folder(data)), split)
 
@@ -76,13 +78,17 @@ def find(path: Path, size: int, lists: Path | None = None) -> Source | None:
         if lists is not None:
             raise MetasymError(
                 f"{lists}: expected split lists (--splits) with a folder of images only, "
-                f"found {npz}, which has its own"
+                f"found {npz}, which has its own",
+                about="--splits",
+                found=str(npz),
             )
         return EncodedNpz(npz, size)
     if path.is_file():
         raise MetasymError(
             f"{path}: expected a folder or an .npz of MiniImagenet, found {path.suffix or 'another file'} "
-            "(pickles are not read: they can run code)"
+            "(pickles are not read: they can run code)",
+            about=str(path),
+            found=path.suffix,
         )
     for place in _PLACES:
         folder = path / place
@@ -115,11 +121,15 @@ def from_lists(folder: Path, lists: Path, size: int) -> Source:
             other, before = first_use.setdefault(label, (split, where))
             if other != split:
                 raise MetasymError(
-                    f"{lists}: {where}: expected every class in one list, found class {label} in {before} too"
+                    f"{lists}: {where}: expected every class in one list, found class {label} in {before} too",
+                    about=f"{lists}: {where}: class {label}",
+                    found=before,
                 )
             if file in lines:
                 raise MetasymError(
-                    f"{lists}: {where}: expected every image once, found {file} in {lines[file]} too"
+                    f"{lists}: {where}: expected every image once, found {file} in {lines[file]} too",
+                    about=f"{lists}: {where}: {file}",
+                    found=lines[file],
                 )
             lines[file] = where
             classes.setdefault((split, label), []).append((where, file))
@@ -134,13 +144,18 @@ def from_lists(folder: Path, lists: Path, size: int) -> Source:
     for path in images_under(folder):
         if there.setdefault(path.name, path) != path:
             raise MetasymError(
-                f"{path}: expected every image once, found {there[path.name]} of the same name"
+                f"{path}: expected every image once, found {there[path.name]} of the same name",
+                about=str(path),
+                found=str(there[path.name]),
             )
     found = []
     for listed in listing:
         for where, file in classes[listed.split, listed.name]:
             if file not in there:
-                raise MetasymError(f"{lists}: {where}: expected the image {file} in {folder}, found none")
+                raise MetasymError(
+                    f"{lists}: {where}: expected the image {file} in {folder}, found none",
+                    about=f"{lists}: {where}: {file}",
+                )
         found.append([image_file(there[file]) for _, file in classes[listed.split, listed.name]])
     return Files(f"{folder} ({lists})", listing, found, channels=3, size=size)
 
@@ -154,7 +169,10 @@ def _read_list(lists: Path, name: str) -> list[tuple[int, str, str]]:
             member = next((m for m in archive.names() if m.split("/")[-1] == name), None)
             data = None if member is None else archive.read(member)
     if data is None:
-        raise MetasymError(f"{lists}: expected the lists {', '.join(LISTS.values())}, found no {name}")
+        raise MetasymError(
+            f"{lists}: expected the lists {', '.join(LISTS.values())}, found no {name}",
+            about=f"{lists}: {name}",
+        )
     # Some editors begin a file with a mark of its encoding; file names need not be UTF-8.
     text = io.StringIO(data.decode("utf-8-sig", errors="surrogateescape"), newline="")
     rows, reader, line = [], csv.reader(text, strict=True), 1
@@ -164,15 +182,23 @@ def _read_list(lists: Path, name: str) -> list[tuple[int, str, str]]:
             line = reader.line_num + 1
     except csv.Error as error:  # a quote that is not closed, a field without end
         raise MetasymError(
-            f"{lists}: {name} line {line}: expected a filename and a label, found {error}"
+            f"{lists}: {name} line {line}: expected a filename and a label, found {error}",
+            about=f"{lists}: {name} line {line}",
+            found=str(error),
         ) from None
     if not rows or [cell.strip() for cell in rows[0][1]] != ["filename", "label"]:
         found = [row for _, row in rows[:1]]
-        raise MetasymError(f"{lists}: {name}: expected the columns filename,label, found {found!s:.80}")
+        raise MetasymError(
+            f"{lists}: {name}: expected the columns filename,label, found {found!s:.80}",
+            about=f"{lists}: {name}",
+            found=found,
+        )
     for line, row in rows[1:]:
         if row and len(row) != 2:
             raise MetasymError(
-                f"{lists}: {name} line {line}: expected a filename and a label, found {row!s:.80}"
+                f"{lists}: {name} line {line}: expected a filename and a label, found {row!s:.80}",
+                about=f"{lists}: {name} line {line}",
+                found=row,
             )
     return [(line, row[0].strip(), row[1].strip()) for line, row in rows[1:] if row]
 
@@ -189,7 +215,9 @@ def from_split_folders(folder: Path, size: int) -> Source:
             if other != split:
                 raise MetasymError(
                     f"{folder / split / listed.name}: expected every class in one split, "
-                    f"found class {listed.name} in {folder / other} too"
+                    f"found class {listed.name} in {folder / other} too",
+                    about=str(folder / split / listed.name),
+                    found=str(folder / other),
                 )
         listing += [dataclasses.replace(listed, split=split) for listed in part.listing]
         files += part.files
@@ -227,7 +255,9 @@ class EncodedNpz:
                 )
                 if not fits:
                     raise MetasymError(
-                        f"{path}: expected the {split} arrays of MiniImagenet, found some that do not fit together"
+                        f"{path}: expected the {split} arrays of MiniImagenet, found some that do not fit together",
+                        about=f"{path}: {split}",
+                        found="arrays that do not fit together",
                     )
                 npz.check_growth(f"{split}_bytes", _GROWTH)
                 self._offsets[split] = offsets
@@ -235,7 +265,9 @@ class EncodedNpz:
                     rows = np.flatnonzero(labels == label)
                     if splits[label] != split:
                         raise MetasymError(
-                            f"{path}: expected class {names[label]} in {splits[label]}, found it in {split}"
+                            f"{path}: expected class {names[label]} in {splits[label]}, found it in {split}",
+                            about=f"{path}: class {names[label]}",
+                            found=split,
                         )
                     self.listing.append(Listed(names[label], split, len(rows)))
                     self._rows.append((split, rows))
@@ -270,9 +302,15 @@ def check_complete(text: str, listing: list[Listed]) -> None:
     for split, wanted in SIZES.items():
         found = sum(listed.split == split for listed in listing)
         if found != wanted:
-            raise MetasymError(f"{text}: expected {wanted} {split} classes of MiniImagenet, found {found}")
+            raise MetasymError(
+                f"{text}: expected {wanted} {split} classes of MiniImagenet, found {found}",
+                about=f"{text}: {split} classes",
+                found=found,
+            )
     for listed in listing:
         if listed.count != IMAGES:
             raise MetasymError(
-                f"{text}: expected {IMAGES} images of class {listed.name}, found {listed.count}"
+                f"{text}: expected {IMAGES} images of class {listed.name}, found {listed.count}",
+                about=f"{text}: class {listed.name}",
+                found=listed.count,
             )

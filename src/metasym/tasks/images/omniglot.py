@@ -88,7 +88,9 @@ def find(path: Path, size: int) -> Source | None:
             official = path.stem in PARTS
             return from_parts(_parts(path.parent, unpacked=False) if official else [path], size)
         raise MetasymError(
-            f"{path}: expected a folder, a .zip or an .npz of Omniglot, found {path.suffix or 'another file'}"
+            f"{path}: expected a folder, a .zip or an .npz of Omniglot, found {path.suffix or 'another file'}",
+            about=str(path),
+            found=path.suffix,
         )
     if (path / NPZ).is_file():
         return PackedNpz(path / NPZ, size)
@@ -164,14 +166,18 @@ def _by_character(text: str, found: Iterable[tuple[str, ImageFile]], size: int) 
         files = characters.setdefault(f"{parts[-3]}/{parts[-2]}", {})
         if parts[-1] in files:
             raise MetasymError(
-                f"{file.name}: expected every image once, found {files[parts[-1]].name} of the same name"
+                f"{file.name}: expected every image once, found {files[parts[-1]].name} of the same name",
+                about=str(file.name),
+                found=str(files[parts[-1]].name),
             )
         files[parts[-1]] = file
     names = sorted(characters)
     for name in names:
         if len(characters[name]) != DRAWERS:
             raise MetasymError(
-                f"{text}: expected {DRAWERS} images of character {name}, found {len(characters[name])}"
+                f"{text}: expected {DRAWERS} images of character {name}, found {len(characters[name])}",
+                about=f"{text}: character {name}",
+                found=len(characters[name]),
             )
     _check_complete(text, len(names))
     files_of = [[characters[name][key] for key in sorted(characters[name])] for name in names]
@@ -205,20 +211,30 @@ class PackedNpz:
         )
         if not fits:
             raise MetasymError(
-                f"{path}: expected the arrays of one Omniglot, found some that do not fit together"
+                f"{path}: expected the arrays of one Omniglot, found some that do not fit together",
+                about=str(path),
+                found="arrays that do not fit together",
             )
         _check_complete(self.text, count)
         names = [f"{alphabet_name[a]}/{n}" for a, n in zip(alphabet, character_name, strict=True)]
         counts = np.bincount(character, minlength=count)
         for name, number in zip(names, counts.tolist(), strict=True):
             if number != DRAWERS:
-                raise MetasymError(f"{path}: expected {DRAWERS} images of character {name}, found {number}")
+                raise MetasymError(
+                    f"{path}: expected {DRAWERS} images of character {name}, found {number}",
+                    about=f"{path}: character {name}",
+                    found=number,
+                )
         check_once(path, "character", names)
         self._rows = np.lexsort((drawer, character)).reshape(count, DRAWERS)
         twice = (np.diff(drawer[self._rows].astype(np.int64)) == 0).any(axis=1)
         if twice.any():
             name = names[int(twice.argmax())]
-            raise MetasymError(f"{path}: expected one image of {name} from each drawer, found two from one")
+            raise MetasymError(
+                f"{path}: expected one image of {name} from each drawer, found two from one",
+                about=f"{path}: character {name}",
+                found="two from one drawer",
+            )
         self._packed = packed
         self._order = sorted(range(count), key=names.__getitem__)
         self.listing = [Listed(names[i], "", DRAWERS) for i in self._order]
@@ -239,5 +255,7 @@ def _check_complete(text: str, count: int) -> None:
     if count != CHARACTERS:
         known = {964: f"; {PARTS[1]} is missing", 659: f"; {PARTS[0]} is missing"}
         raise MetasymError(
-            f"{text}: expected all {CHARACTERS:,} characters of Omniglot, found {count:,}{known.get(count, '')}"
+            f"{text}: expected all {CHARACTERS:,} characters of Omniglot, found {count:,}{known.get(count, '')}",
+            about=f"{text}: characters",
+            found=count,
         )

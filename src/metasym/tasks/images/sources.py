@@ -90,4 +90,8 @@ def check_once(path: Path, what: str, names: Sequence[str]) -> None:
     """Refuse names, such as those of classes, that are not all different."""
     for name, count in Counter(names).items():
         if count > 1:
-            raise MetasymError(f"{path}: expected every {what} once, found {name} {count} times")
+            raise MetasymError(
+                f"{path}: expected every {what} once, found {name} {count} times",
+                about=f"{path}: {what} {name}",
+                found=count,
+            )

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from torch import nn
 
+from metasym.argument_types import checked
 from metasym.learners.base import Learner
 from metasym.runs.discovering.discovered_run import open_discovered
 from metasym.runs.files.config_files import kind_of, read_config
@@ -18,6 +19,7 @@ from metasym.runs.trained_run import open_trained
 from metasym.types import MetasymError
 
 
+@checked
 def open_run(folder: str | os.PathLike[str], model: Callable[[], nn.Module] | Learner | None = None) -> Run:
     """Open the run in ``folder``: of ``metasym learn``, ``run``, ``discover`` or ``ms.train``. Executes no code
     from it.
@@ -35,7 +37,11 @@ def open_run(folder: str | os.PathLike[str], model: Callable[[], nn.Module] | Le
     if kind == "train":
         return open_trained(path, model)
     if isinstance(model, Learner):
-        raise MetasymError(f"{path}: expected a function that makes the network, found a learner")
+        raise MetasymError(
+            f"{path}: expected a function that makes the network, found a learner",
+            about="model",
+            found="a learner",
+        )
     if kind == "learn":
         return open_learned(path, model)
     return open_discovered(path) if kind == "discover" else open_experiment(path)
