@@ -37,7 +37,7 @@ from metasym.storage.serialization import unpack
 from studies.tampering import circular
 
 _TIMES = {"seconds", "test_seconds", "cpu_seconds", "peak_memory_mb", "starts", "steps_per_second"}
-_TIMES |= {"outer_steps_per_second", "date"}
+_TIMES |= {"outer_steps_per_second", "validation_seconds", "date"}
 """Fields that differ between two runs that are otherwise equal."""
 
 Command = Callable[[Path, Path], list[str]]
