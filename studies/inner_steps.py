@@ -21,7 +21,7 @@ import torch
 
 from metasym import evaluate
 from metasym.paper.catalogue import names
-from metasym.report.tables import ahead
+from metasym.report.accuracies import ahead
 from metasym.report.text_table import Table
 from metasym.runs.files.result_files import read_result
 from metasym.runs.machine import commit

@@ -157,3 +157,49 @@ def test_curves_are_drawn_for_each_recipe_the_same_every_time(tmp_path):
 def test_results_without_curves_draw_nothing(tmp_path):
     write_json(tmp_path / "a.json", {k: v for k, v in result("msr", [0.8, 0.9]).items() if k != "curve"})
     assert curves_figures(tmp_path, tmp_path / "figures") == []
+
+
+def rates(recipe: str, **cells: tuple[float, int]):
+    """A file of measured rates: steps an hour and all steps, by method."""
+    found = {
+        f"{NAME}/{method.replace('_', '-')}": {
+            "steps_an_hour": rate,
+            "measured_steps": 9,
+            "outer_steps": steps,
+            "tasks_per_step": 16,
+            "peak_memory_mb": 900,
+            "commit": "abc",
+        }
+        for method, (rate, steps) in cells.items()
+    }
+    return {"command": "python -m studies.step_rates", "recipe": recipe, "cells": found}
+
+
+def test_cells_that_were_not_trained_show_their_measured_steps_an_hour(tmp_path):
+    write_json(tmp_path / "a.json", result("msr", [0.8, 0.82, 0.84]))
+    write_json(
+        tmp_path / "rates" / "paper-cpu.json", rates("paper-cpu", msr=(5.0, 10), maml_big=(1250.4, 5000))
+    )
+    write_json(tmp_path / "rates" / "paper-day.json", rates("paper-day", maml_d8=(800.0, 4000)))
+    table = render("table3", tmp_path, ["paper-cpu"])
+    rows = {row[1]: row for row in table.rows}
+    assert list(rows) == [
+        "maml-big",
+        "msr",
+    ]  # in the catalogue's order; msr has a result, and no rate beside it
+    assert rows["maml-big"][2:] == (
+        "not trained: 1,250 steps an hour", "89.3 ± 0.4", "-", "-", "5,000 x 16", "(4.0)", "-", "-",
+    )  # fmt: skip
+    every = [row[1] for row in render("table3", tmp_path).rows]
+    assert every == ["maml-big (paper-cpu)", "maml-d8 (paper-day)", "msr (paper-cpu)"]
+    assert [row[1] for row in render("table3", tmp_path, only="*/msr").rows] == ["msr"]
+
+
+def test_a_file_of_rates_that_does_not_fit_is_refused(tmp_path):
+    write_json(tmp_path / "a.json", result("msr", [0.8, 0.82, 0.84]))
+    broken = rates("paper-cpu", maml=(5.0, 10))
+    broken["cells"][f"{NAME}/maml"]["steps_an_hour"] = "fast"
+    path = tmp_path / "rates" / "paper-cpu.json"
+    write_json(path, broken)
+    with refused(about=f"{path}: cells[...].steps_an_hour", found="text"):
+        render("table3", tmp_path)

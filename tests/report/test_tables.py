@@ -10,7 +10,8 @@ from rich.console import Console
 
 from metasym.paper.synthetic_cells import Printed
 from metasym.report.figures import sizes_figure
-from metasym.report.tables import Compared, compared, comparison, load_cells, render
+from metasym.report.table_cells import load_cells
+from metasym.report.tables import Compared, compared, comparison, render
 from metasym.storage.json_files import write_json
 from tests.refusals import refused, within
 

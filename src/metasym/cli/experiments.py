@@ -200,7 +200,7 @@ def _print_table(options: argparse.Namespace, folder: Path, recipes: list[str] |
     console().print(table)
     if options.table == "sizes" and not options.show:
         from metasym.report.figures import sizes_figure
-        from metasym.report.tables import load_cells
+        from metasym.report.table_cells import load_cells
 
         for path in sizes_figure(load_cells(folder, recipes, options.only), folder / "sizes"):
             print(path)

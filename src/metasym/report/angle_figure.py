@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from metasym.report.accuracies import ahead
 from metasym.report.curves import LOOKS
 from metasym.report.drawing import figure_files
-from metasym.report.tables import ahead
 from metasym.report.text_table import Table
 from metasym.types import MetasymError
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from metasym import groups
 from metasym.report.drawing import figure_files
 from metasym.report.gauge import diagonal_spread, effective_filter_size, readable
-from metasym.report.tables import Cell
+from metasym.report.table_cells import Cell
 from metasym.tasks.synthetic import FIELDS, WIDTH, Problem
 
 SIGNED, SIZE = "PuOr", "cividis"

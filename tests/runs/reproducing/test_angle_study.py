@@ -12,7 +12,7 @@ from metasym.cli import main
 from metasym.learners.base import accuracy
 from metasym.paper import find
 from metasym.report.angle_figure import angles_figures, angles_table
-from metasym.report.tables import load_cells
+from metasym.report.table_cells import load_cells
 from metasym.runs.reproducing.angle_study import angles_file, measure_angles, read_angles
 from metasym.runs.reproducing.experiment_run import load_run, run
 from metasym.runs.reproducing.scoring import test_seed as episodes_seed

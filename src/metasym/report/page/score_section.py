@@ -14,7 +14,7 @@ from metasym.report.page.html_words import number, plural, tick
 from metasym.report.page.run_folders import Run
 from metasym.report.page.svg import WIDTH, Scale, drawing, histogram, span
 from metasym.report.page.training_section import Figure, by_evidence
-from metasym.report.tables import pool
+from metasym.report.table_cells import pool
 from metasym.verdicts.group_words import method_words
 from metasym.verdicts.reports import LayerReport
 

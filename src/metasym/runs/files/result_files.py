@@ -9,7 +9,7 @@ from typing import Any, Literal, NotRequired, Required, TypedDict
 from metasym.runs.files.discover_files import AnswerFile, ClaimFile, DiscoverConfig, RefusedFile, VerdictFile
 from metasym.runs.files.schemas import VERSION
 from metasym.storage.described import Count, Number, Scalar, Score, Seed, described
-from metasym.storage.file_names import ANGLES, RESULT
+from metasym.storage.file_names import ANGLES, RATES, RESULT
 from metasym.storage.json_files import read_json, write_json
 from metasym.types import MetasymError
 from metasym.types import Score as TaskScore
@@ -212,4 +212,4 @@ def score_of(result: dict[str, Any]) -> TaskScore:
 
 def result_files(folder: Path) -> list[Path]:
     """The small result files in a folder and below it, sorted."""
-    return sorted(p for p in folder.rglob("*.json") if ANGLES not in p.relative_to(folder).parts)
+    return sorted(p for p in folder.rglob("*.json") if not {ANGLES, RATES} & set(p.relative_to(folder).parts))
