@@ -13,7 +13,7 @@ alone. `ms.discover` finds the Lorentz group in it, without having heard of rela
 # This example was adjusted until it worked: it shows that the group can be found, not how often it is. Adjusted were
 # two directions of space in place of three, a function that bends slowly (`tanh` of a quarter of the mass), no noise,
 # the number of examples, and inputs from a normal law, so that there are particles of negative energy. What other
-# draws and a steeper function give is [told with the method](../discover.md#the-gallerys-relativity).
+# draws and a steeper function give is [told with the method](../discover-studies.md#the-gallerys-example).
 import os
 
 import matplotlib.pyplot as plt
