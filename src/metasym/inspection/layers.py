@@ -17,7 +17,6 @@ from metasym.inspection.equivariance import asked_rotations, errors_of, kernel_a
 from metasym.inspection.finding import find_group
 from metasym.inspection.kronecker import read_factors
 from metasym.inspection.layer_verdict import with_verdict
-from metasym.inspection.network import end_to_end
 from metasym.inspection.pattern import MOST_WEIGHTS, PAIRS, Labels, find_pattern
 from metasym.inspection.spatial import match, spatial_group, transforms
 from metasym.inspection.spectrum import dominant, effective_size, singular_values, symmetry_values
@@ -85,6 +84,8 @@ def inspect(
     )
     if asked is None:
         return SymmetryReport(tuple(layers))
+    from metasym.inspection.network import end_to_end  # few inspections ask about a group
+
     ends = end_to_end(model, asked, layers, inputs)
     answers = [layer.errors for layer in layers] + [ends]
     if not any(answer is not None and answer.errors for answer in answers):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from metasym.errors import in_one_line
 from metasym.storage.plain_files import check_plain
 from metasym.storage.system import available_memory
 from metasym.tasks.row_sample import RowSample
@@ -59,9 +60,9 @@ class ParquetTable:
             ) from None
         except ArrowException as error:
             raise MetasymError(
-                f"{path}: expected a Parquet file, found {str(error).splitlines()[0]}",
+                f"{path}: expected a Parquet file, found {in_one_line(error)}",
                 about=str(path),
-                found=str(error).splitlines()[0],
+                found=in_one_line(error),
             ) from None
         self.names: list[str] = list(self.file.schema_arrow.names)
         for name, times in Counter(self.names).items():
@@ -131,9 +132,9 @@ class ParquetTable:
                     yield batch
         except (OSError, ArrowException) as error:
             raise MetasymError(
-                f"{self.path}: expected a whole Parquet file, found {str(error).splitlines()[0]}",
+                f"{self.path}: expected a whole Parquet file, found {in_one_line(error)}",
                 about=str(self.path),
-                found=str(error).splitlines()[0],
+                found=in_one_line(error),
             ) from None
 
     def _numbers(self, name: str, column: Any, before: int) -> Array:

@@ -7,11 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from metasym.storage.system import available_memory
-from metasym.tasks.arrays_of_tasks import tasks_of_arrays
-from metasym.tasks.frames import Frame, is_frame
 from metasym.tasks.npz import read_npz
-from metasym.tasks.table_files import SUFFIXES, read_table, tasks_of_table
-from metasym.tasks.task_file import Reading, TaskFile
+from metasym.tasks.task_file import TABLES, Reading, TaskFile
 from metasym.types import MetasymError
 
 _FRAMES = (".pkl", ".pickle", ".feather", ".h5", ".hdf5", ".json", ".xlsx", ".xls", ".arrow", ".orc")
@@ -29,7 +26,9 @@ def read_tasks(
     file, wishes = Path(path), reading or Reading()
     free = available_memory() if memory is None else memory
     try:
-        if file.suffix.lower() in SUFFIXES:
+        if file.suffix.lower() in TABLES:
+            from metasym.tasks.table_files import read_table
+
             return read_table(file, wishes, free)
         check_archive(file)
         _refuse_flags_of_tables(file, wishes)
@@ -46,11 +45,11 @@ def read_tasks(
 def check_archive(file: Path) -> None:
     """Refuse a file of another kind than can be read, by its suffix; what has none may be an archive."""
     kind = file.suffix.lower()
-    if kind in ("", ".npz", *SUFFIXES):
+    if kind in ("", ".npz", *TABLES):
         return
     instead = "ms.learn(frame, ...) takes a data frame as it is, " if kind in _FRAMES else ""
     raise MetasymError(
-        f"{file}: expected an archive .npz or a table {', '.join(SUFFIXES)}, found {kind}: {instead}"
+        f"{file}: expected an archive .npz or a table {', '.join(TABLES)}, found {kind}: {instead}"
         "frame.to_parquet(path) or numpy.savez(path, x=x, y=y) writes one that can be read",
         about=str(file),
         found=kind,
@@ -67,6 +66,10 @@ def tasks_in(x: Any, y: Any = None, reading: Reading | None = None, *, blocks: A
         return x
     if y is None and isinstance(x, str | os.PathLike):
         return read_tasks(x, wishes)
+    from metasym.tasks.arrays_of_tasks import tasks_of_arrays
+    from metasym.tasks.frames import Frame, is_frame
+    from metasym.tasks.table_files import tasks_of_table
+
     if y is None and is_frame(x):
         return tasks_of_table(Frame(x), wishes, available_memory())
     if y is None:
@@ -88,7 +91,7 @@ def _refuse_flags_of_tables(file: Path, reading: Reading) -> None:
     for flag in ("task", "inputs", "outputs", "blocks"):
         if getattr(reading, flag) is not None:
             raise MetasymError(
-                f"expected --{flag} only for a table ({', '.join(SUFFIXES)}), found it with {file.name}",
+                f"expected --{flag} only for a table ({', '.join(TABLES)}), found it with {file.name}",
                 about=f"{file}: --{flag}",
                 found=file.name,
             )

@@ -23,7 +23,6 @@ from metasym.tasks.row_sample import RowSample
 from metasym.tasks.task_file import Array, Columns, Reading, TaskFile
 from metasym.types import MetasymError, MetasymWarning
 
-SUFFIXES = (".csv", ".tsv", ".parquet")
 _ROWS = 20_000
 """Rows of a file that are made into numbers in one go."""
 _SHOWN = 20

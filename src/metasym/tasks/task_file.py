@@ -19,6 +19,8 @@ from metasym.types import MetasymError
 Array = npt.NDArray[Any]
 _CHUNK = 2**26
 """Bytes that are examined at once."""
+TABLES = (".csv", ".tsv", ".parquet")
+"""Files that are tables, by their suffix."""
 LEAST_TASKS = 4
 LEAST_SIZE, LARGEST_SIZE = 1e-100, 1e150
 """Between these the squares of numbers, and products of squares, can be told from 0 and from infinity."""
