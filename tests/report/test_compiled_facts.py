@@ -21,8 +21,8 @@ def facts(classes: np.ndarray) -> dict[str, str]:
 def test_what_is_compiled_stands_beside_the_dense_layer() -> None:
     found = facts(patterns.symmetric(200))
     assert found["compiled (ms.structured) for 32 examples"].startswith("2 classes: 1 sums of inputs")
-    assert found["bytes of the weight"] == "8 beside 160,000 dense"
-    assert found["multiply-adds an example"].endswith("beside 40,000 dense")
+    assert found["bytes of the weight"] == "8 (dense: 160,000)"
+    assert found["multiply-adds per example"].endswith("(dense: 40,000)")
     assert "time of 32 examples, estimated" in found
 
 

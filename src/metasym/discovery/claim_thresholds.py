@@ -37,7 +37,7 @@ class SplitThresholds:
     """Which examples take part in what; for all rooms."""
 
     held_out: float = 0.2
-    """The part of the examples that takes no part in the search. By hand; ``--test`` changes it."""
+    """The part of the examples that is held out from the search. By hand; ``--test`` changes it."""
     fewest: int = 10
     """Different examples below which there is nothing to split. By hand."""
 
@@ -217,14 +217,14 @@ class FamilyThresholds:
     """Differences of tied entries that are less likely than this by chance refute. By hand, counted with it."""
     violation: float = 0.01
     """The largest violation along what fitted functions add, as a part of the variance, at the default tolerance: it
-    grows with it. What the tasks' linear maps allow is held against the tolerance itself. Counted."""
+    grows with it. What the tasks' linear maps allow is compared with the tolerance itself. Counted."""
     common: float = 0.002
     """The same where a polynomial that all tasks share shows it. Set on seeds below 50, where a curvature by position
     of 0.023 of the variance had been named; counted on seeds 2100 to 2109."""
     same_law: float = 1e-3
     """Means that differ by less likely a chance than this are those of inputs with different laws. By hand."""
     held_out: float = 0.35
-    """The part of the tasks that takes no part in the search. By hand."""
+    """The part of the tasks that is held out from the search. By hand."""
     least_tasks: int = 12
     """Tasks below which none can be left out of the search. By hand."""
 

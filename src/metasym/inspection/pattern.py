@@ -83,7 +83,7 @@ def find_pattern(
     ``used`` is the size of the dominant eigenspace of U U^T, where a drop of the singular values tells it from
     the rest. The points are then also examined inside it, free of what is left of U's random start. A pattern
     with fewer classes than that space has dimensions cannot span it, and is not accepted. ``factors`` are the
-    Kronecker factors of U, where it has some: their products and directions are those of U, for next to nothing.
+    Kronecker factors of U, where it has some: their products and directions are those of U, for almost nothing.
     """
     ones: Labels = np.ones(len(U), dtype=np.int64)
     if not (np.abs(U) > _NOTHING).any():

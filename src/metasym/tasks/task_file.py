@@ -21,7 +21,7 @@ _CHUNK = 2**26
 """Bytes that are examined at once."""
 LEAST_TASKS = 4
 LEAST_SIZE, LARGEST_SIZE = 1e-100, 1e150
-"""Between these the squares of numbers, and products of squares, can be told from 0 and from infinity."""
+"""Between these the squares of numbers, and products of squares, differ from 0 and from infinity."""
 TOO_SHORT = 2
 """Examples that a task needs: one to adapt to and one to be scored on."""
 

@@ -32,7 +32,7 @@ MOST_INPUTS = 1024
 POINTS = 512
 """Fresh points of a certificate at most."""
 _QUICK = 24
-"""Points at which a candidate is looked at before it is one."""
+"""Points at which a candidate is examined before it is one."""
 _ALL = 60
 """Groups up to this order are checked element by element, others by generators and random products."""
 _PRODUCTS = 20

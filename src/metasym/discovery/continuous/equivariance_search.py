@@ -50,7 +50,7 @@ class PairCandidate:
 
 
 def pair_ambients(n: int, m: int) -> dict[str, Array]:
-    """The spaces of pairs that are looked at, by name."""
+    """The spaces of pairs that are examined, by name."""
     found = {}  # counted before they are made: those of hundreds of inputs take gigabytes
     if n * (n - 1) // 2 + m * (m - 1) // 2 <= MOST_UNKNOWNS:
         found["rotations of inputs and outputs"] = beside(rotations(n), rotations(m))

@@ -1,4 +1,4 @@
-"""A polynomial with few terms as the first model: where it leaves next to nothing it decides about symmetries."""
+"""A polynomial with few terms as the first model: where it leaves almost nothing it decides about symmetries."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def _claim(found: CertifiedAlgebra, prepared: Prepared, place: Coordinates, outp
 def _first_model(
     x: Array, y: Array, prepared: Prepared, plain: Hyper, options: SearchSettings, note: Note
 ) -> Support | None:
-    """The polynomial, where examples that it was not fitted to show it to be next to exact, and the better model."""
+    """The polynomial, where examples that it was not fitted to show it to be almost exact, and the better model."""
     if not _in_general_position(x):
         return None
     enough = CONTINUOUS.surely * options.tolerance

@@ -20,7 +20,7 @@ DELTAS = np.concatenate([[0.0], np.logspace(-7, 0, 15)])
 _FALLEN = 50.0
 """Logarithms of likelihood below the largest behind which none comes near it again."""
 _STRIDE = 3
-"""Of the variances that are looked at first."""
+"""Of the variances that are examined first."""
 _HALVINGS = 3
 """Of the interval in which a bound lies."""
 

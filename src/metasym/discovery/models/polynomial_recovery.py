@@ -20,7 +20,7 @@ from metasym.discovery.claim_thresholds import POLYNOMIAL
 from metasym.discovery.models.polynomials import Monomial, Support, all_monomials, columns
 
 MOST_FEATURES = 5000
-"""Monomials that are looked at, at most."""
+"""Monomials examined at most."""
 HIGHEST = 4
 """Their degree, at most."""
 NOISES = (1e-2, 1e-4, 1e-6)

@@ -81,7 +81,7 @@ def reproduce(
     Run folders are ``out/recipe/experiment/seed``; the small files go to ``results/table/recipe`` (default
     ``results``, and ``out/results`` with ``quick``). ``only`` is a pattern of experiments' names. With
     ``jobs`` above 1, cells run side by side in processes of one thread each. A cell that fails does not
-    stop the others; one error at the end names those that failed. ``note`` is told what happens. A cell whose
+    stop the others; one error at the end names those that failed. ``note`` receives each event. A cell whose
     small file is there already counts as run, so that a table can be completed without the other runs' folders.
     ``data`` is the folder of the images that ``table3`` needs.
     """
