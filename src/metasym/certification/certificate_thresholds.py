@@ -1,7 +1,7 @@
 """The numbers that decide what held-out tasks and rows certify: each with what it decides and what set it.
 
 "Counted" means: fixed on seeds below 1,000, and what is named with it counted on fresh ones by ``python -m
-studies.evidence`` (results under ``results/evidence``, tables in ``docs/evidence-studies.md``). "Checked with": fixed
+studies.evidence`` (results under ``results/evidence``, tables in ``docs/evidence-studies.md``). "Held against": fixed
 before, and a study of whether the stated limits are true was run with it. "By hand" means that no study compared it
 with other values. Sizes that only bound the cost of a search, and what is rounding, stand beside the code.
 """
@@ -41,6 +41,11 @@ class LimitThresholds:
     by_noise: float = 0.3
     """The part of the tasks that do so by noise alone, at most: a chi-square exceeds one and a half times its mean in
     less than a quarter. From the law, rounded up."""
+    by_one: float = 2.0
+    """Standard deviations of noise by which one task may have more of a square than it shows: how few tasks may carry
+    what is not refuted. By hand, after six odd tasks with fewer examples than inputs; counted since."""
+    carriers: int = 5
+    """Tasks that shrinkage is chosen for, if they alone carry a defect. By hand, as ``by_one``."""
     learned_noise_error: float = 0.05
     """Relative error of a noise variance that was learned with the prior, and not measured in tasks. By hand."""
     measured_from: int = 10
@@ -55,13 +60,16 @@ class FileThresholds:
     """Tasks that a group was found on may show a smaller mean square than they have, by at most so many standard
     errors: the group was chosen among others. Checked with ``python -m studies.mixed_populations``."""
     many: float = 0.2
-    """If a larger part of the tasks contradicts a group one by one, it is not a few tasks that differ. By hand;
-    checked with the same study, with up to 10 % odd tasks."""
+    """If a larger part of the tasks contradicts a group one by one, it is not a few tasks that differ. By hand; held
+    against the same study, with up to 10 % odd tasks."""
     fewest: int = 5
     """Independent tasks, or blocks of them, below which how much they vary tells nothing about an error. By hand,
     after copies of one task had certified a group that was not there."""
     chance: float = 0.01
     """The chance that noise makes any task of a file differ. Chosen; checked with the same study."""
+    shown: float = 0.999
+    """How sure the limit of what tasks show is that differ. Chosen, after a bound of a fresh file of
+    ``studies.certificate_attacks`` that was too low by 0.01 % of itself; counted since."""
     seen: float = 0.975
     """A task whose defect is the visible one is noticed with this probability, ... Chosen."""
     seen_deviations: float = 1.96
@@ -78,7 +86,7 @@ class FileThresholds:
 
 @dataclass(frozen=True)
 class NamingThresholds:
-    """Which groups of a ladder are tested on tasks, told and named."""
+    """Which groups of a ladder are tested on tasks, listed and named."""
 
     far: float = 4.5
     """Standard errors beyond which a mean square on tasks that a group was found on screens it out. By hand: a screen
@@ -91,8 +99,8 @@ class NamingThresholds:
     negative: float = -4.5
     """Standard errors below zero that no noise as assumed gives the square of a defect. By hand: as ``far``."""
     alike: float = 1.5
-    """Of the groups that the tasks do not contradict, the verdict lists the largest whose bound is below this many times
-    the tightest. By hand; decides which reason is given, not whether a group is named."""
+    """Of the groups that the tasks do not contradict, the verdict lists the largest one with a bound below this many
+    times the tightest bound. By hand; decides which reason is given, not whether a group is named."""
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from metasym.groups.signed_groups import SignedGroup
@@ -71,6 +72,8 @@ EXACT = 1e-5
 """Defects of a function's symmetry below this are rounding."""
 _MAPS = "the tasks' linear maps"
 _NEAR = "may hold only nearly"
+_TOO_MANY = 100
+"""No sentence advises measuring this many times as many examples."""
 _TOO_WIDE = 10.0
 """beta is 0 for a true symmetry and about 1 for a false one: a wider interval says nothing."""
 
@@ -246,15 +249,15 @@ def _about(
             return f"is refuted: polynomials with the same terms and without it fit better (F = {f:.3g})"
         case ExplainedBetter():
             return "does not explain everything: a model with another symmetry explains the data better"
-        case NearSymmetry(_, violation, tolerance):
+        case NearSymmetry(_, violation, tolerance, named_up_to):
             return (
-                f"{_NEAR}: the data allow a violation of {violation:.2g} of the variance (tolerance {tolerance:g} of "
-                "what its inputs carry)"
+                f"{_NEAR}: the data allow a violation of {violation:.2g} of the variance (tolerance {named_up_to:.2g}, "
+                f"which is {tolerance:g} of what its inputs carry); {_needed_words(reason)}"
             )
         case NotShownToBeNoise(_, left_over, floor):
             return (
                 f"{_NEAR}: its model leaves {left_over:.2g} of the variance unexplained, a model without symmetry "
-                f"{floor:.2g}; neither shows that the rest is noise"
+                f"{floor:.2g}; neither shows that the rest is noise; use more examples to decide it"
             )
         case NotAnAlgebra():
             return "cannot be decided: its brackets leave it by more than rounding error"
@@ -317,6 +320,16 @@ def _about(
                 f"{_NEAR}: what all tasks share allows a violation of {violation:.2g} of the variance (tolerance "
                 f"{most:g})"
             )
+
+
+def _needed_words(reason: NearSymmetry) -> str:
+    """How many examples would decide, where that is a number worth reading."""
+    if reason.needed > _TOO_MANY * reason.examples:
+        return f"{_TOO_MANY} times as many examples would not decide"
+    return (
+        f"about {math.ceil(float(f'{reason.needed:.1e}'))} examples instead of {reason.examples} would decide, if "
+        "the bound falls as that of noise does"
+    )
 
 
 def interval_words(beta: float | None, low: float | None, high: float | None) -> str:
