@@ -30,7 +30,7 @@ def test_where_few_examples_do_not_pay_many_are_told_too() -> None:
     found = facts(patterns.circular(128))
     assert found["compiled (ms.structured) for 32 examples"].startswith("dense (circular convolution of 128")
     assert found["for 1,024 examples"] == "circular convolution of 128 points, by FFT"
-    assert found["bytes of the weight"] == "512 beside 65,536 dense"
+    assert found["bytes of the weight"] == "512 (dense: 65,536)"
     assert {"time of 32 examples, estimated", "time of 1,024 examples, estimated"} <= set(found)
 
 

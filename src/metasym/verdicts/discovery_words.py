@@ -251,8 +251,8 @@ def _about(
             return "does not explain everything: a model with another symmetry explains the data better"
         case NearSymmetry(_, violation, tolerance, named_up_to):
             return (
-                f"{_NEAR}: the data allow a violation of {violation:.2g} of the variance (tolerance {named_up_to:.2g}, "
-                f"which is {tolerance:g} of what its inputs carry); {_needed_words(reason)}"
+                f"{_NEAR}: the data allow a violation of {violation:.2g} of the variance (tolerance "
+                f"{named_up_to:.2g}, {tolerance:g} of what its inputs carry); {_needed_words(reason)}"
             )
         case NotShownToBeNoise(_, left_over, floor):
             return (
@@ -323,12 +323,12 @@ def _about(
 
 
 def _needed_words(reason: NearSymmetry) -> str:
-    """How many examples would decide, where that is a number worth reading."""
+    """Return how many examples would decide, if the number is not too large to be useful."""
     if reason.needed > _TOO_MANY * reason.examples:
-        return f"{_TOO_MANY} times as many examples would not decide"
+        return f"{_TOO_MANY} times as many examples would not decide it"
     return (
-        f"about {math.ceil(float(f'{reason.needed:.1e}'))} examples instead of {reason.examples} would decide, if "
-        "the bound falls as that of noise does"
+        f"about {math.ceil(float(f'{reason.needed:.1e}'))} examples instead of {reason.examples} would decide it, if "
+        "the bound falls like that of noise"
     )
 
 
