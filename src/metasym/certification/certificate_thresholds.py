@@ -108,7 +108,7 @@ class BreakingThresholds:
     """When one output or input is named as what breaks a symmetry."""
 
     shown: float = 3.0
-    """Standard errors from which a defect is there, and what carries it is looked for. By hand."""
+    """Standard errors from which a defect is there, and its carrier is searched for. By hand."""
     most: float = 0.8
     """The share of the defect that an output or input has to carry. By hand."""
     unclear: float = 0.02

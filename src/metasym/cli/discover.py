@@ -62,7 +62,7 @@ def add(commands: Commands) -> None:
     from metasym.runs.files.discover_files import DiscoverReading
 
     add_flags(parser, DiscoverReading, "how the file is read")
-    add_flags(parser, DiscoverOptions, "what is looked for")
+    add_flags(parser, DiscoverOptions, "what to search for")
     parser.add_argument("--threads", type=int, metavar="N", help="threads of torch and numpy (default: 1)")
     parser.set_defaults(command=_discover)
 

@@ -1,8 +1,8 @@
 """The numbers that decide what ``discover`` claims: a record for each room, each number with what set it.
 
 "Counted" means: fixed on seeds below 50, and what is claimed with it counted on fresh seeds by ``python -m
-studies.discover`` (results under ``results/discover``, tables in ``docs/discover-studies.md``). "By hand" means that no study
-compared it with other values. Sizes that only bound the cost of a search stand beside it.
+studies.discover`` (results under ``results/discover``, tables in ``docs/discover-studies.md``). "By hand" means that
+no study compared it with other values. Sizes that only bound the cost of a search stand beside it.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ class LikelihoodThresholds:
     level: float = 3.3
     """Logarithms of likelihood below the best that still count: about 99 %, to one side. From the chi-square law."""
     rough: float = 0.2
-    """The length of functions that are rough along one input, which are looked for too: short beside the spread of
-    the inputs, long beside the distances of examples. By hand, after seven false claims of a user's 93 functions."""
+    """The length of functions that are rough along one input, which the search also covers: short beside the spread
+    of the inputs, long beside the distances of examples. By hand, after seven false claims of a user's 93
+    functions."""
     worth: float = 2.0
     """By how much another kernel has to make the logarithm of the likelihood larger to be taken. By hand."""
 
@@ -250,8 +251,8 @@ class CallThresholds:
     mixes: float = 1e-3
     """Relative differences between batches that are more than rounding: the function mixes points. By hand."""
     away: float = 0.5
-    """Standard deviations, or parts of one, by which means and spreads of inputs may change before it is said. By
-    hand."""
+    """Standard deviations, or parts of one, by which means and spreads of inputs may change before the result says
+    so. By hand."""
     least_points: int = 16
     """Points below which a sample says nothing about the law of the inputs. By hand."""
 

@@ -17,7 +17,7 @@ from metasym.groups.signed_permutations import cycles
 from metasym.groups.stabilizer_chain import StabilizerChain
 
 _MOST_POINTS = 300
-"""Block systems are looked for among so many points."""
+"""Block systems are searched for among up to so many points."""
 
 
 class Shape(StrEnum):

@@ -33,7 +33,7 @@ MOST_WEIGHTS = 2**18
 _NOTHING = 1e-150
 """Entries of U whose squares are no longer numbers: zero."""
 _USUAL = 64
-"""Entries of a class for which that is said in few dimensions; of the same scatter, more entries reach farther."""
+"""Entries of a class for which that holds in few dimensions; of the same scatter, more entries reach farther."""
 _CUTS = 24
 """Gaps between distances that are tried as the end of the tied ones, the widest first: the cost."""
 FLOOR = 1e-3

@@ -97,7 +97,7 @@ class TooManyInputs(DiscoveryReason, frozen=True, tag="too_many_inputs"):
 
 
 class NotForFamilies(DiscoveryReason, frozen=True, tag="not_for_families"):
-    """Continuous symmetries are looked for in single functions only."""
+    """The search for continuous symmetries supports single functions only."""
 
     outcome = Outcome.NOT_EXAMINED
 

@@ -187,7 +187,7 @@ def _read(layer: LayerReport) -> str:
 
 
 def reason_words(reason: AnyReason, layer: LayerReport, *, none: str = "no symmetry found") -> str:
-    """One reason in words, about this layer; ``none`` is what is said where reading U found nothing."""
+    """One reason in words, about this layer; ``none`` is the text if reading U found nothing."""
     match reason:
         case NothingLearned():
             return f"{none}: U is zero, so nothing was learned"

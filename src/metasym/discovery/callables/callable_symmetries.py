@@ -28,7 +28,7 @@ from metasym.types import MetasymError
 from metasym.verdicts.defects import Defect, defect_of
 
 MOST_INPUTS = 1024
-"""Inputs up to which moves are looked for: the calls grow with their square."""
+"""Inputs up to which the search covers moves: the calls grow with their square."""
 POINTS = 512
 """Fresh points of a certificate at most."""
 _QUICK = 24

@@ -34,7 +34,7 @@ from metasym.verdicts.discovery_reasons import (
 )
 
 MOST_UNKNOWNS = 700
-"""Fields of inputs and outputs together up to which they are looked for: the memory grows with their square."""
+"""Fields of inputs and outputs together up to which the search covers them: the memory grows with their square."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -61,7 +61,7 @@ from metasym.verdicts.discovery_words import refusal_words
 GROUPS = 8
 """Of examples that the jackknife leaves out in turn."""
 LEVELS = 6
-"""Times that an algebra is looked for inside the one before it."""
+"""Times that an algebra is searched for inside the one before it."""
 ROTATIONS = "rotations"
 TRANSLATIONS = "translations"
 MOST_INVARIANTS = 12

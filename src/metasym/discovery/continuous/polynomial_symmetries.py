@@ -161,7 +161,7 @@ def _first_model(
 def _coefficients(
     support: Support, x: Array, y: Array, units: Array, generator: np.random.Generator
 ) -> Iterator[tuple[Support, list[Array]]]:
-    """Coefficients that symmetries are looked for in: with noise first those whose sizes are tied, then as they are.
+    """Coefficients in which symmetries are searched for: with noise first those of tied sizes, then as they are.
 
     Terms that are within errors of 0, given that the largest of thousands were taken, are left out with the ties.
     """

@@ -2,7 +2,7 @@
 
 ``min sum log(c_i^2 + eps^2)`` subject to ``A c = y`` up to noise, by reweighted least squares with eps going down
 (Chartrand and Yin): each step solves one system as large as the examples. Seventy-six of 4,845 monomials come out of
-800 examples exactly. How many terms are kept, and at which noise they are looked for, is decided by the extended
+800 examples exactly. How many terms are kept, and at which noise they are searched for, is decided by the extended
 Bayesian information criterion, which counts how many choices of terms there were.
 """
 

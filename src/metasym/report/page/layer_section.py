@@ -75,7 +75,7 @@ class LayerPart:
     found: bool = False
     """Whether the verdict names a symmetry."""
     short: str = ""
-    """What was found, in a few words; empty where nothing was looked for."""
+    """What was found, in a few words; empty if nothing was tested."""
     figures: list[Figure] = field(default_factory=list)
     tables: list[DataTable] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)

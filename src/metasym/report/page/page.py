@@ -180,7 +180,7 @@ def told(parts: Sequence[RunPart], found: Runs) -> list[tuple[str | None, str, s
     lines: list[tuple[str | None, str, str]] = []
     for part in parts:
         if part.lead and any(layer.found for layer in part.layers):
-            # What was found, and whether it pays, which is said last.
+            # What was found, and last whether it pays.
             said = part.lead[:1] if len(part.lead) == 1 else [part.lead[0], part.lead[-1]]
             lines.append((part.anchor, part.name, " ".join(said)))
     lines += [("discovered", run.name, f"{run.verdict}.") for run in found.discovered]
