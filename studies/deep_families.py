@@ -124,7 +124,7 @@ def one(symmetric: bool, network: str, seed: int, steps: int) -> dict[str, Any]:
         "seed": seed,
         "seconds": seconds,
         "tasks": [claim.name for claim in claims],
-        "tasks_upper": math.sqrt(claims[0].violation_upper) if claims else None,
+        "tasks_upper": claims[0].defect_upper if claims else None,
         "why_not": [] if claims else run.result["tasks_share"]["refused"],
         "tasks_right": [c.name for c in claims] == (["D_16"] if symmetric else []),
         "mse": run.scores.mean,
