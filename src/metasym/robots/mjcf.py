@@ -83,6 +83,10 @@ def read_mjcf(path: Path, floating: bool | None = None) -> Mechanism:
                     lower=float(lower),
                     upper=float(upper),
                     rotor=float(model.dof_armature[model.jnt_dofadr[j]]),
+                    stiffness=float(model.jnt_stiffness[j]),
+                    spring_at=float(model.qpos_spring[model.jnt_qposadr[j]]),
+                    damping=float(model.dof_damping[model.jnt_dofadr[j]]),
+                    friction=float(model.dof_frictionloss[model.jnt_dofadr[j]]),
                 )
                 # The drawn posture is at qpos0, which need not be 0.
                 back = joint_motion(joint, -float(model.qpos0[model.jnt_qposadr[j]]))
