@@ -1,7 +1,7 @@
 """Mirrors of the robots in example-robot-data, held against Pinocchio's mass matrix and morpho-symm's tables.
 
-``python -m studies.robots [PART ...] [--minutes M]`` writes results/robots/*.json, all or some of them; robots that are
-in robots.json are not looked at again. It needs ``pip install pin example-robot-data morpho-symm``
+``python -m studies.robots [PART ...] [--minutes M]`` writes results/robots/*.json, all or some of them; robots that
+are in robots.json are not looked at again. It needs ``pip install pin example-robot-data morpho-symm``
 (the last one with ``--no-deps``: only its tables are read). Pinocchio reads the files and computes the inertia by
 itself: nothing of metasym's reader or dynamics takes part in what it says.
 """
