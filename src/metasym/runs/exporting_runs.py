@@ -25,8 +25,8 @@ from metasym.runs.run import Run
 from metasym.storage.plain_files import open_plain
 from metasym.symmetry.reparam import symmetries
 from metasym.tasks.npz import DAMAGED
+from metasym.tasks.plain_facts import TABLES
 from metasym.tasks.table_files import read_one_task
-from metasym.tasks.task_file import TABLES
 from metasym.types import Batch, MetasymError
 
 _EXAMPLES, _SEED = 64, 0

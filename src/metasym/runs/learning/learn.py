@@ -33,7 +33,6 @@ from metasym.runs.learning.loading import AnyLearned, as_stored, store
 from metasym.runs.learning.networks import plain_network, symmetric_network
 from metasym.runs.learning.predicting_the_mean import predicting_the_mean
 from metasym.runs.learning.predictive_intervals import interval_widths
-from metasym.runs.learning.reports_without_certificate import uncertified
 from metasym.runs.learning.same_data import same_on_every_rank
 from metasym.runs.learning.support_scores import scores_by_support
 from metasym.runs.learning.training_effort import threads_of
@@ -137,7 +136,7 @@ def learn_tasks(
 
     ``reading`` says what is in the file, where the file does not (the columns of a table, names, labels).
     ``group`` is one to test, in the place of ``options.group``.
-    ``explain`` is told what was seen in the data and the choices before training begins, ``note`` what is being
+    ``explain`` receives what was seen in the data and the choices before training begins, ``note`` what is being
     done, a line at a time. A finished run of the same data and choices is not run again; with ``resume`` one that
     was killed goes on. Under ``torchrun`` every rank has to call this; rank 0 alone writes files, tells and explains.
     """
@@ -145,7 +144,7 @@ def learn_tasks(
     folder = Path(out)
     with one_line(folder), threads(options.threads), contextlib.ExitStack() as held:
         ranks = connect(pick_device(options.device, torch.device("cpu")))
-        file = tasks if isinstance(tasks, TaskFile) else read_tasks(tasks, reading)
+        file = tasks if isinstance(tasks, TaskFile) else read_tasks(tasks, reading, processes=ranks)
         diagnosis = diagnose(same_on_every_rank(ranks, file))
         choices, reasons = choose(file, options, diagnosis)
         choices = replace(
@@ -221,6 +220,7 @@ def _msr(run: _Run) -> dict[str, Any]:
     choices, loss = run.choices, loss_of(run.file.classes)
     if is_large(choices):
         return _from_weights(run, began)
+    from metasym.runs.learning.reports_without_certificate import uncertified
     from metasym.runs.learning.restored_directions import missing
     from metasym.runs.learning.training_stages import find, fit
     from metasym.runs.learning.trial_steps import say_effort
@@ -264,10 +264,12 @@ def _msr(run: _Run) -> dict[str, Any]:
 
 def _from_weights(run: _Run, began: float) -> dict[str, Any]:
     """A large linear layer: U from the tasks' own weights, without outer steps."""
-    run.note("MSR: U is read off the weights that least squares gives every training task")
+    from metasym.runs.learning.reports_without_certificate import uncertified
+
+    run.note("MSR: U is read from the least-squares weights of all training tasks")
     learner = learned_from_weights(run.choices, run.train)
     sizes = {name: list(s.filter_shape) for name, s in symmetries(learner.model).items()}
-    run.note(f"{sizes[''][0]} directions; what they share is read")
+    run.note(f"{sizes[''][0]} directions; reading what they share")
     report = uncertified(inspect(learner.model), run.choices, run.file.classes)
     whole = with_allowed(run.choices, learner, report)
     if whole is not None:
@@ -278,7 +280,7 @@ def _from_weights(run: _Run, began: float) -> dict[str, Any]:
         if errors[1] < errors[0]:
             learner, report = whole, inspect(whole.model)
             sizes = {name: list(s.filter_shape) for name, s in symmetries(learner.model).items()}
-            run.note(f"{sizes[''][0]} directions have the symmetry that was found: all of them are taken")
+            run.note(f"{sizes[''][0]} directions have the symmetry that was found; all of them are used")
     scored = as_stored(run.choices, run.file.classes, "msr", learner)
     run.ranks.on_main(lambda: save_symmetry(scored.model, run.folder / SYMMETRY, report))
     result = _score(run, scored, "msr", Fitted(0))

@@ -81,7 +81,7 @@ def find_rates(rows: int) -> tuple[float, float]:
     """Learning rate and nuclear norm of the first stage for a U of so many rows.
 
     Adam moves every entry by about the learning rate, whether it matters or not: what the entries that do not
-    matter add up to grows with their number, and so does what has to be taken off again.
+    matter add up to grows with their number, and so does what has to be subtracted again.
     """
     more = math.sqrt(max(1.0, rows / FIND_ROWS))
     return FIND_LR / more, min(NUCLEAR * more, MOST_NUCLEAR)
@@ -173,7 +173,9 @@ def _go_back(
         state = read_training(checkpoints.current)
         times = len(state.get("recovered", [])) + 1
         if times > MOST_RECOVERIES:
-            return f"{error}; {MOST_RECOVERIES} times the inner steps were made smaller: --inner-lr sets their size"
+            return (
+                f"{error}; {MOST_RECOVERIES} times the inner steps were reduced: --inner-lr sets their size"
+            )
         good = state["best"] is not None and state["best"]["value"] < far
         learner.load_state_dict(state["best"]["state"] if good else start)
         with torch.no_grad():
@@ -190,7 +192,7 @@ def _go_back(
     if given_up is not None:
         raise MetasymError(given_up, about="inner_lr", found=MOST_RECOVERIES) from None
     stage.note(
-        f"step {error.step}: training diverged; it goes back to its last good state, with inner steps "
+        f"step {error.step}: training diverged; it returns to its last good state, with inner steps "
         f"{SMALLER:g} times as large"
     )
     return dataclasses.replace(stage, resume=True)
