@@ -51,6 +51,20 @@ def add(commands: Commands) -> None:
     )
     reproduce.add_argument("--jobs", type=int, default=1, help="runs side by side, of one thread each")
     reproduce.add_argument(
+        "--backend",
+        choices=("threading", "dask"),
+        default="threading",
+        help="where they run: here, or on a dask cluster (pip install 'metasym[cluster]') that sees the same folders",
+    )
+    reproduce.add_argument(
+        "--scheduler", metavar="ADDRESS", help="of the dask cluster, such as tcp://host:8786"
+    )
+    reproduce.add_argument(
+        "--commands",
+        action="store_true",
+        help="run nothing: print the command of each run that is missing, a line each, for job arrays",
+    )
+    reproduce.add_argument(
         "--quick", action="store_true", help="few steps and tasks: smoke test; results are not comparable"
     )
     reproduce.add_argument(
@@ -168,13 +182,19 @@ def _reproduce(options: argparse.Namespace) -> None:
     if options.status:
         _status(options, selected)
         return
-    from metasym.runs.reproducing.whole_tables import reproduce, run_folder
+    from metasym.runs.reproducing.whole_tables import commands, reproduce, run_folder
 
+    if options.commands:
+        for line in commands(options.table, options.out, results=options.results, **selected):
+            print(line)
+        return
     written = reproduce(
         options.table,
         options.out,
         results=options.results,
         jobs=options.jobs,
+        backend=options.backend,
+        scheduler=options.scheduler,
         progress=options.progress,
         note=say,
         **selected,

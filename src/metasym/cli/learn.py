@@ -30,6 +30,7 @@ Files that do not fit into memory are read as needed if they are not compressed.
 
 Or a table, one row an example (.csv, .tsv; .parquet with the package pyarrow):
   metasym learn runs.csv --task robot --inputs 'torque_*' --outputs acc_x,acc_y --out DIR
+Or many Parquet files, a folder or a pattern in quotes ('data/*.parquet'), with more rows than fit into memory.
 """
 
 
@@ -43,7 +44,10 @@ def add(commands: Commands) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     learn.add_argument(
-        "tasks", type=Path, metavar="TASKS", help="the tasks: .npz, .csv, .tsv or .parquet (see below)"
+        "tasks",
+        type=Path,
+        metavar="TASKS",
+        help="the tasks: .npz, .csv, .tsv, .parquet or many of these (see below)",
     )
     learn.add_argument("--out", type=Path, required=True, help="folder for the run's files")
     learn.add_argument("--resume", action="store_true", help="go on with the run in --out, if there is one")

@@ -14,7 +14,7 @@ from metasym.diagnosis.family import few_tasks, outlying_tasks, tasks_alike
 from metasym.diagnosis.findings import CAUTION, NOTE, Diagnosis, Finding, Standard, ordered
 from metasym.diagnosis.linear_part import affordable, fit_tasks, what_is_left
 from metasym.diagnosis.repeated_tasks import copies_among_tasks
-from metasym.diagnosis.samples import Floats, Samples, take
+from metasym.diagnosis.samples import Floats, Samples, sampled_rows, take
 from metasym.tasks.task_file import TaskFile
 
 _MOST_COLUMNS = 1024
@@ -31,7 +31,7 @@ def diagnose(file: TaskFile) -> Diagnosis:
     is looked at.
     """
     whole = take(file)
-    findings = few_tasks(file)
+    findings = sampled_rows(file) + few_tasks(file)
     outliers: tuple[int, ...] = ()
     if not file.classes:
         some, outliers = outlying_tasks(file)

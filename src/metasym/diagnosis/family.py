@@ -9,7 +9,8 @@ import numpy as np
 from metasym.diagnosis.findings import CAUTION, NOTE, Finding
 from metasym.diagnosis.linear_part import LinearPart
 from metasym.diagnosis.samples import Floats, Ints, Samples
-from metasym.tasks.task_file import Array, TaskFile, parts, present
+from metasym.tasks.plain_facts import Array
+from metasym.tasks.task_file import TaskFile, parts, present
 
 _FEW = 100
 _FAR = 8.0

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -26,6 +26,7 @@ from metasym.runs.proposed_groups import MOST_ENTRIES, linear_part, proposed_by_
 from metasym.tasks.sampling import sample
 from metasym.types import Batch, MetasymError, Tasks
 from metasym.verdicts.function_reports import NEAR, AdaptedFunctions, ElementOfFunctions
+from metasym.verdicts.transform_ranges import TOLERANCE
 
 TASKS = 50
 LEAST_PROPOSING = 8
@@ -100,12 +101,13 @@ def adapted_functions(
     *,
     tasks: int = TASKS,
     first: int = 0,
+    tolerance: float = TOLERANCE,
     note: Note = lambda _done, _of: None,
 ) -> AdaptedFunctions:
     """Ask the networks adapted to the test tasks from number ``first`` to ``tasks`` about ``group``.
 
-    Without a group, :func:`default_group` has one. Classes are compared by their probabilities. ``note`` is told how
-    many tasks are done.
+    Without a group, :func:`default_group` has one. Classes are compared by their probabilities. Transforms of images
+    hold up to ``tolerance``. ``note`` is told how many tasks are done.
     """
     if group is None:
         group, first = default_group(opened, tasks)
@@ -124,7 +126,7 @@ def adapted_functions(
             row, moves, said = _task(network, moves_of, query, labels=opened.labels)
         rows.append(row)
         note(index + 1, count)
-    return _joined(name, rows, moves, said, labels=opened.labels)
+    return replace(_joined(name, rows, moves, said, labels=opened.labels), tolerance=tolerance)
 
 
 def default_group(opened: Adapting, tasks: int = TASKS) -> tuple[GivenGroup, int]:

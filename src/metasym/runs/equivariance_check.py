@@ -116,9 +116,9 @@ def check_equivariance(
     if isinstance(f, Run):
         if x is not None:
             raise MetasymError("expected no x for a run with test tasks of its own, found one", about="x")
-        return adapted_functions(f, group, tasks=tasks)
+        return adapted_functions(f, group, tasks=tasks, tolerance=tolerance)
     if isinstance(f, Learner):
-        return adapted_functions(LearnerOnTasks(f, x, seed), group, tasks=tasks)
+        return adapted_functions(LearnerOnTasks(f, x, seed), group, tasks=tasks, tolerance=tolerance)
     function = as_function(f)
     if function is None:
         raise MetasymError(f"expected a function, a learner or a run, found {type(f).__name__}", about="f")

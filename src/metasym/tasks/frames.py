@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from metasym.tasks.task_file import Array
+from metasym.tasks.plain_facts import Array
 from metasym.types import MetasymError
 
 NAME = Path("frame")

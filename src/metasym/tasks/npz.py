@@ -16,7 +16,8 @@ import numpy as np
 
 from metasym.storage.plain_files import open_plain
 from metasym.tasks.grouping import Grouped, checked_file, group_rows
-from metasym.tasks.task_file import LEAST_TASKS, TOO_SHORT, Array, Reading, TaskFile, size_in_words
+from metasym.tasks.plain_facts import Array, size_in_words
+from metasym.tasks.task_file import LEAST_TASKS, TOO_SHORT, Reading, TaskFile
 from metasym.types import MetasymError
 
 NAMES = ("input_names", "output_names")

@@ -156,7 +156,7 @@ def learn_tasks(
     folder = Path(out)
     with one_line(folder), threads(options.threads), contextlib.ExitStack() as held:
         ranks = connect(pick_device(options.device, torch.device("cpu")))
-        file = tasks if isinstance(tasks, TaskFile) else read_tasks(tasks, reading)
+        file = tasks if isinstance(tasks, TaskFile) else read_tasks(tasks, reading, processes=ranks)
         diagnosis = diagnose(same_on_every_rank(ranks, file))
         choices, reasons = choose(file, options, diagnosis)
         choices = replace(

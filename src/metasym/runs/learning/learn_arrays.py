@@ -11,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args
 
+import torch
+
 from metasym.argument_types import checked
 from metasym.inspection.given_groups import GivenGroup
 from metasym.runs.files.learn_options import Options
@@ -20,6 +22,7 @@ from metasym.runs.learning.networks import load_function
 from metasym.tasks.frames import is_frame
 from metasym.tasks.reading import tasks_in
 from metasym.tasks.task_file import Reading
+from metasym.training.distributed import connect, pick_device
 from metasym.training.progress import ProgressChoice
 from metasym.types import MetasymError
 
@@ -48,7 +51,9 @@ def learn(
 
     Args:
         x: arrays or tensors ``[tasks, examples, ...]``; or a data frame (pandas, polars, pyarrow) with a row for
-            each example; or the path of an ``.npz``, ``.csv``, ``.tsv`` or ``.parquet`` file.
+            each example; or the path of an ``.npz``, ``.csv``, ``.tsv`` or ``.parquet`` file; or, for more rows than
+            fit into memory, a folder or pattern of Parquet files (``"data/*.parquet"``) or a
+            ``pyarrow.dataset.Dataset``.
         y: ``[tasks, examples, ...]`` of floats (regression), or ``[tasks, examples]`` of whole numbers
             (classification: each task's labels from 0 without gaps). None with a frame or a path.
         task: of a frame or table, the column that says which task a row belongs to.
@@ -110,8 +115,10 @@ def learn(
             "expected blocks= to name a column of a frame or table, found a list: lists are for arrays x and y",
             about="blocks",
         )
-    file = tasks_in(x, y, reading, blocks=None if isinstance(blocks, str) else blocks)
     wishes = Options(**options, group=group if isinstance(group, str) else None)
+    ranks = connect(pick_device(wishes.device, torch.device("cpu")))
+    apart = None if isinstance(blocks, str) else blocks
+    file = tasks_in(x, y, reading, blocks=apart, processes=ranks)
     folder = Path(tempfile.mkdtemp(prefix="metasym-") if out is None else out)
     try:
         learn_tasks(file, folder, wishes, resume=resume, progress=progress, note=note, group=group)
