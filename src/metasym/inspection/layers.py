@@ -97,7 +97,7 @@ def inspect(
     answers = [layer.errors for layer in layers] + [ends]
     if not any(answer is not None and answer.errors for answer in answers):
         notes = [answer.note for answer in answers if answer is not None]
-        reasons = dict.fromkeys(notes)  # what is wrong with the group itself is said once
+        reasons = dict.fromkeys(notes)  # what is wrong with the group itself is reported once
         raise MetasymError("; ".join(reasons), about="group", found=group)
     return SymmetryReport(tuple(layers), ends)
 

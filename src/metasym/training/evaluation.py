@@ -145,7 +145,7 @@ def score_tasks(
 
 
 def number_to_score(tasks: Tasks) -> int:
-    """How many tasks are scored where nobody says: all, or of a family without end its ``scored``, said once."""
+    """Return how many tasks are scored by default: all, or the ``scored`` of a family without end, noted once."""
     wanted = getattr(tasks, "scored", None)
     if wanted is None:
         return len(tasks)
