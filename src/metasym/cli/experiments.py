@@ -31,7 +31,7 @@ def add(commands: Commands) -> None:
     )
     run.add_argument("name", help="the experiment, such as translation/rank1/small/msr-fc")
     run.add_argument("--out", type=Path, required=True, help="folder for its files")
-    run.add_argument("--resume", action="store_true", help="go on with the run in --out, if there is one")
+    run.add_argument("--resume", action="store_true", help="continue the run in --out, if there is one")
     run.add_argument("--progress", choices=PROGRESS, default="auto", help="how to show the steps")
     run.add_argument("--verbose", action="store_true", help="say how the steps are computed, and why")
     add_recipe(run)
@@ -39,8 +39,8 @@ def add(commands: Commands) -> None:
 
     reproduce = commands.add_parser(
         "reproduce",
-        help="a table, or the figures, of the paper beside ours",
-        description="Run what has not been run yet, then show ours beside the paper's.",
+        help="reproduce a table, or the figures, of the paper",
+        description="Run the missing experiments, then compare our numbers with the paper's.",
     )
     reproduce.add_argument("table", choices=list(TABLES), help="what to reproduce")
     reproduce.add_argument("--out", type=Path, help="folder for the runs")

@@ -15,9 +15,9 @@ from metasym.tasks.task_file import TaskFile
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 _ENTRIES = 3_000_000
-"""Numbers of x and y that are looked at; of larger files every n-th task."""
+"""Numbers of x and y that are examined; of larger files every n-th task."""
 _LEAST = 50
-"""Tasks that are looked at however large they are."""
+"""Tasks that are examined however large they are."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -96,7 +96,7 @@ class ParquetTable:
         return {name: joined[name] for name in text}, {name: joined[name] for name in numbers}
 
     def _check_room(self, needs: int, memory: int) -> None:
-        """Refuse what does not fit into memory: equal entries take next to nothing in the file."""
+        """Refuse what does not fit into memory: equal entries take almost nothing in the file."""
         if needs * _COPIES > memory:
             rows = self.file.metadata.num_rows
             raise MetasymError(

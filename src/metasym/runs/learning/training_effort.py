@@ -77,7 +77,7 @@ class Effort:
 def try_step(choices: Choices, learner: GradientLearner, tasks: StoredTasks) -> Effort | None:
     """Time an outer step, without changing anything; None where its gradient is not finite.
 
-    One task goes first: where all of a step's tasks would not fit into memory that is said, with a number that does.
+    One task goes first: where all of a step's tasks would not fit into memory, an error says which number fits.
     """
     count = min(choices.tasks_per_step, len(tasks))
     try:
