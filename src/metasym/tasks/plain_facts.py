@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 LEAST_SIZE, LARGEST_SIZE = 1e-100, 1e150
-"""Between these the squares of numbers, and products of squares, can be told from 0 and from infinity."""
+"""Between these the squares of numbers, and products of squares, differ from 0 and from infinity."""
 
 
 def stamp_of(path: Path) -> tuple[int, int]:
