@@ -59,6 +59,14 @@ def inspect(
 
     Returns:
         A :class:`SymmetryReport`, one entry per layer.
+
+    Example:
+        >>> import torch, metasym as ms
+        >>> U = ms.groups.symmetry_matrix(ms.groups.cyclic(6)).float()
+        >>> symmetry = ms.DenseSymmetry((6, 6), U=U)
+        >>> model = ms.reparameterize(torch.nn.Linear(6, 6, bias=False), lambda name, module: symmetry)
+        >>> ms.inspect(model)[0].group.name
+        'Z_6'
     """
     if not isinstance(model, nn.Module):
         raise MetasymError(

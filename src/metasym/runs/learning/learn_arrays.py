@@ -80,6 +80,15 @@ def learn(
     Returns:
         The run: ``run.verdict``, ``run.symmetry``, ``run.scores``, ``run.adapt``, ``run.predict``, ``run.report``.
 
+
+    Example:
+        >>> import metasym as ms
+        >>> data = ms.tasks.planted("signed8", tasks=30)    # x and y [tasks, examples, 8]
+        >>> run = ms.learn(data.x, data.y, baseline=False)
+        >>> print(run.verdict.status, run.symmetry[0].group.name)
+        certified Z_8
+        >>> tuple(run.predict(data.x[0, :2], data.y[0, :2], data.x[0, 2:]).shape)
+        (18, 8)
     """
     if progress not in get_args(ProgressChoice):
         raise MetasymError(
