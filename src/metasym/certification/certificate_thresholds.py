@@ -60,8 +60,8 @@ class FileThresholds:
     """Tasks that a group was found on may show a smaller mean square than they have, by at most so many standard
     errors: the group was chosen among others. Checked with ``python -m studies.mixed_populations``."""
     many: float = 0.2
-    """If a larger part of the tasks contradicts a group one by one, it is not a few tasks that differ. By hand; checked
-    with the same study, with up to 10 % odd tasks."""
+    """If a larger part of the tasks contradicts a group one by one, it is not a few tasks that differ. By hand;
+    checked with the same study, with up to 10 % odd tasks."""
     fewest: int = 5
     """Independent tasks, or blocks of them, below which how much they vary tells nothing about an error. By hand,
     after copies of one task had certified a group that was not there."""
