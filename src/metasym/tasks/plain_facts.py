@@ -1,4 +1,4 @@
-"""What is said of any file or array: when it was changed, how large it is, how large its numbers may be."""
+"""Facts about any file or array: when it was changed, how large it is, how large its numbers may be."""
 
 from __future__ import annotations
 
