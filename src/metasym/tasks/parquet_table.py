@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from metasym.errors import in_one_line
 from metasym.storage.plain_files import check_plain
 from metasym.storage.system import available_memory
 from metasym.tasks import arrow_columns
@@ -58,9 +59,9 @@ class ParquetTable:
             ) from None
         except ArrowException as error:
             raise MetasymError(
-                f"{path}: expected a Parquet file, found {str(error).splitlines()[0]}",
+                f"{path}: expected a Parquet file, found {in_one_line(error)}",
                 about=str(path),
-                found=str(error).splitlines()[0],
+                found=in_one_line(error),
             ) from None
         self.names: list[str] = list(self.file.schema_arrow.names)
         for name, times in Counter(self.names).items():
@@ -122,7 +123,7 @@ class ParquetTable:
                     yield batch
         except (OSError, ArrowException) as error:
             raise MetasymError(
-                f"{self.path}: expected a whole Parquet file, found {str(error).splitlines()[0]}",
+                f"{self.path}: expected a whole Parquet file, found {in_one_line(error)}",
                 about=str(self.path),
-                found=str(error).splitlines()[0],
+                found=in_one_line(error),
             ) from None
