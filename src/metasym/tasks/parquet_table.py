@@ -113,12 +113,14 @@ class ParquetTable:
         about = self.file.metadata
         return [int(about.row_group(i).num_rows) for i in range(about.num_row_groups)]
 
-    def batches(self, columns: list[str], groups: list[int] | None = None) -> Iterator[Any]:
+    def batches(
+        self, columns: list[str], groups: list[int] | None = None, rows: int = _ROWS
+    ) -> Iterator[Any]:
         """The rows of the file, or of some of its row groups, a part at a time."""
         from pyarrow import ArrowException
 
         try:
-            for batch in self.file.iter_batches(_ROWS, row_groups=groups, columns=columns, use_threads=False):
+            for batch in self.file.iter_batches(rows, row_groups=groups, columns=columns, use_threads=False):
                 if batch.num_rows:
                     yield batch
         except (OSError, ArrowException) as error:
