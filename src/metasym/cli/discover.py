@@ -204,7 +204,7 @@ def _summary(folder: Path, found: dict[str, Any]) -> None:
     if own:
         shown = ", ".join("not finite" if one is None else f"{one:.2%}" for one in own[:_MOST_OUTPUTS])
         more = f" and {len(own) - _MOST_OUTPUTS} more" if len(own) > _MOST_OUTPUTS else ""
-        line(f"Unexplained of each output, by its own variance: {shown}{more}")
+        line(f"Unexplained share of each output's variance: {shown}{more}")
     for text in found["notes"]:
         line(f"Note: {text}.")
     line(f"Saved in {folder}: result.json, model.safetensors ({found['seconds'] or 0:.0f} s)")

@@ -52,7 +52,7 @@ def add(commands: Commands) -> None:
     )
     learn.add_argument("--out", type=Path, required=True, help="folder for the run's files")
     learn.add_argument("--resume", action="store_true", help="continue the run in --out, if there is one")
-    learn.add_argument("--progress", choices=PROGRESS, default="auto", help="how to show the steps")
+    learn.add_argument("--progress", choices=PROGRESS, default="auto", help="how to show progress")
     from metasym.runs.files.learn_options import Options
     from metasym.tasks.task_file import Reading
 

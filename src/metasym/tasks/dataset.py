@@ -86,7 +86,7 @@ def dataset(
         )
     if 0 in inputs.shape or 0 in targets.shape[1:]:
         raise MetasymError(
-            f"{where}: expected at least one number an example, found {shapes}",
+            f"{where}: expected at least one number per example, found {shapes}",
             about=f"{where}: x, y",
             found=(tuple(inputs.shape), tuple(targets.shape)),
         )

@@ -87,7 +87,7 @@ def _own_weights(tasks: StoredTasks, offset: bool, before: float) -> OwnWeights 
     cut = streamed.inputs
 
     def seen(values: Floats) -> Tensor:
-        # less_the_row_before has taken off so much of the offset already
+        # less_the_row_before has subtracted this part of the offset already
         x = layout.inputs(
             values[..., :cut] + (before * np.asarray(layout.x_offset) if layout.x_offset else 0.0)
         )
