@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 import metasym as ms
+from metasym.engines.layerwise.chain import chain_of
 from metasym.models import few_shot_network
 from metasym.models.conv_blocks import ConvNet
 from metasym.storage.atomic import read_bytes, write_atomically
@@ -20,6 +21,7 @@ from metasym.storage.serialization import pack, unpack
 from metasym.symmetry.matrices import KroneckerSymmetry, Symmetry
 from metasym.symmetry.parametrized import list_of
 from metasym.tasks import seeded
+from metasym.types import Batch, Loss
 
 ARMS = {
     "plain": "plain network, random start",
@@ -82,6 +84,29 @@ def network(arm: str, seed: int, learned: dict[str, Tensor]) -> ConvNet:
         for _, layer in _convolutions(model):
             nn.utils.parametrize.remove_parametrizations(layer, "weight", leave_parametrized=True)
     return model
+
+
+class Layerwise:
+    """Gradients and outputs of a network by metasym's own kernels: equal up to rounding, three times as fast."""
+
+    def __init__(self, model: ConvNet) -> None:
+        self.model = model
+        chain = chain_of(model)
+        assert chain is not None
+        self._chain = chain.by("winograd")
+
+    def backward(self, x: Tensor, y: Tensor, loss: Loss) -> None:
+        """Add the gradient of the loss to that of every parameter that learns."""
+        weights = self._chain.effective(dict(self.model.named_parameters()))
+        at = {name: weight.detach() for name, weight in weights.items()}
+        gradients = self._chain.gradient(at, Batch(x, y), loss, keep=False)[1]
+        learning = [name for name in gradients if weights[name].requires_grad]
+        torch.autograd.backward([weights[n] for n in learning], [gradients[n] for n in learning])
+
+    @torch.no_grad()
+    def outputs(self, x: Tensor) -> Tensor:
+        """``[images, classes]``."""
+        return self._chain.predict(self._chain.effective(dict(self.model.named_parameters())), x)
 
 
 def _convolutions(model: ConvNet) -> list[tuple[str, nn.Conv2d]]:
