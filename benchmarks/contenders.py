@@ -146,7 +146,7 @@ def higher(learner: GradientLearner, episodes: Episode) -> Step:
 
 
 def torchopt(learner: GradientLearner, episodes: Episode) -> Step:
-    """torchopt's functional optimizer under vmap; one fixed step size, as that optimizer takes it.
+    """The functional optimizer of torchopt under vmap; one fixed step size, as that optimizer takes it.
 
     Attention takes torch's ``math`` backend, as in :func:`autograd`.
     """

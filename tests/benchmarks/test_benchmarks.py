@@ -60,14 +60,13 @@ def test_rivals_do_the_same_step(rival: str, make: Callable[[], Made]) -> None:
     """The loss before the first step, and after it: so the gradients agree as well (Adam sees their signs)."""
     if contenders.missing(rival):
         pytest.skip(f"{rival} is not installed")
-    same_steps(
-        rival, make, within=1e-3 if rival == "torchopt" else 2e-4
-    )  # torchopt does not learn its step size
+    # torchopt does not learn its step size, which moves the losses after the first.
+    same_steps(rival, make, later=5e-3 if rival == "torchopt" else 2e-4)
 
 
-def same_steps(rival: str, make: Callable[[], Made], within: float = 2e-4) -> None:
+def same_steps(rival: str, make: Callable[[], Made], later: float = 2e-4) -> None:
     ours, theirs = contenders.metasym(*make()), contenders.STEPPERS[rival](*make())
-    for _ in range(3):
+    for within in (2e-4, later, later):
         assert ours() == pytest.approx(theirs(), rel=within)
 
 
