@@ -6,6 +6,7 @@ convolutions and their norms; the head of Omniglot's tasks tells five classes ap
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -36,21 +37,47 @@ NEEDS = {"maml-start": "maml", "msr-weights": "msr", "msr-u": "msr", "msr-u-star
 CLASSES = 10
 _FEATURES = "features."
 _PARAMETRIZED = ".parametrizations.weight."
+_MODEL = "model."
 
 
 def keep(runs: dict[str, Path], folder: Path) -> list[Path]:
-    """Write the features' state of finished runs (``msr``, ``maml``) as small files beside the results."""
+    """Write the features' state of runs (``msr``, ``maml``) as small files beside the results.
+
+    Of a run that is not finished the state of its last checkpoint.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
     written = []
     for name, run in runs.items():
-        opened = ms.open_run(run)
-        state = {key: value for key, value in opened.model.state_dict().items() if key.startswith(_FEATURES)}
-        scores: Any = opened.scores
-        about = {"kind": "omniglot features", "experiment": opened.experiment.name}  # type: ignore[attr-defined]
-        about |= {"recipe": opened.experiment.recipe_name, "accuracy": scores.mean}  # type: ignore[attr-defined]
+        finished = (run / "result.json").exists()
+        state, about = _finished(run) if finished else _last_checkpoint(run)
+        features = {key: value for key, value in state.items() if key.startswith(_FEATURES)}
         path = folder / f"{name}.safetensors"
-        write_atomically(path, pack({**about, "state": state}), what="features")
+        write_atomically(
+            path, pack({"kind": "omniglot features", **about, "state": features}), what="features"
+        )
         written.append(path)
     return written
+
+
+def _finished(run: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    opened: Any = ms.open_run(run)
+    about = {"experiment": opened.experiment.name, "recipe": opened.experiment.recipe_name}
+    return opened.model.state_dict(), {**about, "accuracy": opened.scores.mean}
+
+
+def _last_checkpoint(run: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """With the accuracy of the last validation before it."""
+    path = run / "checkpoint.safetensors"
+    stored, config = unpack(read_bytes(path), str(path)), json.loads((run / "config.json").read_text())
+    records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    scores = [
+        one["validation"]
+        for one in records
+        if one["step"] <= stored["step"] and one["validation"] is not None
+    ]
+    state = {name.removeprefix(_MODEL): value for name, value in stored["learner"].items()}
+    about = {"experiment": config["name"], "recipe": config["recipe_name"], "steps": stored["step"]}
+    return state, {**about, "of_steps": config["recipe"]["outer_steps"], "validation_accuracy": scores[-1]}
 
 
 def kept(name: str, folder: Path) -> dict[str, Tensor]:

@@ -1,6 +1,6 @@
 """A symmetry that was learned on Omniglot, put into a network that learns MNIST.
 
-    python -m studies.omniglot_to_mnist keep --msr RUN --maml RUN   # finished runs of metasym run; about a MB
+    python -m studies.omniglot_to_mnist keep --msr RUN --maml RUN   # of metasym run, finished or not
     python -m studies.omniglot_to_mnist run --arms plain d8 --sizes 10 100
     python -m studies.omniglot_to_mnist table
     python -m studies.omniglot_to_mnist figure
