@@ -221,6 +221,8 @@ def _cell(known: dict[Any, dict[str, Any]], arm: str, size: int, augmented: bool
     if arm == "plain" or base is None:
         return f"{mean:.1f}"
     apart, half = paired(one, base, test)
+    if math.isinf(half):
+        return f"{mean:.1f} ({100 * apart:+.1f}, one seed)"
     return f"{mean:.1f} ({100 * apart:+.1f} ± {100 * half:.1f})"
 
 
