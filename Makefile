@@ -79,6 +79,7 @@ format: $(VENV)/.installed-dev
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/codespell *.md docs $(SOURCES)
 
 types: $(VENV)/.installed-dev
 	$(BIN)/mypy
