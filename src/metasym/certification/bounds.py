@@ -27,7 +27,8 @@ from metasym.groups.signed_groups import WeightOrbits
 from metasym.groups.signed_permutations import SignedPermutation
 
 LARGEST_PROJECTED = 300
-"""Weights of a layer for which c is projected out task by task; larger ones need tasks that tell their weights."""
+"""Weights of a layer for which c is projected out task by task; larger ones need tasks that determine their
+weights."""
 _LAMBDAS = (1e-10, 0.1, 0.5, 2.0, 10.0)
 """Of the mean eigenvalue of G. The one is taken that promises the lowest limit if the symmetry holds: that depends
 on the inputs alone, so that choosing it costs nothing."""

@@ -71,7 +71,7 @@ class OwnWeights:
 
 
 def own_weights(x: Sequence[Tensor], y: Sequence[Tensor], *, offset: bool = False) -> OwnWeights | None:
-    """From ``x [N_t, n]`` and ``y [N_t, m]`` of every task; None where some task does not tell its weights.
+    """From ``x [N_t, n]`` and ``y [N_t, m]`` of every task; None where some task does not determine its weights.
 
     ``offset``: every task has an offset of its own, about which nothing is assumed.
     """

@@ -19,7 +19,7 @@ from metasym.diagnosis.shared_bends import shared_bend
 _WORK, _TASKS = 2e9, 2000
 """Multiply-adds and tasks that a look may cost: it takes a second or two."""
 _FREEDOM = 30
-"""Degrees of freedom, over all tasks, that a share needs to be told from."""
+"""Degrees of freedom, over all tasks, that a share needs to be estimated from."""
 _SURE = 1e-6
 """A test's probability below which something is there: looked at by the thousand, none is seen by chance."""
 _RANK = 1e-9

@@ -1,4 +1,4 @@
-"""What ``learn`` tells about a network of several layers: what the tasks share, and what the network learned of it.
+"""What ``learn`` reports about a network of several layers: what the tasks share, and what the network learned of it.
 
 No layer of a deep network has to show the symmetry that the whole has. So the tasks are asked by functions that are
 fitted to them without the network, as ``discover`` does for families, and the network by its answers after adapting.

@@ -21,7 +21,7 @@ _LAST = torch.iinfo(torch.int64).max
 
 
 class FewShotTasks:
-    """Tasks that tell ``ways`` classes apart from ``shots`` images of each.
+    """Tasks that distinguish ``ways`` classes from ``shots`` images of each.
 
     The classes of a task and their labels depend on ``seed`` and the task's number. Which of their images are
     support and which query is drawn for each episode, without repetition. An episode has support ``x [ways *
