@@ -44,7 +44,7 @@ class Limit:
     upper: float
     """One-sided, at 95 %; infinite where some direction is never seen."""
     mostly: bool = False
-    """Whether most tasks, each by itself, show more than noise explains. Where a few tasks have much more than all
+    """Whether most tasks, each separately, show more than noise explains. Where a few tasks have much more than all
     others, the mean is too uncertain to say so."""
 
 

@@ -3,7 +3,7 @@
 "Counted" means: fixed on seeds below 1,000, and what is named with it counted on fresh ones by ``python -m
 studies.evidence`` (results under ``results/evidence``, tables in ``docs/evidence-studies.md``). "Checked with": fixed
 before, and a study of whether the stated limits are true was run with it. "By hand" means that no study compared it
-with other values. Sizes that only bound the cost of a search, and what is rounding, stand beside the code.
+with other values. Sizes that only bound the cost of a search, and what is rounding, are in the code.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ _UNLOADED = "failed to map segment"
 """What the loader of libraries says where a library does not fit."""
 
 _TRAINING = ("angles", "demo", "learn", "reproduce", "run")
-"""Commands whose steps use the same large buffers again and again."""
+"""Commands whose steps use the same large buffers repeatedly."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,6 +1,6 @@
 """How much of y a linear map of each task's inputs explains, whether it needs an offset, and whether the rest bends.
 
-Every task is fitted by least squares by itself, so that nothing is assumed about what tasks share. What is left is
+Every task is fitted separately by least squares, so that nothing is assumed about what tasks share. What is left is
 compared with the degrees of freedom that are left, over all tasks together.
 """
 
@@ -54,7 +54,7 @@ class LinearPart:
 
 
 def fit_tasks(samples: Samples, scales: Floats, precision: float = 1e-16) -> LinearPart:
-    """Fit every task by itself; each output is divided by its entry of ``scales [outputs]`` first.
+    """Fit every task separately; each output is divided by its entry of ``scales [outputs]`` first.
 
     ``precision`` is that of the numbers as they are stored: what it takes away is no offset.
     """

@@ -26,7 +26,7 @@ _NOISES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 """There the rounds take too little noise, since many directions explain a few examples whatever they are: held-out
 tasks are asked about so many times the noise of the rounds."""
 LARGEST_SYSTEM = 2048
-"""Unknowns ``n (k + 1)`` of a round's system: more directions than fit are not looked for."""
+"""Unknowns ``n (k + 1)`` of a round's system: more directions than fit are not searched for."""
 _SUBSET = 1000
 """The number of directions is found on so many tasks at most; all others join for the last rounds."""
 _HELD_OUT = 6
@@ -178,7 +178,7 @@ class _Fit:
         """Where tasks have few examples: from the ``early`` prior again, if nothing was found that is better.
 
         Many directions explain a few examples whatever they are, with too little noise: nothing can be dropped, or
-        nearly all is taken for noise. With the noise that held-out tasks ask for, they show which are there.
+        nearly all is treated as noise. With the noise that held-out tasks ask for, they show which are there.
         """
         found = middle(self.prior.evidence(self.validation))
         self.open_noise = True

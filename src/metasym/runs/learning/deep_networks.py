@@ -46,7 +46,7 @@ Parts = tuple[StoredTasks, StoredTasks, StoredTasks]
 def about_network(
     choices: Choices, parts: Parts, learner: Learner, *, labels: bool, note: Callable[[str], None]
 ) -> dict[str, Any]:
-    """What ``result.json`` says beside the scores of a network of several layers.
+    """What ``result.json`` says in addition to the scores of a network of several layers.
 
     ``tasks_share``, what the tasks have; ``function``, how far the adapted networks are from it; ``linear``, the
     scores of one linear layer. What cannot be asked is left out.

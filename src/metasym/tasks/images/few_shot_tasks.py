@@ -33,7 +33,7 @@ class FewShotTasks:
         ways: Classes of a task.
         shots: Support images of each class.
         queries: Query images of each class.
-        tasks: Number of tasks. Default: endless, for training; give 600 or 1,000, say, for a test. Of an endless
+        tasks: Number of tasks. Default: endless, for training; give 600 or 1,000 for a test. Of an endless
             family the first 600 are scored (``scored``).
         seed: Seed of the family.
     """
