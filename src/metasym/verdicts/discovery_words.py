@@ -33,6 +33,7 @@ from metasym.verdicts.discovery_reasons import (
     NoisyFunction,
     NoneKept,
     NoneLikely,
+    NoPointsBeside,
     NotAnAlgebra,
     NotClosedAtWholeFrequencies,
     NotForFamilies,
@@ -162,6 +163,8 @@ def refusal_words(reason: AnyDiscoveryReason) -> str:
             return f"none of {tried} signed permutations that were tried keeps the function"
         case NoisyFunction():
             return "repeated calls differ, so that derivatives were not taken"
+        case NoPointsBeside():
+            return "the function does not take points beside its inputs, so that derivatives were not taken"
         case GroupTooLarge(moves, most):
             return f"{moves} moves generate a group of more than {most} elements"
         case (

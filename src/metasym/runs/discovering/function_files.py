@@ -76,7 +76,7 @@ def load_function(name: str) -> Function:
         sys.path.insert(0, str(Path.cwd()))
     try:
         found = getattr(importlib.import_module(module), attribute)
-    except Exception as error:  # whatever a user's module raises
+    except (Exception, SystemExit) as error:  # whatever a module of a user raises
         said = " ".join(str(error).split())[:200]
         raise MetasymError(
             f"{name}: expected a function that can be imported, found {type(error).__name__}: {said}",
