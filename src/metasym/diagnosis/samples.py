@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from metasym.diagnosis.findings import NOTE, Finding
-from metasym.tasks.streamed import Streamed
 from metasym.tasks.task_file import TaskFile
+
+if TYPE_CHECKING:
+    from metasym.tasks.streamed import Streamed
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 _ENTRIES = 3_000_000
-"""Numbers of x and y that are looked at; of larger files every n-th task."""
+"""Numbers of x and y that are examined; of larger files every n-th task."""
 _LEAST = 50
-"""Tasks that are looked at however large they are."""
+"""Tasks that are examined however large they are."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +91,7 @@ def sampled_rows(file: TaskFile) -> list[Finding]:
             "sampled_rows",
             NOTE,
             f"There are {streamed.rows:,} rows, more than are held: {whole}; scores and the baseline rest "
-            f"on {sample}, what is said here about columns on {some} tasks",
+            f"on {sample}, findings about columns on {some} tasks",
             {"rows": streamed.rows, "rows_of_each_task": each, "tasks_looked_at": some, "seed": 0},
         )
     ]

@@ -211,8 +211,8 @@ class TaskStatistics:
     def told(self) -> TaskStatistics:
         """The tasks without what says nothing about weights: as many examples as the inputs of each have rank.
 
-        What is dropped would tell the noise. But where no task tells its own weights, a prior that knows how little
-        noise there is takes hundreds of rounds to let go of directions that the tasks do not have.
+        What is dropped would estimate the noise. But if no task determines its own weights, a prior that knows the
+        small noise takes hundreds of rounds to let go of directions that the tasks do not have.
         """
         left, values, _ = torch.linalg.svd(self.factors * self._units, full_matrices=False)
         kept = values > math.sqrt(SEEN) * values[:, :1]

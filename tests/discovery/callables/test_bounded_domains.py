@@ -47,7 +47,7 @@ def test_on_a_simplex() -> None:
     run = ms.discover(entropy, SIMPLEX)
     assert [(claim.kind, claim.size) for claim in run.verdict.claims] == [("finite", 24)]
     assert "no_points_beside" in [reason["kind"] for refused in run.refused for reason in refused["reasons"]]
-    assert any("put together of two" in note for note in run.notes)
+    assert any("mix the inputs of two" in note for note in run.notes)
 
 
 def test_a_small_part_does_not_hide_on_a_ball() -> None:

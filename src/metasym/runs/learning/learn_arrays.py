@@ -18,7 +18,7 @@ from metasym.inspection.given_groups import GivenGroup
 from metasym.runs.files.learn_options import Options
 from metasym.runs.learning.learn import learn_tasks
 from metasym.runs.learning.learned_run import LearnedRun, open_learned
-from metasym.runs.learning.networks import load_function
+from metasym.runs.named_functions import named_function
 from metasym.tasks.frames import is_frame
 from metasym.tasks.reading import tasks_in
 from metasym.tasks.task_file import Reading
@@ -72,7 +72,7 @@ def learn(
         out: a folder for the run's files; by default they are temporary, and :meth:`Run.save` keeps them.
             A finished run of the same tasks and options in it is not run again.
         resume: continue the interrupted run in ``out``, if there is one.
-        progress: ``"auto"``, ``"plain"`` or ``"silent"``: how to show the steps.
+        progress: ``"auto"``, ``"plain"`` or ``"silent"``: how to show progress.
         note: called with a line about each thing that is being done.
         **options: as on the command line, with underscores: ``model``, ``support``, ``seed``, ``tolerance``,
             ``baseline``, ``max_minutes``, ...; ``metasym learn --help`` lists all.
@@ -80,6 +80,15 @@ def learn(
     Returns:
         The run: ``run.verdict``, ``run.symmetry``, ``run.scores``, ``run.adapt``, ``run.predict``, ``run.report``.
 
+
+    Example:
+        >>> import metasym as ms
+        >>> data = ms.tasks.planted("signed8", tasks=30)    # x and y [tasks, examples, 8]
+        >>> run = ms.learn(data.x, data.y, baseline=False)
+        >>> print(run.verdict.status, run.symmetry[0].group.name)
+        certified Z_8
+        >>> tuple(run.predict(data.x[0, :2], data.y[0, :2], data.x[0, 2:]).shape)
+        (18, 8)
     """
     if progress not in get_args(ProgressChoice):
         raise MetasymError(
@@ -123,7 +132,7 @@ def learn(
     try:
         learn_tasks(file, folder, wishes, resume=resume, progress=progress, note=note, group=group)
         named = wishes.model is not None and ":" in wishes.model
-        own = load_function(str(wishes.model)) if named else None  # the caller has named this code
+        own = named_function(str(wishes.model), "model") if named else None  # the caller has named this code
         run = open_learned(folder, own, tasks=file)
     except BaseException:
         if out is None:

@@ -87,16 +87,14 @@ def learn_by_evidence(
         if part.mean_square == 0:
             raise MetasymError(
                 f"expected outputs y that vary in the tasks that {does}, found none that do among {len(part)}: "
-                "nothing can be learned from them or held against them; leave such tasks out, or take another --seed",
+                "nothing can be learned from them or tested on them; remove such tasks, or use another --seed",
                 about="y",
                 found=len(part),
             )
-    note("MSR by evidence: the prior of the tasks' weights is learned")
+    note("MSR by evidence: learning the prior of the tasks' weights")
     fitted = robust_prior(train, validation)
     prior = fitted.prior
-    note(
-        f"{prior.directions} directions after {fitted.rounds} rounds; candidates are held against the test tasks"
-    )
+    note(f"{prior.directions} directions after {fitted.rounds} rounds; testing candidates on the test tasks")
     held = (prior, train[fitted.weights > 0], test)
     before, unexplained = _dependence(diagnosis)
     if (
@@ -191,7 +189,7 @@ def _deviations(
 
 
 def _dependence(diagnosis: Diagnosis) -> tuple[float, float]:
-    """How many times the example before is taken off; and the correlation, where that is not enough."""
+    """The factor with which the previous example is subtracted; and the correlation, if that is not enough."""
     for finding in diagnosis.findings:
         if finding.kind == "dependent_examples":
             correlation = float(finding.numbers["correlation"])
@@ -210,6 +208,6 @@ def _notes(in_training: int, train: int) -> list[str]:
     if not in_training:
         return []
     return [
-        f"{in_training} of {train} training tasks are unlike the others and U was learned without them; bounds are "
-        "about all tasks"
+        f"{in_training} of {train} training tasks differ from the others. U was learned without them; bounds hold "
+        "for all tasks"
     ]

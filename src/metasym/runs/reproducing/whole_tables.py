@@ -82,7 +82,7 @@ def reproduce(
     ``results``, and ``out/results`` with ``quick``). ``only`` is a pattern of experiments' names. With
     ``jobs`` above 1, cells run side by side in processes of one thread each; with ``backend="dask"``, on the workers
     of the cluster whose scheduler has the address ``scheduler``, which see the same folders. A cell that fails does
-    not stop the others; one error at the end names those that failed. ``note`` is told what happens. A cell whose
+    not stop the others; one error at the end names those that failed. ``note`` receives each event. A cell whose
     small file is there already counts as run, so that a table can be completed without the other runs' folders.
     ``data`` is the folder of the images that ``table3`` needs.
     """
