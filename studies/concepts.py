@@ -82,7 +82,7 @@ OTHERS: dict[str, str] = {
     "experiments/paper/whole_tables.py:_command": "starts a process",
     "runs/reproducing/whole_tables.py:_command": "starts a process",
     "experiments/own_tasks/training_stages.py:_options": "of a learner",
-    "runs/learning/training_stages.py:_options": "of a learner",
+    "runs/learning/chosen_learners.py:_options": "of a learner",
     "runs/files/result_files.py:ScoredResult": "RunResult with scores",
     "runs/files/result_files.py:DiscoverResult": "RunResult with claims",
     "runs/files/schemas.py:PromisedResult": "the part that is promised, as a JSON schema",

@@ -58,8 +58,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("--out", type=Path, required=True, help="folder for the run's files")
     parser.add_argument("--resume", action="store_true", help="continue the run in --out, if there is one")
     parser.add_argument("--progress", choices=PROGRESS, default="auto", help="silent prints no progress")
-    from metasym.runs.discovering.discover_options import DiscoverOptions
-    from metasym.runs.files.discover_files import DiscoverReading
+    from metasym.runs.discovering.discover_options import DiscoverOptions, DiscoverReading
 
     add_flags(parser, DiscoverReading, "how the file is read")
     add_flags(parser, DiscoverOptions, "what to search for")
@@ -68,10 +67,9 @@ def add(commands: Commands) -> None:
 
 
 def _discover(options: argparse.Namespace) -> None:
-    from metasym.runs.discovering.discover_options import DiscoverOptions
+    from metasym.runs.discovering.discover_options import DiscoverOptions, DiscoverReading
     from metasym.runs.discovering.discover_run import discover_file
     from metasym.runs.discovering.function_files import is_function
-    from metasym.runs.files.discover_files import DiscoverReading
     from metasym.tasks.dataset import read_dataset
     from metasym.types import MetasymError
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from metasym.diagnosis.findings import NOTE, Finding
-from metasym.tasks.streamed import Streamed
 from metasym.tasks.task_file import TaskFile
+
+if TYPE_CHECKING:
+    from metasym.tasks.streamed import Streamed
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from metasym.errors import in_one_line
 from metasym.robots.mechanism import (
     PRISMATIC,
     REVOLUTE,
@@ -34,7 +35,7 @@ def read_mjcf(path: Path, floating: bool | None = None) -> Mechanism:
     try:
         model = mujoco.MjModel.from_xml_path(str(path))
     except ValueError as error:
-        said = " ".join(str(error).split())
+        said = in_one_line(error)
         raise MetasymError(
             f"{path}: expected a model that MuJoCo reads, found {said}", about=str(path), found=said
         ) from None

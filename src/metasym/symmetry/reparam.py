@@ -24,12 +24,12 @@ from metasym.symmetry.parametrized import (
     drop_lists,
     list_of,
     lists_of,
+    make_copyable,
     plain_type,
     weight_name,
     weight_site,
     weight_tensors,
 )
-from metasym.symmetry.recurrent_copies import make_copyable
 from metasym.symmetry.selection import (
     Select,
     check_fit,

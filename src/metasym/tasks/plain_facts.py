@@ -8,6 +8,8 @@ from typing import Any
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
+TABLES = (".csv", ".tsv", ".parquet")
+"""Files that are tables, by their suffix."""
 LEAST_SIZE, LARGEST_SIZE = 1e-100, 1e150
 """Between these the squares of numbers, and products of squares, can be told from 0 and from infinity."""
 

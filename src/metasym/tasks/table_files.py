@@ -21,7 +21,6 @@ from metasym.tasks.row_sample import RowSample
 from metasym.tasks.task_file import Columns, Reading, TaskFile
 from metasym.types import MetasymError, MetasymWarning
 
-SUFFIXES = (".csv", ".tsv", ".parquet")
 _SHOWN = 20
 _INDEX = ("", "Unnamed: 0", "__index_level_0__")
 """What pandas calls the column of the rows' numbers that it writes."""

@@ -8,15 +8,17 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from metasym.storage.options import changed, option
 from metasym.tasks.plain_facts import LEAST_SIZE, Array, stamp_of
-from metasym.tasks.streamed import Streamed
 from metasym.types import MetasymError
+
+if TYPE_CHECKING:
+    from metasym.tasks.streamed import Streamed
 
 _CHUNK = 2**26
 """Bytes that are examined at once."""

@@ -18,7 +18,7 @@ from metasym.inspection.given_groups import GivenGroup
 from metasym.runs.files.learn_options import Options
 from metasym.runs.learning.learn import learn_tasks
 from metasym.runs.learning.learned_run import LearnedRun, open_learned
-from metasym.runs.learning.networks import load_function
+from metasym.runs.named_functions import named_function
 from metasym.tasks.frames import is_frame
 from metasym.tasks.reading import tasks_in
 from metasym.tasks.task_file import Reading
@@ -132,7 +132,7 @@ def learn(
     try:
         learn_tasks(file, folder, wishes, resume=resume, progress=progress, note=note, group=group)
         named = wishes.model is not None and ":" in wishes.model
-        own = load_function(str(wishes.model)) if named else None  # the caller has named this code
+        own = named_function(str(wishes.model), "model") if named else None  # the caller has named this code
         run = open_learned(folder, own, tasks=file)
     except BaseException:
         if out is None:
