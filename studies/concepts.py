@@ -42,7 +42,7 @@ CONCEPTS: dict[str, str] = {
 }
 
 OTHERS: dict[str, str] = {
-    "discovery/finite/group_search.py:generated": "asks SignedGroup",
+    "discovery/finite/group_certificate.py:generated": "asks SignedGroup",
     "robots/finding_mirrors.py:_generated": "asks SignedGroup",
     "groups/signed_groups.py:orbits": "asks weight_orbits, which asks orbit_labels",
     "groups/signed_groups.py:transitive": "asks point_orbits",
@@ -62,8 +62,8 @@ OTHERS: dict[str, str] = {
     "inspection/element_actions.py:Move": "the same",
     "inspection/network.py:_move": "the same",
     "report/discovered_page.py:_move": "words",
-    "discovery/callables/callable_symmetries.py:_move": "gives one to the search at partial points",
     "discovery/callables/callable_symmetries.py:_element": "makes one",
+    "discovery/callables/partial_point_search.py:_element": "makes one",
     "discovery/callables/call_certificate.py:_orbits": "defects on the cycles of one element",
     "discovery/callables/called_function.py:_same": "inputs before and after a call",
     "runs/files/result_files.py:FunctionResult": "a part of a result",

@@ -177,7 +177,7 @@ def _summary(folder: Path, found: dict[str, Any]) -> None:
         if one.get("rows_upper") is not None:
             line(f"    at most {one['rows_upper']:.1%} of further rows may be far from it (95 %)")
     for one in found["refused"]:
-        said = "not looked for" if one["outcome"] == "not examined" else "not claimed"
+        said = "not tested" if one["outcome"] == "not examined" else "not claimed"
         line(f"  {said}, {one['what']}: {one['words']}")
     if found.get("answer") is not None:
         line(f"{found['answer']['words']}.")
@@ -204,7 +204,7 @@ def _summary(folder: Path, found: dict[str, Any]) -> None:
     if own:
         shown = ", ".join("not finite" if one is None else f"{one:.2%}" for one in own[:_MOST_OUTPUTS])
         more = f" and {len(own) - _MOST_OUTPUTS} more" if len(own) > _MOST_OUTPUTS else ""
-        line(f"Unexplained of each output, by its own variance: {shown}{more}")
+        line(f"Unexplained share of each output's variance: {shown}{more}")
     for text in found["notes"]:
         line(f"Note: {text}.")
     line(f"Saved in {folder}: result.json, model.safetensors ({found['seconds'] or 0:.0f} s)")

@@ -91,7 +91,7 @@ def sampled_rows(file: TaskFile) -> list[Finding]:
             "sampled_rows",
             NOTE,
             f"There are {streamed.rows:,} rows, more than are held: {whole}; scores and the baseline rest "
-            f"on {sample}, what is said here about columns on {some} tasks",
+            f"on {sample}, findings about columns on {some} tasks",
             {"rows": streamed.rows, "rows_of_each_task": each, "tasks_looked_at": some, "seed": 0},
         )
     ]

@@ -104,7 +104,7 @@ def read_mjcf(path: Path, floating: bool | None = None) -> Mechanism:
         inertias[carrier] = inertias[carrier] + frame @ held @ frame.T
     notes = []
     if model.neq:
-        notes.append("equality constraints of the file (closed chains, coupled joints) are not looked at")
+        notes.append("equality constraints of the file (closed chains, coupled joints) are ignored")
     if objects:
         names = ", ".join(model.body(b).name or f"body {b}" for b in objects)
         notes.append(f"free bodies without joints are no part of the robot: {names}")

@@ -127,7 +127,7 @@ def reparameterize(
         unused = [name for name, value in given.items() if value is not None]
         if unused:
             raise MetasymError(
-                f"expected {', '.join(unused)} only with a named kind, found a callable beside it",
+                f"expected {', '.join(unused)} only with a named kind, found it with a callable",
                 about=", ".join(unused),
                 found="a callable",
             )

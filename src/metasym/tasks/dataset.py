@@ -28,7 +28,7 @@ MOST_EXAMPLES = 10_000
 MOST_IN_TASKS = 1_000_000
 """Examples of all tasks of a family; of more a random sample of its tasks is kept."""
 _BLOCK = 2**20
-"""Numbers that are checked in one go."""
+"""Numbers that are checked at once."""
 CONSTANT = 1e-12
 """Columns whose deviation is no more than this part of their largest number are constant but for rounding."""
 
@@ -86,7 +86,7 @@ def dataset(
         )
     if 0 in inputs.shape or 0 in targets.shape[1:]:
         raise MetasymError(
-            f"{where}: expected at least one number an example, found {shapes}",
+            f"{where}: expected at least one number per example, found {shapes}",
             about=f"{where}: x, y",
             found=(tuple(inputs.shape), tuple(targets.shape)),
         )

@@ -255,7 +255,7 @@ class _Held:
             self.in_order[place[early], number[early]] = block.rows[early]
 
     def _sum(self, block: RowBlock, number: Ints) -> None:
-        """Sums that tell other data, whatever the order in which they are read."""
+        """Sums that reveal other data, whatever the order in which they are read."""
         row = mix(SEED, torch.from_numpy(block.task), torch.from_numpy(number)).numpy().view(np.uint64)
         column = mix(SEED, torch.arange(block.rows.shape[1])).numpy().view(np.uint64) | np.uint64(1)
         cut = self.stream.inputs

@@ -101,7 +101,7 @@ def chosen_columns(path: Path, reading: Reading, names: Sequence[str]) -> Chosen
     if len(blocks) > 1 or set(blocks) & set(task):
         found = "that of --task" if set(blocks) & set(task) else ", ".join(blocks)
         raise MetasymError(
-            f"{path}: expected --blocks to name one column besides that of --task, found {found}",
+            f"{path}: expected --blocks to name one column other than that of --task, found {found}",
             about=f"{path}: --blocks",
             found=blocks,
         )

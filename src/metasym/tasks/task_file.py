@@ -38,13 +38,13 @@ class Reading:
     outputs: str | None = option(None, "table: the columns of y, in the same way")
     blocks: str | None = option(
         None,
-        "table: a column that says which tasks belong together (one robot, day or patient): they stay together in "
-        "the split, and count as one in certificates",
+        "table: a column that says which tasks belong together (one robot, day or patient): the split keeps them "
+        "together, and certificates count them as one",
     )
     labels: bool | None = option(None, "y holds labels, whatever its type (--no-labels: numbers to predict)")
     scalar_x: bool = option(False, "x [tasks, examples] is intended: an example is one number")
-    input_names: str | None = option(None, "what the numbers of x are called, as a,b,c")
-    output_names: str | None = option(None, "what the numbers of y (or the classes) are called")
+    input_names: str | None = option(None, "names of the numbers of x, as a,b,c")
+    output_names: str | None = option(None, "names of the numbers of y (or of the classes)")
 
 
 class Columns(NamedTuple):
@@ -97,7 +97,7 @@ class TaskFile:
     """Where there are more rows than are kept: what is known of all of them; the arrays hold a sample."""
 
     def check_unchanged(self) -> None:
-        """Refuse a result of files on the disk that somebody has changed since they were opened and checked."""
+        """Refuse a result of files on the disk that changed since they were opened and checked."""
         for path, stamp in self.stamps.items():
             try:
                 now = stamp_of(path)
@@ -105,8 +105,8 @@ class TaskFile:
                 now = None
             if now != stamp:
                 raise MetasymError(
-                    f"{path}: expected a file that stays as it is while it is learned from, found it changed or "
-                    "gone meanwhile: what was learned belongs to no data; start again in another folder",
+                    f"{path}: expected a file that does not change during learning, found it changed or removed: "
+                    "start again another folder",
                     about=str(path),
                     found="changed",
                 )
@@ -215,7 +215,7 @@ def largest_of_columns(values: Array) -> npt.NDArray[np.float64]:
 
 
 def check_not_tiny(where: str, name: str, largest: npt.NDArray[np.float64]) -> None:
-    """Refuse numbers so small that their squares are 0: they would be taken for constants."""
+    """Refuse numbers so small that their squares are 0: they would be treated as constants."""
     tiny = np.flatnonzero((largest > 0) & (largest < LEAST_SIZE))
     if len(tiny):
         raise MetasymError(

@@ -145,7 +145,7 @@ class FiniteSearch:
         """The same about the point with the largest group, which is the centre from here on."""
         best = self.centre
         for centre in centre_search.centre_candidates(self.f, self.draws):
-            self.note("looking for moves about another centre")
+            self.note("searching for moves about another centre")
             ended = self.complete
             self._move_to(centre)
             others = self._exact()
@@ -221,7 +221,7 @@ class FiniteSearch:
                 add(self._element(move, limit))
         allowed = CALLS.nearly if limit > CALLS.exact else 1e3 * self.f.rounding
         self.note(
-            f"{len(found)} moves keep f {'nearly' if limit > CALLS.exact else 'exactly'}; looking for others"
+            f"{len(found)} moves keep f {'nearly' if limit > CALLS.exact else 'exactly'}; searching for more"
         )
         for signed in (False, True):
             free = self._order()

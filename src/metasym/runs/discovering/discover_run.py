@@ -148,7 +148,7 @@ def _as_searched(folder: Path) -> Iterator[None]:
         said = in_one_line(error)
         raise MetasymError(
             f"{folder}: expected what searches of these data found, found {type(error).__name__}: {said}; without "
-            "--resume they are made again",
+            "--resume they run again",
             about=str(folder),
             found=type(error).__name__,
         ) from error

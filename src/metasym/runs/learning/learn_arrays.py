@@ -72,7 +72,7 @@ def learn(
         out: a folder for the run's files; by default they are temporary, and :meth:`Run.save` keeps them.
             A finished run of the same tasks and options in it is not run again.
         resume: continue the interrupted run in ``out``, if there is one.
-        progress: ``"auto"``, ``"plain"`` or ``"silent"``: how to show the steps.
+        progress: ``"auto"``, ``"plain"`` or ``"silent"``: how to show progress.
         note: called with a line about each thing that is being done.
         **options: as on the command line, with underscores: ``model``, ``support``, ``seed``, ``tolerance``,
             ``baseline``, ``max_minutes``, ...; ``metasym learn --help`` lists all.

@@ -1,4 +1,4 @@
-"""What a step of a training takes on this machine, by a trial of one: told before it begins."""
+"""What a step of a training takes on this machine, by a trial of one: reported before it begins."""
 
 from __future__ import annotations
 
@@ -86,5 +86,5 @@ def say_effort(
     length = f"{seconds / 60:.0f} minutes" if seconds >= 90 else f"{seconds:.0f} seconds"
     note(
         f"{what}: at most {length} on this machine ({effort.seconds:.2g} s a step, {effort.megabytes / 1024:.1f} GB "
-        "of memory), less where it stops early; --max-minutes ends it sooner"
+        "of memory), less if it stops early; use --max-minutes to limit it"
     )
