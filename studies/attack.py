@@ -15,6 +15,7 @@ import argparse
 import contextlib
 import io
 import random
+import shlex
 import shutil
 import signal
 import tempfile
@@ -221,6 +222,7 @@ def options() -> argparse.Namespace:
     parser.add_argument(
         "--kinds", nargs="+", choices=(*KINDS, *HOSTILE), help="of tamper or hostile; default: all"
     )
+    parser.add_argument("--only", help="hostile: a pattern, such as 'links: report*', of the cases to run")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, help="JSON file for the counts; goes on with what is there")
     parser.add_argument("--work", type=Path, help="folder that keeps the runs which are attacked")
@@ -246,6 +248,7 @@ def attack() -> None:
     line = f"python -m studies.attack {asked.part} --each {asked.each} --seed {asked.seed}{kinds}"
     if asked.part == "hostile":
         line = f"python -m studies.attack hostile --patience {asked.patience:g}{kinds}"
+        line += f" --only {shlex.quote(asked.only)}" if asked.only else ""
     results: Results = {"command": line, "commit": commit(), "seed": asked.seed}
     if asked.out and asked.out.exists():
         before = read_json(asked.out, "counts of an attack")
