@@ -39,7 +39,7 @@ def row_lines(result: Mapping[str, Any]) -> list[str]:
 def markdown(results: Sequence[Mapping[str, Any]]) -> str:
     """The table of all ratios, for docs/performance.md."""
     lines = [
-        "| workload | ours | beside | its time | ratio | target | peak memory, ours / its |",
+        "| workload | ours | contender | its time | ratio | target | peak memory, ours / its |",
         "|---|---|---|---|---|---|---|",
     ]
     for result in results:

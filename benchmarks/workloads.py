@@ -144,12 +144,12 @@ ROWS: dict[str, Row] = {
         {"torchopt": 1.5},
     ),
     "msr-over-maml": Row(
-        "the cost of symmetries: MSR beside MAML, four blocks of 64, 15 queries a class, 16 tasks",
+        "the cost of symmetries: MSR compared with MAML, four blocks of 64, 15 queries a class, 16 tasks",
         {"MSR": ("metasym", _OMNIGLOT), "MAML": ("metasym", few_shot("maml"))},
         at_most={"MAML": 1.10},
     ),
     "msr-over-maml-q5": Row(
-        "the same with 5 queries a class",
+        "MSR compared with MAML, four blocks of 64, 5 queries a class, 16 tasks",
         {"MSR": ("metasym", few_shot("msr", queries=5)), "MAML": ("metasym", few_shot("maml", queries=5))},
         at_most={"MAML": 1.10},
     ),

@@ -1,7 +1,7 @@
 """Which legs of a robot are interchangeable?
 
-MuJoCo's four-legged Ant answers torques at its eight joints with accelerations. From nothing but such measurements of
-robots that differ in weight and posture, metasym finds out how its legs may be exchanged.
+MuJoCo's four-legged Ant responds to torques at its eight joints with accelerations. metasym gets only such
+measurements, of robots that differ in weight and posture, and finds which legs are interchangeable.
 
 Extras: simulators
 """
@@ -9,9 +9,9 @@ Extras: simulators
 # %%
 # ## Measurements
 #
-# A task is one variant of the robot: another mass of torso, upper and lower legs, other motors, other knees. All four
-# legs of a robot are built alike, but nobody tells that to metasym. For each robot there are 20 random torques and
-# the accelerations that MuJoCo's equations of motion answer them with, at rest and without gravity.
+# A task is one variant of the robot, with its own masses of torso, upper and lower legs, motors and knee angles.
+# All four legs of a robot are equal, but metasym does not know this. Each robot has 20 random torques, and the
+# accelerations that MuJoCo computes for them, at rest and without gravity.
 import os
 
 import gymnasium
@@ -32,7 +32,7 @@ knees_bend = np.array([1, -1, -1, 1])  # the axes of legs 2 and 3 point the othe
 
 
 def response(draw):
-    """Torques to accelerations of one robot, 8 x 8: what MuJoCo answers to each joint's unit torque."""
+    """Torques to accelerations of one robot, 8 x 8: MuJoCo's response to a unit torque at each joint."""
     for bodies in (torso, upper, lower):
         heavier = 10 * draw.uniform(0.3, 3)
         model.body_mass[bodies] = mass[bodies] * heavier
@@ -57,7 +57,7 @@ print(
 # %%
 # ## Learning
 #
-# The arrays and the names of their columns go into a file, and the command line does the rest.
+# Write the arrays and the names of their columns to a file, and run `metasym learn` on it.
 np.savez(
     "ant.npz",
     x=x,
@@ -70,10 +70,10 @@ main(["learn", "ant.npz", "--out", "ant", "--progress", "silent"])
 # %%
 # ## The robot with its symmetries
 #
-# Each generator of the group that was found, drawn on the robot as seen from above: an arrow leads from a joint to
-# the joint that takes its place, orange for hips and blue for ankles; a minus says that the joint turns the other way
-# afterwards. They hold the eight moves of a square, quarter turns and reflections. And there are more than these: at
-# rest, the hips of opposite legs may be exchanged without their ankles.
+# The picture shows each generator of the group on the robot, seen from above. An arrow leads from a joint to its
+# image, orange for hips and blue for ankles. A minus means that the joint then turns the other way. The group
+# contains the eight moves of a square: quarter turns and reflections. It contains more: at rest, the hips of
+# opposite legs can be exchanged without their ankles.
 run = ms.open_run("ant")
 group = ms.inspect(run.model)[0].group
 mujoco.mj_resetData(model, data)

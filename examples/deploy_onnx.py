@@ -1,16 +1,15 @@
 """Deploying a structured layer by ONNX
 
-A layer has learned that its inputs lie on a ring. It is adapted to a new task, written as ONNX and run by
-onnxruntime, without metasym or torch. Where it pays, the deployed layer computes with the
-pattern instead of the dense matrix.
+A layer has learned that its inputs lie on a ring. This example adapts it to a new task, exports it to ONNX and runs
+it with onnxruntime, without metasym or torch. A large layer computes with the pattern instead of the dense matrix.
 
 Extras: onnx
 """
 
 # %%
-# ## A symmetry that is learned
+# ## Learn a symmetry
 #
-# Tasks: circular filters on twelve points, each task another filter.
+# The tasks are circular filters on twelve points, each with its own filter.
 import os
 
 import matplotlib.pyplot as plt
@@ -30,8 +29,8 @@ main(["learn", "tasks.npz", "--out", "ring", "--progress", "silent", "--no-basel
 # %%
 # ## Adapt and export
 #
-# A new task has two examples. `metasym export` adapts the model to them, compiles the layer with its structure and
-# writes one file, which it loads again and compares.
+# A new task has two examples. `metasym export` adapts the model to them, selects the fastest form of the layer, and
+# writes one file. It loads the file again and compares the outputs.
 new = ms.tasks.planted("shifts12", tasks=1, seed=1)
 np.savez("task.npz", x=new.x[0, :2], y=new.y[0, :2])
 main(["export", "ring", "--out", "model.onnx", "--support", "task.npz", "--structured"])
@@ -39,7 +38,7 @@ main(["export", "ring", "--out", "model.onnx", "--support", "task.npz", "--struc
 # %%
 # ## Run it without metasym
 #
-# The plan above says that a layer of twelve points is fastest as it is: nothing beats one small product of matrices.
+# The plan above says that the dense layer is fastest for twelve points: it is one small product of matrices.
 model = onnx.load("model.onnx")
 numbers = {tensor.name: list(tensor.dims) for tensor in model.graph.initializer if tensor.data_type == 1}
 print("operations:", ", ".join(node.op_type for node in model.graph.node))
@@ -54,14 +53,14 @@ largest = abs(weight).max()
 left.imshow(weight, cmap="RdBu", vmin=-largest, vmax=largest)
 left.set(title="the weight in model.onnx", xlabel="input", ylabel="output")
 right.scatter(new.y[0, 2:], predicted, s=8)
-right.set(title="18 examples it has not seen", xlabel="y", ylabel="predicted by onnxruntime")
+right.set(title="18 held-out examples", xlabel="y", ylabel="predicted by onnxruntime")
 figure.tight_layout()
 
 # %%
 # ## A larger ring
 #
-# On a thousand points the same pattern pays: five taps instead of a million weights. The structure is given here as
-# whole numbers, equal ones for tied weights and 0 for none; after learning, `ms.structured(model)` reads it off U.
+# With a thousand points the pattern is faster: five taps instead of a million weights. Here we give the structure as
+# integers: equal ones for tied weights, 0 for zero weights. After learning, `ms.structured(model)` reads it from U.
 points = 1024
 offset = (np.arange(points)[:, None] - np.arange(points)[None, :]) % points
 pattern = np.where(offset < 5, offset + 1, 0)

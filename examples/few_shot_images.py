@@ -1,17 +1,17 @@
-"""Few-shot images: what is learned about turned characters
+"""Few-shot images: what a network learns about rotated characters
 
-A network sees one drawing each of five new characters and has to tell them apart in other drawings, which are turned
-and flipped. Does it learn, from many such tasks, that a turned character is the same character? `metasym angles`
-turns the images from 0 to 180 degrees and counts.
+A network sees one drawing each of five new characters, and classifies other drawings of them, which are rotated
+and flipped. Does it learn from many such tasks that a rotated character is the same character? `metasym angles`
+rotates the images by 0 to 180 degrees and measures the accuracy.
 """
 
 # %%
 # ## The images
 #
-# Omniglot has 1,623 handwritten characters of 50 alphabets, each drawn by 20 people. `metasym data omniglot` fetches
-# them once (16 MB); the folder is chosen by `METASYM_DATA`. A task takes five characters that no other part of the
-# study has seen: one drawing each to adapt with, and others to be judged by. Only the latter are augmented: cropped,
-# flipped, and turned by up to 30 degrees.
+# Omniglot has 1,623 handwritten characters of 50 alphabets, each drawn by 20 people. `metasym data omniglot`
+# downloads them once (16 MB) into the folder `METASYM_DATA`. A task has five held-out characters: one drawing each
+# to adapt to, and others as queries. Only the queries are augmented: cropped, flipped, and rotated by up to 30
+# degrees.
 import json
 import os
 from pathlib import Path
@@ -26,7 +26,7 @@ quick = "QUICK" in os.environ
 tasks = AugmentQuery(FewShotTasks(omniglot("test"), ways=5, shots=1, queries=1), paper_transform())
 task = tasks.episode(3, torch.Generator().manual_seed(3))
 figure, rows = plt.subplots(
-    2, 5, figsize=(7, 3), label="Five characters: one drawing each, and a question each"
+    2, 5, figsize=(7, 3), label="Five characters: one support and one query drawing each"
 )
 for axes, images, title in zip(rows, (task.support.x, task.query.x), ("support", "query"), strict=True):
     for place, image in zip(axes, images, strict=True):
@@ -39,11 +39,11 @@ figure.tight_layout()
 # ## Two methods
 #
 # MAML adapts an ordinary convolutional network. MSR writes each of its layers as `vec(W) = U v` and adapts `v` alone.
-# Both are cells of the paper's Table 3, so their names are enough; `--budget cpu` takes 1,000 steps in place of the
-# paper's 60,000. Each `main([...])` is the same as typing `metasym ...` in a shell.
+# Both are cells of the paper's Table 3, so we only give their names. `--budget cpu` takes 1,000 steps instead of the
+# paper's 60,000. Each `main([...])` is the same as `metasym ...` in a shell.
 #
-# The two trainings take an hour of one core. They have been done, and what `metasym angles` measured is in the
-# repository: this page takes it from there. Without those files, or with `QUICK`, the script trains.
+# Training both takes an hour on one core. The repository contains the measurements of `metasym angles`, and this
+# page uses them. Without these files, or with `QUICK`, the script trains.
 measured = Path(__file__).parent.parent / "results" / "table3" / "angles"
 runs = [measured / f"paper-cpu-aug-omniglot-5way-1shot-{method}-seed0.json" for method in ("msr", "maml")]
 if quick or not all(path.exists() for path in runs):
@@ -54,17 +54,19 @@ if quick or not all(path.exists() for path in runs):
     runs = [Path("runs/msr"), Path("runs/maml")]
 
 # %%
-# ## Turned by every angle
+# ## Rotated by every angle
 #
-# For each test task the network adapts to the upright drawings and is then asked about the others, turned by 0 to 180
-# degrees. Rows with flips flip the images at random first; the last rows are the difference on the same tasks.
+# For each test task the network adapts to the upright drawings, and then classifies the query drawings, rotated by
+# 0 to 180 degrees. Rows with flips flip the images at random first. The last rows show the difference on the same
+# tasks.
 main(["angles", *map(str, runs), "--tasks", "3" if quick else "200", "--out", "angles"])
 
 # %%
 # ## The picture
 #
-# `metasym angles` draws one, too; this one is made from the files that it writes. Training has turned images by up to
-# 30 degrees and flipped them, and both flips together turn by 180 degrees: in between, neither has seen such images.
+# `metasym angles` also draws a picture; this one uses the files that it writes. Training rotated images by up to 30
+# degrees and flipped them, and both flips together are a rotation by 180 degrees. Neither method has seen the
+# angles in between.
 figure, axes = plt.subplots(
     figsize=(7, 3.6), label="Accuracy over the angle of the query images, MSR and MAML"
 )

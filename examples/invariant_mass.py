@@ -1,19 +1,19 @@
 """A continuous symmetry, the invariant of relativity
 
-One data set, no family of tasks: energies and momenta of particles, and a number that depends on their invariant mass
-alone. `ms.discover` finds the Lorentz group in it, without having heard of relativity.
+One data set, no family of tasks: energies and momenta of particles, and a number that depends only on their invariant
+mass. `ms.discover` finds the Lorentz group in these numbers.
 """
 
 # %%
 # ## The data
 #
-# Each example is one particle: energy and momentum (e, p). The answer is a smooth function of its invariant mass,
+# Each example is one particle with energy and momentum (e, p). The output is a smooth function of its invariant mass,
 # `e² - p²`, which no boost changes.
 #
-# This example was adjusted until it worked: it shows that the group can be found, not how often it is. Adjusted were
-# two directions of space in place of three, a function that bends slowly (`tanh` of a quarter of the mass), no noise,
-# the number of examples, and inputs from a normal law, so that there are particles of negative energy. What other
-# draws and a steeper function give is [told with the method](../discover.md#the-gallerys-relativity).
+# We chose the settings so that the example works: it shows that metasym can find the group, not how often it does.
+# The settings are: two directions of space instead of three, a slowly varying function (`tanh` of a quarter of the
+# mass), no noise, the number of examples, and normally distributed inputs, so some energies are negative. The page
+# on [discovery, counted](../discover-studies.md#the-gallerys-example) says what we tried.
 import os
 
 import matplotlib.pyplot as plt
@@ -29,10 +29,10 @@ mass = x[:, 0] ** 2 - x[:, 1] ** 2 - x[:, 2] ** 2
 y = np.tanh(mass / 4)[:, None]
 
 # %%
-# ## Looking for symmetries
+# ## Find symmetries
 #
-# A fifth of the examples takes no part in the search: what is claimed is tested on them.
-found = ms.discover(x, y, finite=False)  # swaps and changes of sign are looked for too where this is left out
+# metasym holds out a fifth of the examples and tests every claim on them.
+found = ms.discover(x, y, finite=False)  # without finite=False it also searches for swaps and sign changes
 print(found.verdict)
 for one in found.refused:
     print(f"not claimed, {one['what']}: {one['words']}")
@@ -40,14 +40,14 @@ for one in found.refused:
 # %%
 # ## The model that has the symmetry
 #
-# Whatever was found is built in. The prediction along a boost, which mixes energy and momentum as the speed of the
-# observer does, is constant where the model has the symmetry.
+# The model has the discovered symmetry built in. A boost mixes energy and momentum, as a moving observer sees them.
+# If the model has the symmetry, its prediction is constant along a boost.
 speeds = np.linspace(-1.2, 1.2, 41)
 boosted = np.stack([[np.cosh(s), np.sinh(s), 0.4] for s in speeds])
 with torch.no_grad():
     predicted = found.model(torch.from_numpy(boosted).float())
 figure, axes = plt.subplots(
-    figsize=(5.5, 3.4), label="The model's prediction along a boost, beside the truth"
+    figsize=(5.5, 3.4), label="The prediction of the model along a boost, and the truth"
 )
 axes.plot(speeds, np.tanh((boosted[:, 0] ** 2 - boosted[:, 1] ** 2 - 0.16) / 4), color="0.6", label="truth")
 axes.plot(speeds, predicted[:, 0], "--", label="model")

@@ -1,14 +1,14 @@
 """One data set: a table with a hidden rotation
 
-Not every problem is a family of tasks. Here there is a single table: where a probe was, how warm it was, and what it
-measured. `metasym discover` looks for symmetries of the function behind it.
+Not every problem is a family of tasks. This example has a single table: the position of a probe, its temperature,
+and its signal. `metasym discover` finds symmetries of the function behind the table.
 """
 
 # %%
 # ## The data
 #
-# A probe flies around a source; it notes its position, its temperature and a signal. The signal depends on the
-# distance and the temperature alone, but nobody says so: there are four columns of numbers, and one to predict.
+# A probe flies around a source and records its position, its temperature and a signal. The signal depends only on the
+# distance and the temperature, but metasym does not know this: it gets four columns of numbers, and one to predict.
 import os
 
 import matplotlib.pyplot as plt
@@ -26,16 +26,16 @@ table = np.column_stack([x, signal + 0.002 * draw.standard_normal(len(x))])
 np.savetxt("probe.csv", table, delimiter=",", header="east,north,up,temperature,signal", comments="")
 
 # %%
-# ## Looking
+# ## Find symmetries
 #
-# One command, on the table as it is. A fifth of the rows takes no part: what is claimed is tested on them.
+# One command reads the table. metasym holds out a fifth of the rows and tests every claim on them.
 main(["discover", "probe.csv", "--outputs", "signal", "--out", "probe", "--progress", "silent"])
 
 # %%
 # ## The model
 #
-# Carry the probe once around the source, on a tilted circle: a model that has the symmetry predicts one and the same
-# signal all the way. Beside it, the way through the source, along which the signal changes.
+# Move the probe around the source on a tilted circle: a model with the symmetry predicts the same signal everywhere
+# on it. For comparison, the second curve shows a straight path through the source, along which the signal changes.
 model = ms.open_run("probe").model
 angle = np.linspace(0, 2 * np.pi, 80)
 circle = np.stack([np.cos(angle), 0.8 * np.sin(angle), 0.6 * np.sin(angle), 0 * angle], axis=1)
@@ -44,6 +44,6 @@ figure, axes = plt.subplots(figsize=(5.5, 3.4), label="Predicted signal around t
 for places, name in ((circle, "around the source"), (line, "through the source")):
     with torch.no_grad():
         axes.plot(np.linspace(0, 1, 80), model(torch.from_numpy(places).float()).reshape(-1), label=name)
-axes.set(xlabel="part of the way", ylabel="predicted signal")
+axes.set(xlabel="fraction of the path", ylabel="predicted signal")
 axes.legend()
 figure.tight_layout()

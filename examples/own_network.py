@@ -1,15 +1,15 @@
 """A network and a sampler of your own
 
-Tasks come from a small simulator: heat spreads on a ring of ten rods, each ring with its own material. A two-line
-sampler feeds them to a plain linear layer, and the layer finds out by itself that there is a ring.
+The tasks come from a small simulator: heat spreads on a ring of ten rods, and each ring has its own material. A
+sampler feeds them to a plain linear layer, and metasym finds the ring.
 """
 
 # %%
 # ## A sampler
 #
 # A family of tasks is anything with a length and an `episode`. Here a task is one ring: its material says how much
-# heat goes to the neighbour and the one after. An episode has two measurements to adapt with and eight to be judged
-# by. All randomness comes from generators that are given seeds.
+# heat flows to the next rod and the one after it. An episode has two support and eight query measurements. All
+# randomness comes from seeded generators.
 import os
 
 import matplotlib.pyplot as plt
@@ -22,7 +22,7 @@ rods = 10
 
 
 class Rings:
-    """Rings ``first`` to ``first + count - 1``, each of another material."""
+    """Rings ``first`` to ``first + count - 1``, each with its own material."""
 
     def __init__(self, first, count):
         self.first, self.count = first, count
@@ -43,14 +43,14 @@ class Rings:
 # %%
 # ## A network
 #
-# Any `nn.Module` will do. Here it is one fully connected layer: 100 weights that know nothing of each other.
-# `reparameterize` writes them as `vec(W) = U v`.
+# You can use any `nn.Module`. This one is a fully connected layer with 100 independent weights. `reparameterize`
+# writes them as `vec(W) = U v`.
 model = torch.nn.Linear(rods, rods, bias=False)
 ms.reparameterize(model, "dense", filter_size=rods, std=0.1, generator=torch.Generator().manual_seed(0))
 learner = ms.MSR(model, solver="ridge", penalty=0.1)
 
 # %%
-# ## Training, beside the same layer without a symmetry
+# ## Train, and compare with the same layer without a symmetry
 plain = ms.MAML(torch.nn.Linear(rods, rods, bias=False), solver="ridge", penalty=0.1)
 steps = 60 if quick else 300
 for method in (learner, plain):
@@ -61,13 +61,13 @@ for name, method in (("symmetry learned", learner), ("plain", plain)):
     print(f"{name:17s} mean squared error {score.mean:.5f} ± {score.ci95:.5f} on 100 new rings")
 
 # %%
-# ## What was found
+# ## Inspect
 #
-# Heat flows alike in both directions, so the ring may be turned and reflected: the group is that of the regular
-# ten-gon, and it was found from measurements.
+# Heat flows equally in both directions, so you can rotate and reflect the ring: the group is that of the regular
+# decagon. metasym found it from measurements.
 #
-# It says *approximately*: seven of the ten filter entries are not needed, and 300 steps have not yet brought them to
-# zero. `project` sets U to the pattern that was found; the score on new rings tells that nothing was lost by it.
+# The verdict says *approximately*: seven of the ten filter entries are not needed, and 300 steps have not yet
+# reduced them to zero. `project` projects U onto the pattern; the score on new rings shows that this loses nothing.
 report = ms.inspect(model)
 print(report)
 ms.project(model, report)
@@ -75,8 +75,8 @@ score = ms.evaluate(learner, Rings(1000, 100))
 print(f"after projection: {score.mean:.5f} ± {score.ci95:.5f}")
 
 # %%
-# The weight of one new ring, adapted from two measurements, beside the pattern that was read off U: equal numbers are
-# tied weights.
+# The left picture shows the weight of a new ring, adapted from two measurements. The right one shows the pattern in
+# U: equal colours are tied weights.
 adapted = learner.adapt(Rings(2000, 1).episode(0, torch.Generator().manual_seed(3)).support)
 figure, (left, right) = plt.subplots(
     1, 2, figsize=(8, 3.6), label="An adapted weight and the pattern of tied weights"

@@ -1,7 +1,7 @@
 """A ring of satellites
 
-Six satellites circle a planet. Which of them are alike is read off simulations by rebound, a package for the motion
-of stars and planets that knows nothing of metasym.
+Six satellites circle a planet. metasym finds which of them are interchangeable, from simulations by rebound, a
+package for the motion of stars and planets.
 
 Extras: simulators
 """
@@ -9,9 +9,9 @@ Extras: simulators
 # %%
 # ## Simulations
 #
-# A task is one system: the planet's mass, the satellites' mass and a time. The input is a small push of every
-# satellite out of the plane, the output its height after that time. Pushes are small, so that the answer is linear:
-# pushing one satellite at a time gives the whole map.
+# A task is one system: the mass of the planet, the mass of the satellites, and a time. The inputs are small pushes
+# of the satellites out of the plane, and the outputs are their heights after that time. Small pushes have a linear
+# effect, so pushing one satellite at a time gives the whole map.
 import os
 
 import matplotlib.pyplot as plt
@@ -34,7 +34,7 @@ def heights(planet, satellite, time, pushed):
     system.integrator, system.dt = "leapfrog", 0.002
     system.add(m=planet)
     chords = 2 * np.sin(np.pi * np.arange(1, ring) / ring)  # distances to the others
-    speed = np.sqrt(planet + satellite * np.sum(0.5 / chords))  # keeps the ring turning as it is
+    speed = np.sqrt(planet + satellite * np.sum(0.5 / chords))  # keeps the ring rotating unchanged
     for number, angle in enumerate(angles):
         c, s = np.cos(angle), np.sin(angle)
         system.add(m=satellite, x=c, y=s, vx=-speed * s, vy=speed * c, vz=push * (number == pushed))
@@ -60,8 +60,8 @@ main(["learn", "ring.npz", "--out", "ring", "--progress", "silent"])
 # %%
 # ## One new system from one measurement
 #
-# The learned symmetry leaves a few numbers for a system to have: how a satellite answers its own push, its
-# neighbour's, and those of the others. One measurement of six heights is enough for them.
+# With the symmetry, only a few numbers differ between systems: how a satellite responds to its own push, to that of a
+# neighbour, and to those of the others. One measurement of six heights determines them.
 run = ms.open_run("ring")
 new = np.stack([heights(1.3, 0.4, 1.2, pushed) for pushed in range(ring)], axis=1)
 pushes = draw.standard_normal((9, ring)).astype(np.float32)
@@ -69,9 +69,7 @@ answers = pushes @ new.T.astype(np.float32)
 network = run.adapt(pushes[:1], answers[:1])
 with torch.no_grad():
     predicted = network(torch.from_numpy(pushes[1:])).numpy()
-figure, axes = plt.subplots(
-    figsize=(4.2, 4), label="Predicted heights beside simulated ones, from one measurement"
-)
+figure, axes = plt.subplots(figsize=(4.2, 4), label="Predicted and simulated heights, from one measurement")
 axes.plot(answers[1:].ravel(), predicted.ravel(), "o", markersize=4)
 axes.axline((0, 0), slope=1, color="0.6", linewidth=1, zorder=0)
 axes.set(xlabel="height, simulated", ylabel="height, predicted", title="a new system, one measurement")

@@ -48,6 +48,17 @@ def test_the_upper_limit_holds_as_often_as_it_says():
     assert failures <= 7
 
 
+def test_one_odd_task_with_fewer_examples_than_inputs_does_not_hide():
+    """All tasks together show a part of any direction that one task alone may hide."""
+    failures = 0
+    for seed in range(24):
+        maps = shifted(100, N, seed)
+        maps[0, :, 1] *= 0.5
+        found = certify(TaskStatistics.of(*examples(maps, 2, 0.0, seed)), [TURN], noise=1e-10)
+        failures += found.defect_upper < defect(maps)
+    assert failures <= 1
+
+
 @pytest.mark.parametrize("kind", ["equal", "constant"])
 def test_directions_that_no_input_shows_may_hold_any_defect(kind):
     """Circulant maps: the symmetry is there, but from such inputs nobody can know."""

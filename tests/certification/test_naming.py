@@ -108,6 +108,7 @@ def test_tasks_that_differ_are_the_reason_where_they_carry_the_defect() -> None:
     )
     found = decided(rung(odd))
     assert isinstance(found.verdict.reasons[0], TasksDiffer)
+    assert "mix inputs" in verdict_words(found)
     assert found.differing is not None
     assert found.differing.tasks == (3, 7)
 

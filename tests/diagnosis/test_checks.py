@@ -314,3 +314,17 @@ def test_one_bent_sensor_of_all_tasks_is_seen_where_single_tasks_hide_it(seed: i
     noise = 0.1 * draw.standard_normal((40, 18, 5))
     assert fit_tasks(Samples(x, apply(maps, x) + noise, there, ids), np.ones(1)).bend == 0
     assert fit_tasks(Samples(x, apply(maps, bent) + noise, there, ids), np.ones(1)).bend > 0
+
+
+@pytest.mark.parametrize(("tasks", "seed"), [(40, 2), (60, 4)])
+def test_a_bent_sensor_is_seen_where_few_tasks_have_most_of_the_output(tasks: int, seed: int) -> None:
+    """Each task tells the same bend; the mean over tasks of what each tells depends on no few of them."""
+    draw = np.random.default_rng([seed, 6])
+    maps, x = draw.standard_normal((tasks, 5, 5)), draw.standard_normal((tasks, 18, 5))
+    maps *= np.exp(1.2 * draw.standard_normal((tasks, 1, 1)))
+    there, ids = np.ones((tasks, 18), bool), np.arange(tasks)
+    bent = x.copy()
+    bent[..., 1] = 0.7 * x[..., 1] + 0.1 * x[..., 1] ** 3
+    noise = 0.1 * draw.standard_normal((tasks, 18, 5)) * np.sqrt((maps**2).mean())
+    assert fit_tasks(Samples(x, apply(maps, x) + noise, there, ids), np.ones(1)).bend == 0
+    assert fit_tasks(Samples(x, apply(maps, bent) + noise, there, ids), np.ones(1)).bend > 0

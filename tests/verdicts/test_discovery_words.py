@@ -41,7 +41,7 @@ REASONS: list[tuple[AnyDiscoveryReason, list[str], Outcome]] = [
     (values.RefutedByPolynomial("D_4", 1e-5, 0.02), ["D_4", "1e-05", "0.02"], Outcome.REFUTED),
     (values.RefutedBySameTerms("so(3)", 12.34), ["so(3)", "F = 12.3"], Outcome.REFUTED),
     (values.ExplainedBetter("so(5)"), ["so(5)", "another symmetry"], Outcome.NOT_REFUTED),
-    (values.NearSymmetry("D_4", 0.0037, 0.003), ["D_4", "0.0037", "0.003"], Outcome.NOT_REFUTED),
+    (values.NearSymmetry("D_4", 0.0037, 0.003, 0.002, 200), ["D_4", "0.0037", "0.002", "370"], Outcome.NOT_REFUTED),
     (values.NotShownToBeNoise("so(2)", 0.001, 0.05), ["so(2)", "0.001", "0.05"], Outcome.NOT_REFUTED),
     (values.NotAnAlgebra("so(2)"), ["so(2)", "brackets"], Outcome.NOT_REFUTED),
     (values.HardlyMatters("so(2)", 2e-4), ["so(2)", "0.0002"], Outcome.NOT_REFUTED),
@@ -134,7 +134,7 @@ def test_what_a_claim_moves_follows_from_its_generators() -> None:
     ("claims", "reasons", "status"),
     [
         ((GROUP,), (values.NoGapInTies(),), Status.CERTIFIED),
-        ((), (values.NearSymmetry("Z_2", 0.1, 0.003),), Status.UNDECIDED),
+        ((), (values.NearSymmetry("Z_2", 0.1, 0.003, 0.003, 100),), Status.UNDECIDED),
         ((), (values.EveryDirectionChanges(),), Status.NONE),
         ((), (values.TooManyInputs(40, 64),), Status.NOT_READ),
         ((), (values.EveryDirectionChanges(), values.NoDirectionTold()), Status.UNDECIDED),

@@ -5,7 +5,8 @@ assumed: it is projected out of the task's equations, which leaves ``h = G e + n
 ``s2 G``. An estimate ``(G + lambda)^-1 h`` sees the part ``S = (G + lambda)^-1 G`` of e; its square, less what noise
 adds on average, has the mean ``e^T S^2 e``. Averaged over tasks, and divided by the smallest eigenvalue of the mean
 of ``S^2``, it is an upper limit of ``E |e|^2`` whatever the directions of e: a direction in which no task's inputs
-vary makes the eigenvalue zero and the limit infinite. With more examples than inputs and lambda = 0 this is least
+vary makes the eigenvalue zero and the limit infinite. Where few tasks may carry it all, it is divided by what so few
+show at least. With more examples than inputs and lambda = 0 this is least
 squares, S = 1.
 """
 
@@ -16,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
-from scipy.special import bdtrc, chdtri, stdtrit
+from scipy.special import bdtrc, chdtri, gammaincinv, stdtrit
 from torch import Tensor
 
 from metasym.certification.certificate_thresholds import LIMITS
@@ -47,6 +48,29 @@ class Limit:
 
 
 @dataclass(frozen=True, eq=False)
+class Seen:
+    """The part ``|S u|^2`` that a task shows of directions u, the eigenvectors of the mean of S^2.
+
+    Of weights that all tasks have, the mean over tasks is seen. A few tasks that alone have them may show less.
+    """
+
+    mean: Tensor
+    """``[d]``, over tasks."""
+    variance: Tensor
+    """``[d]``, over tasks."""
+    tasks: int
+
+    def surely(self, carriers: float) -> float:
+        """The part that so many tasks together show of any direction, with a chance of 95 %: that of a gamma law."""
+        carriers = min(max(carriers, 1.0), float(self.tasks))
+        if carriers == self.tasks:
+            return float(self.mean.min())
+        shape = (carriers * self.mean.square() / self.variance.clamp_min(1e-12)).clamp_max(1e9)
+        quantile = torch.from_numpy(gammaincinv(shape.numpy(), 1 - LIMITS.level))
+        return float((self.mean * quantile / shape).min())
+
+
+@dataclass(frozen=True, eq=False)
 class Forbidden:
     """For each task the squares of what a group forbids, and what noise alone is expected to add."""
 
@@ -58,6 +82,8 @@ class Forbidden:
     """The smallest eigenvalue of the mean of S^2: 0 where some direction is never seen."""
     added: Tensor
     """``[T]``: what noise adds to a task's square on average, which was subtracted."""
+    seen: Seen | None = None
+    """How different the part is that single tasks show; None where all show the same."""
     measured: bool = True
     """Whether the noise was measured in tasks, and not only learned with the prior."""
     unbiased: float | None = None
@@ -76,9 +102,16 @@ class Forbidden:
         lower = mean - float(stdtrit(max(1, count - 1), LIMITS.sure)) * error
         if self.visible <= 0:
             return Limit(max(mean, 0.0), lower, math.inf, self._mostly())
-        upper /= self.visible
+        upper /= self._surely_visible(upper)
         likely = mean / self.visible if self.unbiased is None else self.unbiased
         return Limit(min(max(likely, 0.0), upper), lower, upper, self._mostly())
+
+    def _surely_visible(self, upper: float) -> float:
+        """The part that is seen of a mean square of which ``upper`` is seen, where as few tasks carry it as can."""
+        if self.seen is None:
+            return self.visible
+        most = float(self.squares.max()) + LIMITS.by_one * self.spread * math.sqrt(len(self.squares))
+        return self.seen.surely(upper * len(self.squares) / most if most > 0 else len(self.squares))
 
     def _mostly(self) -> bool:
         """Noise alone makes a square half as large again as its mean in less than a quarter of the tasks."""
@@ -183,7 +216,7 @@ def _least_squares(
     spread = math.hypot(
         math.sqrt(float(added.var(0).sum()) * (1 + 1 / draws)) / len(tasks), noise.error * float(added.mean())
     )
-    return Forbidden(own - added.mean(0), spread, visible, added.mean(0), noise.measured)
+    return Forbidden(own - added.mean(0), spread, visible, added.mean(0), None, noise.measured)
 
 
 def _projected(
@@ -217,15 +250,17 @@ def _projected(
         shrink = torch.where(eigen > 0, 1 / (eigen + part_of * typical), 0.0)
         seen = eigen * shrink
         together = (turns * seen[:, None, :]).permute(1, 0, 2).reshape(eigen.shape[1], -1)
-        visible = float(torch.linalg.eigvalsh(together @ together.T / len(eigen))[0])
-        visible = visible if visible > 1e-6 else 0.0
+        parts, directions = torch.linalg.eigh(together @ together.T / len(eigen))
+        visible = float(parts[0]) if float(parts[0]) > 1e-6 else 0.0
+        shown = (seen[:, :, None] * (turns.mT @ directions)).square().sum(1)
         added = eigen * shrink.square()
         spread = math.sqrt(2 * float(added.square().sum())) / len(eigen)
         spread = math.hypot(spread, noise.error * float(added.sum(1).mean()))
         squares = (shrink * turned).square().sum(1) - added.sum(1)
         if part_of == _LAMBDAS[0] and visible > 0.99:
             unbiased = float(squares.mean())
-        found = Forbidden(squares, spread, visible, added.sum(1), noise.measured, unbiased)
+        parts_seen = Seen(shown.mean(0), shown.var(0, correction=0), len(eigen))
+        found = Forbidden(squares, spread, visible, added.sum(1), parts_seen, noise.measured, unbiased)
         if best is None or _promise(found) < _promise(best):
             best = found
     assert best is not None
@@ -233,7 +268,9 @@ def _projected(
 
 
 def _promise(found: Forbidden) -> float:
-    return found.spread / found.visible if found.visible > 0 else math.inf
+    if found.visible <= 0 or found.seen is None:
+        return math.inf
+    return found.spread / max(found.seen.surely(LIMITS.carriers), 1e-300)
 
 
 def _chunks(tasks: TaskStatistics, size: int) -> Iterator[TaskStatistics]:

@@ -41,6 +41,11 @@ class LimitThresholds:
     by_noise: float = 0.3
     """The part of the tasks that do so by noise alone, at most: a chi-square exceeds one and a half times its mean in
     less than a quarter. From the law, rounded up."""
+    by_one: float = 2.0
+    """Standard deviations of noise by which one task may have more of a square than it shows: how few tasks may carry
+    what is not refuted. By hand, after six odd tasks with fewer examples than inputs; counted since."""
+    carriers: int = 5
+    """Tasks that shrinkage is chosen for, if they alone carry a defect. By hand, as ``by_one``."""
     learned_noise_error: float = 0.05
     """Relative error of a noise variance that was learned with the prior, and not measured in tasks. By hand."""
     measured_from: int = 10
@@ -62,6 +67,9 @@ class FileThresholds:
     after copies of one task had certified a group that was not there."""
     chance: float = 0.01
     """The chance that noise makes any task of a file differ. Chosen; held against the same study."""
+    shown: float = 0.999
+    """How sure the limit of what tasks show is that differ. Chosen, after a bound of a fresh file of
+    ``studies.certificate_attacks`` that was too low by 0.01 % of itself; counted since."""
     seen: float = 0.975
     """A task whose defect is the visible one is noticed with this probability, ... Chosen."""
     seen_deviations: float = 1.96

@@ -1,7 +1,7 @@
 """The numbers that decide what ``discover`` claims: a record for each room, each number with what set it.
 
 "Counted" means: fixed on seeds below 50, and what is claimed with it counted on fresh seeds by ``python -m
-studies.discover`` (results under ``results/discover``, tables in ``docs/discover.md``). "By hand" means that no study
+studies.discover`` (results under ``results/discover``, tables in ``docs/discover-studies.md``). "By hand" means that no study
 compared it with other values. Sizes that only bound the cost of a search stand beside it.
 """
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 from metasym.verdicts.family_reasons import (
@@ -162,6 +163,15 @@ class NearSymmetry(About, frozen=True, tag="near_symmetry"):
     violation: float
     tolerance: float
     """As a part of the variance that the moved inputs carry."""
+    named_up_to: float
+    """The same as a part of the whole variance."""
+    examples: int
+    """That the bound rests on."""
+
+    @property
+    def needed(self) -> float:
+        """How many examples would allow no more than ``named_up_to``, if the bound falls as that of noise does."""
+        return self.examples * self.violation / self.named_up_to if self.named_up_to > 0 else math.inf
 
 
 class NotShownToBeNoise(About, frozen=True, tag="not_shown_to_be_noise"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from metasym.groups.signed_groups import SignedGroup
@@ -71,6 +72,8 @@ EXACT = 1e-5
 """Defects of a function's symmetry below this are rounding."""
 _MAPS = "the tasks' linear maps"
 _NEAR = "cannot be told from a near symmetry"
+_TOO_MANY = 100
+"""Times as many examples that nobody is advised to measure."""
 _UNTOLD = 10.0
 """beta is 0 for a true symmetry and about 1 for a false one: a wider interval says nothing."""
 
@@ -245,15 +248,15 @@ def _about(
             return f"is refuted by polynomials with the same terms that do not have it (F = {f:.3g})"
         case ExplainedBetter():
             return "is not all: a model with another symmetry explains the data better"
-        case NearSymmetry(_, violation, tolerance):
+        case NearSymmetry(_, violation, tolerance, named_up_to):
             return (
-                f"{_NEAR}: the data allow a violation of {violation:.2g} of the variance, more than {tolerance:g} of "
-                "what its inputs carry"
+                f"{_NEAR}: the data allow a violation of {violation:.2g} of the variance, and it is named up to "
+                f"{named_up_to:.2g} ({tolerance:g} of what its inputs carry); {_needed_words(reason)}"
             )
         case NotShownToBeNoise(_, left_over, floor):
             return (
                 f"{_NEAR}: its model leaves {left_over:.2g} of the variance, and one that knows nothing {floor:.2g}, "
-                "so that nothing shows it to be noise"
+                "so that nothing shows it to be noise; more examples would"
             )
         case NotAnAlgebra():
             return "cannot be decided: its brackets leave it by more than rounding does"
@@ -311,6 +314,16 @@ def _about(
                 f"{_NEAR}: what all tasks share allows a violation of {violation:.2g} of the variance (named up to "
                 f"{most:g})"
             )
+
+
+def _needed_words(reason: NearSymmetry) -> str:
+    """How many examples would decide, where that is a number worth reading."""
+    if reason.needed > _TOO_MANY * reason.examples:
+        return f"{_TOO_MANY} times as many examples would not decide"
+    return (
+        f"about {math.ceil(float(f'{reason.needed:.1e}'))} examples instead of {reason.examples} would decide, if "
+        "the bound falls as that of noise does"
+    )
 
 
 def interval_words(beta: float | None, low: float | None, high: float | None) -> str:

@@ -235,7 +235,7 @@ def reason_words(reason: AnyReason, layer: LayerReport, *, none: str = "no symme
         case TasksDiffer(name, order, defect_upper, tolerance):
             return (
                 f"no symmetry of all tasks: most have {called(name, order)}, but over all tasks its defect may be "
-                f"{percent(defect_upper)} (tolerance {percent(tolerance)}){_differing(layer)}"
+                f"{percent(defect_upper)} (tolerance {percent(tolerance)}){_differing(layer)}; {_NOT_LOOKED_FOR}"
             )
         case NoiseUnlikeModel(name, order, deviations):
             return (

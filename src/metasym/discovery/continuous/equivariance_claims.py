@@ -145,7 +145,7 @@ def _certified(
         least = min(least, _share(one, fit, x, generator))
     assert worst is not None
     if violation > tolerance * least:
-        return None, NearSymmetry(name, violation, tolerance)
+        return None, NearSymmetry(name, violation, tolerance, tolerance * least, len(every[0]))
     return CertifiedAlgebra(name, found.fields, worst, violation), None
 
 

@@ -177,7 +177,8 @@ def judge(
         listed = tuple(int(prepared.order[i]) for i in local.rows[:10])
         return None, (FewRowsDiffer(name, listed, len(local.rows), local.share, tolerance),)
     if not kept:
-        return None, (NearSymmetry(name, violation, tolerance),)
+        examples = len(prepared.train[0]) + len(prepared.held_out[0])
+        return None, (NearSymmetry(name, max(whole, local.share), tolerance, tolerance * most, examples),)
     fields = prepared.whole(np.concatenate(kept))
     # Named in these coordinates: in the data's units, which may differ by a million, entries would pass for 0.
     name = name_of_fields(orthonormal(np.concatenate(kept)))

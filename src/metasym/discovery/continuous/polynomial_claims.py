@@ -90,7 +90,9 @@ def judge_polynomial(
     if max(carried for _, carried in shares) < CONTINUOUS.polynomial_share:
         return [], (HardlyMatters(name),)
     if not enough:
-        return [], (NearSymmetry(name, best.violation_upper, CONTINUOUS.surely * tolerance),)
+        surely, examples = CONTINUOUS.surely * tolerance, len(train[0]) + len(held_out[0])
+        most = surely * max(carried for _, carried in shares)
+        return [], (NearSymmetry(name, best.violation_upper, surely, most, examples),)
     left: tuple[AnyDiscoveryReason, ...] = ()
     if len(enough) < len(shares):
         weak = [ideal for ideal, _ in shares if not any(ideal is one for one in enough)]

@@ -212,7 +212,7 @@ def _judged_by_subgroups(
         violation += float(np.mean([claim.violation_upper for claim in claims])) / gap(len(orbit))
         found += claims
     if violation > tolerance:
-        return NearSymmetry(group.name, violation, search.tolerance)
+        return NearSymmetry(group.name, violation, search.tolerance, tolerance, len(x))
     worst = max(found, key=lambda claim: claim.violation_upper)
     whole = SignedGroup(tuple(g for g in everywhere if g is not None), everywhere[0].shape)  # type: ignore[union-attr]
     return Claim.of_group(
@@ -270,7 +270,7 @@ def _judged_group(
     if search.labels:  # a function of numbers is smooth, labels may differ in a few places alone
         violation = max(violation, FINITE.unseen / len(model.rows(*rows.every, MOST_LIKELY)[0]))
     if violation > tolerance:
-        return NearSymmetry(group.name, violation, search.tolerance)
+        return NearSymmetry(group.name, violation, search.tolerance, tolerance, len(rows.every[0]))
     if local.share > tolerance:
         listed = tuple(int(search.sites.prepared.order[i]) for i in local.rows[:10])
         return FewRowsDiffer(group.name, listed, len(local.rows), local.share, search.tolerance)
