@@ -78,6 +78,7 @@ format: $(VENV)/.installed-dev
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/codespell *.md docs $(SOURCES)
 
 types: $(VENV)/.installed-dev
 	$(BIN)/mypy

@@ -28,6 +28,7 @@ from metasym.runs.adapted_functions import LearnerOnTasks, adapted_functions
 from metasym.runs.files.learn_options import Options
 from metasym.runs.learning.automatic_choices import split
 from metasym.runs.learning.networks import plain_network
+from metasym.runs.machine import commit
 from metasym.storage.json_files import write_json
 from metasym.tasks.stored import StoredTasks
 
@@ -116,12 +117,14 @@ def one(symmetric: bool, network: str, seed: int, steps: int) -> dict[str, Any]:
     seconds = time.perf_counter() - began
     claims = run.verdict.claims
     found: dict[str, Any] = {
+        "command": f"python -m studies.deep_families --first {seed} --seeds 1 --steps {steps}",
+        "commit": commit(),
         "family": "D_16" if symmetric else "none",
         "network": network,
         "seed": seed,
         "seconds": seconds,
         "tasks": [claim.name for claim in claims],
-        "tasks_upper": math.sqrt(claims[0].violation_upper) if claims else None,
+        "tasks_upper": claims[0].defect_upper if claims else None,
         "why_not": [] if claims else run.result["tasks_share"]["refused"],
         "tasks_right": [c.name for c in claims] == (["D_16"] if symmetric else []),
         "mse": run.scores.mean,

@@ -64,7 +64,7 @@ def as_batch(value: Any, like: Tensor | None = None) -> Batch:
 def as_tensor(value: Any, like: Tensor | None = None) -> Tensor:
     """A tensor as it is; an array or a list as a tensor, its fractions of the type and on the device of ``like``.
 
-    NumPy counts in float64 unless told otherwise: nobody who passes an array has chosen that type.
+    NumPy uses float64 by default, so an array of float64 does not mean that the user chose that type.
     """
     if isinstance(value, Tensor):
         return value

@@ -80,7 +80,7 @@ def test_the_page_shows_ladder_names_and_what_it_buys(robot, tmp_path, capsys):
     page = tmp_path / "page.html"
     typed(capsys, "report", robot, "--out", page)
     text = page.read_text()
-    assert "Groups held against tasks that took no part in learning" in text
+    assert "Groups tested on held-out tasks" in text
     assert "U as learned, not averaged" in text
     assert "leg 1" in text
     assert "foot 5" in text

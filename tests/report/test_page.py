@@ -235,7 +235,7 @@ def test_an_unfinished_run_says_so(msr, tmp_path):
     (folder / "metrics.jsonl").write_text("".join(text[:4]) + text[4][:30])
     words = page(folder).words
     assert "unfinished, at step 4 of 6" in words
-    assert "half-written and was left out" in words
+    assert "is incomplete and was ignored" in words
     (folder / "metrics.jsonl").unlink()
     (folder / CURRENT).unlink()
     (folder / MODEL).unlink()
@@ -405,7 +405,7 @@ def test_huge_layers_are_not_drawn():
     assert plain.notes == ["The weight has 1,000,000 entries: too many to draw."]
     wide = DenseSymmetry((3000, 3), 1000)
     dense = layer_part(Layer("", torch.zeros(3000, 3, dtype=torch.float64), START, wide))
-    assert "U has 9,000,000 entries: too many to take apart on this page." in dense.notes
+    assert "U has 9,000,000 entries: too many to decompose on this page." in dense.notes
     factors = KroneckerSymmetry((700, 2), (700, 2))
     kronecker = layer_part(Layer("", torch.zeros(700, 2, dtype=torch.float64), START, factors))
     assert "U_out has 490,000 entries: too many to draw." in kronecker.notes

@@ -31,7 +31,7 @@ REASONS: list[tuple[AnyDiscoveryReason, list[str], Outcome]] = [
     (values.TooManyInputs(40, 64), ["at most 40", "found 64"], Outcome.NOT_EXAMINED),
     (values.NotForFamilies(), ["families"], Outcome.NOT_EXAMINED),
     (values.RefutedByBeta("Z_2", 1.1, 0.29, 1.8), ["Z_2", "beta 1.1 (0.29 to 1.8)", "held-out"], Outcome.REFUTED),
-    (values.RefutedByBeta("Z_2", 1.1, 0.2, 1.8, on="tasks"), ["Z_2", "fresh tasks"], Outcome.REFUTED),
+    (values.RefutedByBeta("Z_2", 1.1, 0.2, 1.8, on="tasks"), ["Z_2", "held-out tasks"], Outcome.REFUTED),
     (values.LikelierWithout("so(2)", 0.013), ["so(2)", "0.013", "held-out"], Outcome.NOT_REFUTED),
     (values.RefutedByCalls("Z_2", 0.31, 0.08), ["Z_2", "31 %", "8 %"], Outcome.REFUTED),
     (values.CallsAllow("Z_2", 0.05, 0.12, 0.08), ["Z_2", "12 %", "5 %"], Outcome.NOT_REFUTED),
@@ -72,7 +72,7 @@ REASONS: list[tuple[AnyDiscoveryReason, list[str], Outcome]] = [
     (values.MapsAllow("Z_6", 0.04, 0.1, 0.08), ["Z_6", "4 %", "10 %", "8 %"], Outcome.NOT_REFUTED),
     (values.MapsAllow("Z_6", 0.04, None, 0.08), ["Z_6", "any defect", "8 %"], Outcome.NOT_REFUTED),
     (values.JudgesDiffer("Z_6", 0.5, 0.2, 0.8, 0.03), ["Z_6", "0.5", "3 %"], Outcome.NOT_REFUTED),
-    (values.InputsElsewhere("Z_6"), ["Z_6", "where there are none"], Outcome.NOT_REFUTED),
+    (values.InputsElsewhere("Z_6"), ["Z_6", "no data"], Outcome.NOT_REFUTED),
     (values.TasksAllow("Z_6", 0.1, -0.2, 0.3, 0.02, 0.01), ["Z_6", "0.1 (-0.2 to 0.3)", "0.02"], Outcome.NOT_REFUTED),
     (values.CommonAllows("Z_6", 0.004, 0.002), ["Z_6", "0.004", "0.002"], Outcome.NOT_REFUTED),
 ]  # fmt: skip

@@ -4,7 +4,7 @@ Two statements, each true. Over the tasks of the file: the tasks are what they a
 that a few tasks with a large defect enter with what they show; the mean square has the error that noise gives it.
 About tasks to come: those of the file that differ are counted one by one, and an exact binomial limit says how large
 a share of further tasks does. No statement about a mean square over further tasks is made: no data bound what tasks
-do that nobody has seen.
+do that are not in the file.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ def add(commands: Commands) -> None:
         dest="source",
         type=Path,
         metavar="PATH",
-        help="images_background.zip or images_evaluation.zip (the other beside it), a folder with them or with "
+        help="images_background.zip or images_evaluation.zip (the other next to it), a folder with them or with "
         "their contents (as torchvision and learn2learn keep them too), or omniglot.npz",
     )
     omniglot.add_argument("--url", help="download from this address, a mirror's, instead of GitHub's")

@@ -31,7 +31,7 @@ def add(commands: Commands) -> None:
     )
     run.add_argument("name", help="the experiment, such as translation/rank1/small/msr-fc")
     run.add_argument("--out", type=Path, required=True, help="folder for its files")
-    run.add_argument("--resume", action="store_true", help="go on with the run in --out, if there is one")
+    run.add_argument("--resume", action="store_true", help="continue the run in --out, if there is one")
     run.add_argument("--progress", choices=PROGRESS, default="auto", help="how to show the steps")
     run.add_argument("--verbose", action="store_true", help="say how the steps are computed, and why")
     add_recipe(run)
@@ -39,8 +39,8 @@ def add(commands: Commands) -> None:
 
     reproduce = commands.add_parser(
         "reproduce",
-        help="a table, or the figures, of the paper beside ours",
-        description="Run what has not been run yet, then show ours beside the paper's.",
+        help="reproduce a table, or the figures, of the paper",
+        description="Run the missing experiments, then compare our numbers with the paper's.",
     )
     reproduce.add_argument("table", choices=list(TABLES), help="what to reproduce")
     reproduce.add_argument("--out", type=Path, help="folder for the runs")
@@ -50,6 +50,20 @@ def add(commands: Commands) -> None:
         help="folder for the small result files (default: results; OUT/results if quick)",
     )
     reproduce.add_argument("--jobs", type=int, default=1, help="runs side by side, of one thread each")
+    reproduce.add_argument(
+        "--backend",
+        choices=("threading", "dask"),
+        default="threading",
+        help="where they run: here, or on a dask cluster (pip install 'metasym[cluster]') that sees the same folders",
+    )
+    reproduce.add_argument(
+        "--scheduler", metavar="ADDRESS", help="of the dask cluster, such as tcp://host:8786"
+    )
+    reproduce.add_argument(
+        "--commands",
+        action="store_true",
+        help="run nothing: print the command of each run that is missing, a line each, for job arrays",
+    )
     reproduce.add_argument(
         "--quick", action="store_true", help="few steps and tasks: smoke test; results are not comparable"
     )
@@ -168,13 +182,19 @@ def _reproduce(options: argparse.Namespace) -> None:
     if options.status:
         _status(options, selected)
         return
-    from metasym.runs.reproducing.whole_tables import reproduce, run_folder
+    from metasym.runs.reproducing.whole_tables import commands, reproduce, run_folder
 
+    if options.commands:
+        for line in commands(options.table, options.out, results=options.results, **selected):
+            print(line)
+        return
     written = reproduce(
         options.table,
         options.out,
         results=options.results,
         jobs=options.jobs,
+        backend=options.backend,
+        scheduler=options.scheduler,
         progress=options.progress,
         note=say,
         **selected,

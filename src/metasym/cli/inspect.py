@@ -148,7 +148,7 @@ def _ask_functions(options: argparse.Namespace) -> None:
         functions = adapted_functions(asked_tasks, group, tasks=count, first=first, note=note)
         others = []
         for path in options.beside:
-            say(f"beside it, {path}")
+            say(f"also {path}")
             run, its_tasks = open_asked(path, options.model, options.test_tasks)
             other = adapted_functions(its_tasks, group, tasks=count, first=first, note=note)
             others.append((path, run.name, other))

@@ -28,7 +28,7 @@ _GOES_ON = {
     "reproduce": "run the same command again to continue",
     "data": "run the same command again: downloads continue, conversions start over",
 }
-"""What to do after an interrupt, by command; nothing where there is nothing to go on with."""
+"""What to do after an interrupt, by command; commands that cannot be continued are not listed."""
 
 _MODULES = {
     "demo": ("demo",),

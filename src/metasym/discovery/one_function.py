@@ -43,15 +43,15 @@ def discover_in(
     prepared = prepare(data, options.seed, options.test)
     notes = [*([] if data.sampled is None else [str(data.sampled)]), *prepared.notes]
     generator = np.random.default_rng([options.seed, 2])
-    note(f"fitting a model that knows no symmetry to {len(prepared.train[0])} examples")
+    note(f"fitting a model without symmetry to {len(prepared.train[0])} examples")
     plain = plain_fit(*prepared.train, generator)
     found = Findings()
     model: FunctionModel | None = None
     polynomial: PolynomialModel | None = None
     if options.continuous and not data.classes:
         found, polynomial, model = polynomial_in(prepared, plain, options, note, memory)
-    if polynomial is not None:  # next to exact: what it refutes no poorer model may claim
-        notes.append(f"the model that knows no symmetry is a polynomial of {polynomial.support.size} terms")
+    if polynomial is not None:  # almost exact: what it refutes no poorer model may claim
+        notes.append(f"the model without symmetry is a polynomial of {polynomial.support.size} terms")
     elif options.continuous:
         found, model = invariances_in(data, prepared, plain, options, note, memory)
         if not data.classes:

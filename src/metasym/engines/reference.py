@@ -58,7 +58,7 @@ class Reference(Engine):
         return {}
 
     def choices(self, description: Description, setting: Setting) -> Plan:
-        """How to map; each set of examples decides for itself what to contract U with, unless the user has."""
+        """How to map; each set of examples decides what to contract U with, unless the user has decided."""
         found = (Choice("map", description.map, "rule on the model, or forced"),)
         contract = description.forced.get("contract")
         return found if contract is None else (*found, Choice("contract", contract, "forced"))

@@ -1,7 +1,7 @@
 """What a way of computing a layer costs: a model on sizes, calibrated once, never timed at run time.
 
 Rates are of one thread of an AMD EPYC (AVX2), torch 2.13.0, float32, November 2026; ratios matter, not the machine.
-They were read off layers of 96, 100, 144, 200, 400, 512 and 1,600 points and batches of 4 and 128.
+They were read from layers of 96, 100, 144, 200, 400, 512 and 1,600 points and batches of 4 and 128.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def element_error(U: Array, g: SignedPermutation) -> float:
 
 
 def _gap(U: Array, g: SignedPermutation) -> float:
-    """``|U - g U|``: only what g moves is looked at, little for the exchange of two inputs, a part at a time."""
+    """``|U - g U|``: only what g moves is examined, little for the exchange of two inputs, a part at a time."""
     outputs, inputs = np.array(g.outputs), np.array(g.inputs)
     output_signs, input_signs = np.array(g.output_signs), np.array(g.input_signs)
     grid = U.reshape(len(outputs), len(inputs), -1)

@@ -59,6 +59,14 @@ def inspect(
 
     Returns:
         A :class:`SymmetryReport`, one entry per layer.
+
+    Example:
+        >>> import torch, metasym as ms
+        >>> U = ms.groups.symmetry_matrix(ms.groups.cyclic(6)).float()
+        >>> symmetry = ms.DenseSymmetry((6, 6), U=U)
+        >>> model = ms.reparameterize(torch.nn.Linear(6, 6, bias=False), lambda name, module: symmetry)
+        >>> ms.inspect(model)[0].group.name
+        'Z_6'
     """
     if not isinstance(model, nn.Module):
         raise MetasymError(
@@ -89,7 +97,7 @@ def inspect(
     answers = [layer.errors for layer in layers] + [ends]
     if not any(answer is not None and answer.errors for answer in answers):
         notes = [answer.note for answer in answers if answer is not None]
-        reasons = dict.fromkeys(notes)  # what is wrong with the group itself is said once
+        reasons = dict.fromkeys(notes)  # what is wrong with the group itself is reported once
         raise MetasymError("; ".join(reasons), about="group", found=group)
     return SymmetryReport(tuple(layers), ends)
 

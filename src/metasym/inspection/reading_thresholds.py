@@ -1,4 +1,4 @@
-"""The numbers that decide what is read off a U: each with what it decides and what set it.
+"""The numbers that decide what is read from a U: each with what it decides and what set it.
 
 "Counted" means: fixed on some seeds, and what is named with it counted on fresh seeds by
 ``python -m studies.symmetries`` (results in ``results/inspect``, tables in ``docs/inspection.md``). "By hand" means

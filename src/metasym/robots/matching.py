@@ -36,7 +36,7 @@ _FITS = 0.01
 """As near must the masses of two bodies be that alone suggest an odd offset."""
 _IMPOSSIBLE = 1e6
 _VISITS = 300
-"""So many pairs of joints are looked at for other offsets; after that the first that fits is taken."""
+"""So many pairs of joints are examined for other offsets; after that the first that fits is taken."""
 
 
 @dataclass(frozen=True, eq=False)

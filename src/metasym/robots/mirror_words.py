@@ -69,7 +69,11 @@ def breaking_words(g: RobotSymmetry) -> list[str]:
         names = ", ".join(g.certificate.untested[:_MOST])
         more = ", ..." if len(g.certificate.untested) > _MOST else ""
         lines.append(f"signs rest on geometry alone for joints that move no mass: {names}{more}")
-    for kind, what in ((g.masses, "differences of masses"), (g.limits, "joints with other limits")):
+    for kind, what in (
+        (g.masses, "differences of masses"),
+        (g.limits, "joints with other limits"),
+        (g.drives, "differences of drives and springs"),
+    ):
         lines += [one.text for one in kind[:_MOST]]
         if len(kind) > _MOST:
             lines.append(f"and {len(kind) - _MOST} more {what}")

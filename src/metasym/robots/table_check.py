@@ -133,7 +133,7 @@ def check_table(found: RobotSymmetries, table: JointTable, *, seed: int = 1) -> 
         status = (
             Status.CERTIFIED if max(together.upper, worst.upper) <= found.tolerance else Status.APPROXIMATE
         )
-    breaks = tuple(one.text for one in (*known.masses, *known.limits)) if known is not None else ()
+    breaks = tuple(one.text for one in known.breaks) if known is not None else ()
     if dismissed is not None and not wrong:
         breaks = (dismissed.refused, *breaks)
     return TableCheck(status, wrong, known.base if known else "a product", together, worst, joints, breaks)

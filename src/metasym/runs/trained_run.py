@@ -39,7 +39,7 @@ class TrainedRun(Run):
         """``result.json``, which :meth:`add_score` writes."""
         assert self.folder is not None
         if not (self.folder / RESULT).exists():
-            raise self._missing("a result: run.add_score(ms.evaluate(...)) puts one in")
+            raise self._missing("a result: use run.add_score(ms.evaluate(...))")
         return read_result(self.folder / RESULT)
 
     @property

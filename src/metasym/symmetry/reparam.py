@@ -233,6 +233,12 @@ def split(model: nn.Module) -> Split:
 
     Returns:
         A :class:`Split` with the parameters by name.
+
+    Example:
+        >>> import torch, metasym as ms
+        >>> parts = ms.split(ms.reparameterize(torch.nn.Linear(4, 3)))
+        >>> len(parts.U), len(parts.v), list(parts.other)
+        (2, 1, ['bias'])
     """
     result = Split()
     u_ids = {id(p) for m in model.modules() if isinstance(m, Symmetry) for p in m.parameters()}

@@ -14,10 +14,11 @@ import numpy.typing as npt
 
 from metasym.storage.plain_files import open_plain
 from metasym.tasks.npz import DAMAGED, damage
+from metasym.tasks.plain_facts import LARGEST_SIZE
 from metasym.tasks.reading import check_archive
 from metasym.tasks.row_sample import RowSample, Sampled, sampled_rows
 from metasym.tasks.table_files import SUFFIXES, read_columns
-from metasym.tasks.task_file import LARGEST_SIZE, check_not_tiny
+from metasym.tasks.task_file import check_not_tiny
 from metasym.types import MetasymError
 
 Array = npt.NDArray[np.float64]

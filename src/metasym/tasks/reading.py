@@ -9,7 +9,10 @@ from typing import Any
 from metasym.storage.system import available_memory
 from metasym.tasks.arrays_of_tasks import tasks_of_arrays
 from metasym.tasks.frames import Frame, is_frame
+from metasym.tasks.many_rows import ArrowDataset, ParquetFiles, is_dataset, is_many, many_files
 from metasym.tasks.npz import read_npz
+from metasym.tasks.streamed import Processes
+from metasym.tasks.streaming import stream_tasks
 from metasym.tasks.table_files import SUFFIXES, read_table, tasks_of_table
 from metasym.tasks.task_file import Reading, TaskFile
 from metasym.types import MetasymError
@@ -19,16 +22,25 @@ _FRAMES = (".pkl", ".pickle", ".feather", ".h5", ".hdf5", ".json", ".xlsx", ".xl
 
 
 def read_tasks(
-    path: str | os.PathLike[str], reading: Reading | None = None, *, memory: int | None = None
+    path: str | os.PathLike[str],
+    reading: Reading | None = None,
+    *,
+    memory: int | None = None,
+    processes: Processes | None = None,
 ) -> TaskFile:
     """The tasks in a file: ``.csv``, ``.tsv`` and ``.parquet`` are tables, everything else is an ``.npz`` archive.
 
-    An error says in one line what is wrong with the file. ``memory`` is how many bytes may be used; by default, those
-    that are free.
+    A folder, or a pattern such as ``data/*.parquet``, is many Parquet files, whose rows need not fit into memory;
+    each of the ``processes`` reads its share. An error says in one line what is wrong with the file. ``memory`` is
+    how many bytes may be used; by default, those that are free.
     """
     file, wishes = Path(path), reading or Reading()
     free = available_memory() if memory is None else memory
     try:
+        if is_many(file):
+            return stream_tasks(many_files(file), wishes, processes, memory=free)
+        if file.suffix.lower() == ".parquet" and (many := ParquetFiles(file, [file])).beyond(free):
+            return stream_tasks(many, wishes, processes, memory=free)
         if file.suffix.lower() in SUFFIXES:
             return read_table(file, wishes, free)
         check_archive(file)
@@ -57,8 +69,15 @@ def check_archive(file: Path) -> None:
     )
 
 
-def tasks_in(x: Any, y: Any = None, reading: Reading | None = None, *, blocks: Any = None) -> TaskFile:
-    """The tasks in a file (its path), in a data frame, or in arrays ``x`` and ``y`` ``[tasks, examples, ...]``.
+def tasks_in(
+    x: Any,
+    y: Any = None,
+    reading: Reading | None = None,
+    *,
+    blocks: Any = None,
+    processes: Processes | None = None,
+) -> TaskFile:
+    """The tasks in a file (its path), in a data frame, a pyarrow data set, or in arrays ``[tasks, examples, ...]``.
 
     ``blocks [tasks]`` says which tasks of arrays belong together.
     """
@@ -66,7 +85,9 @@ def tasks_in(x: Any, y: Any = None, reading: Reading | None = None, *, blocks: A
     if isinstance(x, TaskFile):
         return x
     if y is None and isinstance(x, str | os.PathLike):
-        return read_tasks(x, wishes)
+        return read_tasks(x, wishes, processes=processes)
+    if y is None and is_dataset(x):
+        return stream_tasks(ArrowDataset(x), wishes, processes)
     if y is None and is_frame(x):
         return tasks_of_table(Frame(x), wishes, available_memory())
     if y is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,14 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from metasym.storage.options import changed, option
+from metasym.tasks.plain_facts import LEAST_SIZE, Array, stamp_of
+from metasym.tasks.streamed import Streamed
 from metasym.types import MetasymError
 
-Array = npt.NDArray[Any]
 _CHUNK = 2**26
 """Bytes that are examined at once."""
 LEAST_TASKS = 4
-LEAST_SIZE, LARGEST_SIZE = 1e-100, 1e150
-"""Between these the squares of numbers, and products of squares, can be told from 0 and from infinity."""
 TOO_SHORT = 2
 """Examples that a task needs: one to adapt to and one to be scored on."""
 
@@ -90,24 +89,25 @@ class TaskFile:
     dropped: int = 0
     """Tasks that were left out because they have fewer than two examples."""
     reading: Reading = field(default_factory=Reading)
-    stamp: tuple[int, int] | None = None
-    """When a mapped file was last changed, and its size, as it was opened; None for what is in memory."""
+    stamps: Mapping[Path, tuple[int, int]] = field(default_factory=dict)
+    """When each file that stays on the disk was last changed, and its size, as it was opened."""
+    streamed: Streamed | None = None
+    """Where there are more rows than are kept: what is known of all of them; the arrays hold a sample."""
 
     def check_unchanged(self) -> None:
-        """Refuse a result of a mapped file that somebody has changed since it was opened and checked."""
-        if self.stamp is None:
-            return
-        try:
-            now = stamp_of(self.path)
-        except OSError:
-            now = None
-        if now != self.stamp:
-            raise MetasymError(
-                f"{self.path}: expected a file that stays as it is while it is learned from, found it changed or "
-                "gone meanwhile: what was learned belongs to no data; start again in another folder",
-                about=str(self.path),
-                found="changed",
-            )
+        """Refuse a result of files on the disk that somebody has changed since they were opened and checked."""
+        for path, stamp in self.stamps.items():
+            try:
+                now = stamp_of(path)
+            except OSError:
+                now = None
+            if now != stamp:
+                raise MetasymError(
+                    f"{path}: expected a file that stays as it is while it is learned from, found it changed or "
+                    "gone meanwhile: what was learned belongs to no data; start again in another folder",
+                    about=str(path),
+                    found="changed",
+                )
 
     @property
     def tasks(self) -> int:
@@ -152,15 +152,11 @@ class TaskFile:
             found["columns"] = {"task": task, "inputs": list(inputs), "outputs": list(outputs)}
         if self.blocks:
             found["blocks"] = zlib.crc32("\0".join(self.blocks).encode())
+        if self.streamed is not None:
+            found["rows"] = self.streamed.rows
         if changed(self.reading):
             found["reading"] = changed(self.reading)
         return found
-
-
-def stamp_of(path: Path) -> tuple[int, int]:
-    """When a file was last changed, and its size."""
-    about = path.stat()
-    return about.st_mtime_ns, about.st_size
 
 
 def parts(array: Array) -> Iterator[tuple[int, Array]]:
@@ -311,8 +307,3 @@ def names_of(
                 f"{what} to give each name once, found {name!r} twice", about=about, found=name
             )
     return names
-
-
-def size_in_words(count: int) -> str:
-    """Bytes as MB or GB."""
-    return f"{count / 1e9:.1f} GB" if count >= 1e8 else f"{count / 1e6:.1f} MB"

@@ -127,6 +127,13 @@ def load(path: str | os.PathLike[str], learner: AnyLearner, *, best: bool = True
 
     Returns:
         The same ``learner``.
+
+    Example:
+        >>> import tempfile, torch, metasym as ms
+        >>> path = tempfile.mkdtemp() + "/learner.safetensors"
+        >>> ms.save(ms.MAML(torch.nn.Linear(3, 1)), path)
+        >>> type(ms.load(path, ms.MAML(torch.nn.Linear(3, 1)))).__name__
+        'MAML'
     """
     stored = learner_state(Path(path))
     check_learner(learner, stored, str(path), method_only=True)

@@ -79,7 +79,7 @@ def test_a_training_that_has_to_end_is_told_and_ends(tmp_path, monkeypatch, caps
     printed = capsys.readouterr()
     assert "MSR: at most" in printed.err
     assert "s a step" in printed.err
-    assert "MSR ran out of --max-minutes" in printed.out
+    assert "MSR stopped after --max-minutes" in printed.out
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert result["out_of_time"] is True
     assert result["outer_steps"] < 100000

@@ -22,7 +22,7 @@ from metasym.types import MetasymError
 from metasym.verdicts.defects import Defect
 
 _MOST_ORBITS = 40
-"""Orbits of inputs that are looked at one by one: each costs calls."""
+"""Orbits of inputs that are examined one by one: each costs calls."""
 _ORBIT_POINTS = 128
 """Points at which they are."""
 

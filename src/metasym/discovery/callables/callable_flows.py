@@ -121,7 +121,7 @@ def _with_all_outputs(fields: Array, kept: list[int], y: Array, n: int) -> Array
 def _null_fields(
     f: CalledFunction, draws: InputDraws, ambient: Array, kept: list[int]
 ) -> tuple[Array, AnyDiscoveryReason | None]:
-    """The pairs in ``ambient [D, n+m, n+m+1]`` that the outputs ``kept`` keep, or why none are told."""
+    """The pairs in ``ambient [D, n+m, n+m+1]`` that the outputs ``kept`` keep, or why there are none."""
     n, m = f.inputs, len(kept)
     count = max(32, -(-3 * len(ambient) // m))
     x = np.resize(draws.search, (min(count, len(draws.search)), n))

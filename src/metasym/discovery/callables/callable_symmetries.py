@@ -28,11 +28,11 @@ from metasym.types import MetasymError
 from metasym.verdicts.defects import Defect, defect_of
 
 MOST_INPUTS = 1024
-"""Inputs up to which moves are looked for: the calls grow with their square."""
+"""Inputs up to which the search covers moves: the calls grow with their square."""
 POINTS = 512
 """Fresh points of a certificate at most."""
 _QUICK = 24
-"""Points at which a candidate is looked at before it is one."""
+"""Points at which a candidate is examined before it is one."""
 _ALL = 60
 """Groups up to this order are checked element by element, others by generators and random products."""
 _PRODUCTS = 20

@@ -72,7 +72,7 @@ class CalledFunction:
         try:
             with torch.no_grad(), _evaluating(self.f):
                 found = self.f(given)
-        except Exception as error:  # whatever a user's function raises is told in one line
+        except Exception as error:  # report in one line whatever a user's function raises
             said = " ".join(str(error).split())[:200]
             raise MetasymError(
                 f"expected f to take inputs of shape {tuple(given.shape)}, found {type(error).__name__}: {said}",

@@ -110,7 +110,7 @@ def _notes(called: CalledFunction) -> list[str]:
         return []
     return [
         f"repeated calls at one point differ by {math.sqrt(float(called.noise.mean())):.2g} (root mean square): that "
-        "is taken off, and bounds are wider"
+        "is subtracted, and bounds are wider"
     ]
 
 

@@ -1,4 +1,4 @@
-"""Which signed permutation of outputs goes with one of inputs: read off the outputs themselves."""
+"""Which signed permutation of outputs goes with one of inputs: read from the outputs themselves."""
 
 from __future__ import annotations
 

@@ -61,17 +61,17 @@ from metasym.verdicts.discovery_words import refusal_words
 GROUPS = 8
 """Of examples that the jackknife leaves out in turn."""
 LEVELS = 6
-"""Times that an algebra is looked for inside the one before it."""
+"""Times that an algebra is searched for inside the one before it."""
 ROTATIONS = "rotations"
 TRANSLATIONS = "translations"
 MOST_INVARIANTS = 12
 """Invariants up to which a function of them is fitted."""
 MOST_AFFINE = 16
-"""Inputs up to which affine maps are looked at: the memory grows with their fourth power."""
+"""Inputs up to which affine maps are examined: the memory grows with their fourth power."""
 MOST_ROTATED = 40
 """The same for rotations, which are half as many."""
 MOST_SHIFTED = 64
-"""Inputs up to which translations and scalings are looked at: the memory of closing grows with their fourth power."""
+"""Inputs up to which translations and scalings are examined: the memory of closing grows with their fourth power."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +112,7 @@ def plain_fit(x: Array, y: Array, generator: np.random.Generator) -> Hyper:
 
 
 def ambients(x: Array) -> dict[str, Array]:
-    """The spaces of fields that are looked at, by name."""
+    """The spaces of fields that are examined, by name."""
     n = x.shape[1]
     found = {}
     if 2 <= n <= MOST_ROTATED:

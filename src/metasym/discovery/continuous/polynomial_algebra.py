@@ -116,7 +116,7 @@ def algebra_of(
 
 
 def _ambient(n: int, m: int, most: int) -> Array | None:
-    """The space of pairs that is looked at: the largest with at most ``most`` unknowns, and not too many."""
+    """The space of pairs that is examined: the largest with at most ``most`` unknowns, and not too many."""
     inner: list[tuple[int, Callable[[], Array]]] = [
         (n * (n + 1), lambda: affine(n)),
         (n * (n - 1) // 2, lambda: rotations(n)),

@@ -52,7 +52,7 @@ from metasym.verdicts.verdict import Reason
 MOST_ELEMENTS = 256
 """Elements that a larger group is represented by."""
 MOST_ENTRIES = 1500
-"""Entries of a linear map up to which ties are looked for: the cost grows with their square."""
+"""Entries of a linear map up to which ties are searched for: the cost grows with their square."""
 
 Labels = npt.NDArray[np.int64]
 

@@ -38,7 +38,7 @@ from metasym.verdicts.outcomes import About
 ROWS_ALONE = 1200
 """Rows of the likelihoods by which a move is tested alone."""
 FEW_ELEMENTS = 24
-"""Elements of a group up to which none is looked at alone before all are looked at together."""
+"""Elements of a group up to which none is examined alone before all are examined together."""
 SOME = 6
 """Random elements of a group that are tested alone."""
 

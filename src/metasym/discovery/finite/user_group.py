@@ -40,7 +40,7 @@ from metasym.verdicts.verdict import Status
 FOLDS = 5
 """Parts of the rows, each judged by functions that were fitted to the others."""
 MOST_GENERATORS = 24
-"""Generators that are looked at one by one for what breaks the group."""
+"""Generators that are examined one by one for what breaks the group."""
 
 
 @dataclass(frozen=True, eq=False)

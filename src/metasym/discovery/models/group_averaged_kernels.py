@@ -38,7 +38,7 @@ _SHARPER = (0.5**0.5, 0.5, 0.125**0.5)
 
 
 MOST_ROUGH = 500
-"""Inputs times elements up to which functions that are rough along one input are looked for."""
+"""Inputs times elements up to which functions that are rough along one input are searched for."""
 
 
 @dataclass(frozen=True)

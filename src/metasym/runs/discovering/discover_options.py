@@ -23,12 +23,12 @@ class DiscoverOptions:
         least=0,
         most=1,
     )
-    continuous: bool = option(True, "look for continuous symmetries")
-    finite: bool = option(True, "look for finite symmetries")
+    continuous: bool = option(True, "search for continuous symmetries")
+    finite: bool = option(True, "search for finite symmetries")
 
     group: str | None = option(
         None,
-        "also ask whether the function has this group: shifts, dihedral, permutations, FILE.json, ... as metasym "
+        "also test whether the function has this group: shifts, dihedral, permutations, FILE.json, ... as metasym "
         "inspect --group takes",
     )
 
@@ -42,7 +42,7 @@ class DiscoverOptions:
             )
         if not (self.continuous or self.finite):
             raise MetasymError(
-                "expected continuous or finite symmetries to be looked for, found neither",
+                "expected a search for continuous or finite symmetries, found neither",
                 about="continuous, finite",
                 found=(False, False),
             )

@@ -38,7 +38,7 @@ from metasym.verdicts.function_reports import AdaptedFunctions
 MOST_EXAMPLES = 200
 """Of a task, that functions are fitted to: the time grows with the third power."""
 MOST_CANDIDATES = 8
-"""Groups that are held against the tasks, the largest first."""
+"""Groups that are tested on the tasks, the largest first."""
 
 Parts = tuple[StoredTasks, StoredTasks, StoredTasks]
 
@@ -94,7 +94,7 @@ def tasks_share(
     tasks = sum(len(part.given) for part in whole)
     if tasks < FAMILIES.least_tasks:
         return _refused(TooFewTasks(FAMILIES.least_tasks, tasks)), None
-    note("what the tasks share: functions are fitted to them, without the network")
+    note("what the tasks share: fitting functions to them, without the network")
     known = [statistics(part, offset=True) for part in (train, validation)]
     prior = robust_prior(known[0], known[1]).prior
     best = completed(prior, torch.eye(prior.U.shape[0], dtype=torch.float64), known[1])

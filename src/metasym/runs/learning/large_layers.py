@@ -32,7 +32,7 @@ _ABOVE = 1.2
 
 
 def fits(inputs: int, outputs: int, examples: int) -> bool:
-    """Whether a linear layer of this size, with so many examples a task, is learned from the tasks' own weights."""
+    """Whether a linear layer of this size, with so many examples per task, is learned from the tasks' own weights."""
     return LARGEST_DENSE < inputs * outputs <= MOST_WEIGHTS and examples >= inputs + 2
 
 

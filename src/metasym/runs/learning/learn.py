@@ -148,7 +148,7 @@ def learn_tasks(
 
     ``reading`` says what is in the file, where the file does not (the columns of a table, names, labels).
     ``group`` is one to test, in the place of ``options.group``.
-    ``explain`` is told what was seen in the data and the choices before training begins, ``note`` what is being
+    ``explain`` receives what was seen in the data and the choices before training begins, ``note`` what is being
     done, a line at a time. A finished run of the same data and choices is not run again; with ``resume`` one that
     was killed goes on. Under ``torchrun`` every rank has to call this; rank 0 alone writes files, tells and explains.
     """
@@ -156,7 +156,7 @@ def learn_tasks(
     folder = Path(out)
     with one_line(folder), threads(options.threads), contextlib.ExitStack() as held:
         ranks = connect(pick_device(options.device, torch.device("cpu")))
-        file = tasks if isinstance(tasks, TaskFile) else read_tasks(tasks, reading)
+        file = tasks if isinstance(tasks, TaskFile) else read_tasks(tasks, reading, processes=ranks)
         diagnosis = diagnose(same_on_every_rank(ranks, file))
         choices, reasons = choose(file, options, diagnosis)
         choices = replace(
@@ -273,10 +273,10 @@ def _msr(run: _Run) -> dict[str, Any]:
 
 def _from_weights(run: _Run, began: float) -> dict[str, Any]:
     """A large linear layer: U from the tasks' own weights, without outer steps."""
-    run.note("MSR: U is read off the weights that least squares gives every training task")
+    run.note("MSR: U is read from the least-squares weights of all training tasks")
     learner = learned_from_weights(run.choices, run.train)
     sizes = {name: list(s.filter_shape) for name, s in symmetries(learner.model).items()}
-    run.note(f"{sizes[''][0]} directions; what they share is read")
+    run.note(f"{sizes[''][0]} directions; reading what they share")
     report = uncertified(inspect(learner.model), run.choices, run.file.classes)
     whole = with_allowed(run.choices, learner, report)
     if whole is not None:
@@ -287,7 +287,7 @@ def _from_weights(run: _Run, began: float) -> dict[str, Any]:
         if errors[1] < errors[0]:
             learner, report = whole, inspect(whole.model)
             sizes = {name: list(s.filter_shape) for name, s in symmetries(learner.model).items()}
-            run.note(f"{sizes[''][0]} directions have the symmetry that was found: all of them are taken")
+            run.note(f"{sizes[''][0]} directions have the symmetry that was found; all of them are used")
     scored = as_stored(run.choices, run.file.classes, "msr", learner)
     run.ranks.on_main(lambda: save_symmetry(scored.model, run.folder / SYMMETRY, report))
     result = _score(run, scored, "msr", Fitted(0))

@@ -124,7 +124,7 @@ def _worse(errors: Errors, plain: Errors, factor: float, slack: float) -> bool:
 
 
 def _named(model: nn.Module) -> list[object]:
-    """What is read off each layer: the group and its order, or the shifts; None for nothing."""
+    """What is read from each layer: the group and its order, or the shifts; None for nothing."""
     found: list[object] = []
     for layer in inspect(model):
         shifts = [partial.description for partial in layer.partial]

@@ -16,9 +16,10 @@ from metasym.runs.files.learn_options import Choices
 from metasym.runs.learning.networks import plain_network
 from metasym.runs.machine import enough_threads, threads_for
 from metasym.storage.system import available_memory, peak_memory
+from metasym.tasks.plain_facts import size_in_words
 from metasym.tasks.sampling import sample
 from metasym.tasks.stored import StoredTasks
-from metasym.tasks.task_file import TaskFile, size_in_words
+from metasym.tasks.task_file import TaskFile
 from metasym.training.distributed import Ranks
 from metasym.training.guard import NonFiniteError, guarded_gradient
 from metasym.training.randomness import task_ids
@@ -76,7 +77,7 @@ class Effort:
 def try_step(choices: Choices, learner: GradientLearner, tasks: StoredTasks) -> Effort | None:
     """Time an outer step, without changing anything; None where its gradient is not finite.
 
-    One task goes first: where all of a step's tasks would not fit into memory that is said, with a number that does.
+    One task goes first: where all of a step's tasks would not fit into memory, an error says which number fits.
     """
     count = min(choices.tasks_per_step, len(tasks))
     try:

@@ -102,7 +102,7 @@ def msr(choices: Choices, model: nn.Module, loss: Loss, penalty: float = FIND_PE
 def maml(choices: Choices, model: nn.Module, loss: Loss, penalty: float = FIND_PENALTY) -> MAML:
     """The baseline on the plain network; it adapts as MSR does, all of its weights."""
     entries = sum(p.numel() for p in model.parameters() if p.requires_grad)
-    return MAML(model, loss, **_options(choices, "cg" if entries > _LARGEST_RIDGE else "ridge", penalty))  # type: ignore[arg-type]
+    return MAML(model, loss, **_options(choices, ("cg") if entries > _LARGEST_RIDGE else "ridge", penalty))  # type: ignore[arg-type]
 
 
 def _options(choices: Choices, exact: str, penalty: float) -> dict[str, object]:
@@ -124,7 +124,7 @@ def find_rates(rows: int) -> tuple[float, float]:
     """Learning rate and nuclear norm of the first stage for a U of so many rows.
 
     Adam moves every entry by about the learning rate, whether it matters or not: what the entries that do not
-    matter add up to grows with their number, and so does what has to be taken off again.
+    matter add up to grows with their number, and so does what has to be subtracted again.
     """
     more = math.sqrt(max(1.0, rows / FIND_ROWS))
     return FIND_LR / more, min(NUCLEAR * more, MOST_NUCLEAR)
@@ -228,7 +228,9 @@ def _go_back(
         state = read_training(checkpoints.current)
         times = len(state.get("recovered", [])) + 1
         if times > MOST_RECOVERIES:
-            return f"{error}; {MOST_RECOVERIES} times the inner steps were made smaller: --inner-lr sets their size"
+            return (
+                f"{error}; {MOST_RECOVERIES} times the inner steps were reduced: --inner-lr sets their size"
+            )
         good = state["best"] is not None and state["best"]["value"] < far
         learner.load_state_dict(state["best"]["state"] if good else start)
         with torch.no_grad():
@@ -245,7 +247,7 @@ def _go_back(
     if given_up is not None:
         raise MetasymError(given_up, about="inner_lr", found=MOST_RECOVERIES) from None
     stage.note(
-        f"step {error.step}: training diverged; it goes back to its last good state, with inner steps "
+        f"step {error.step}: training diverged; it returns to its last good state, with inner steps "
         f"{SMALLER:g} times as large"
     )
     return dataclasses.replace(stage, resume=True)
