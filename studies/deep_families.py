@@ -31,6 +31,7 @@ from metasym.runs.learning.networks import plain_network
 from metasym.runs.machine import commit
 from metasym.storage.json_files import write_json
 from metasym.tasks.stored import StoredTasks
+from studies.side_by_side import add_where, elsewhere
 
 POINTS, TASKS, EXAMPLES, SUPPORT = 16, 160, 40, 20
 
@@ -192,10 +193,15 @@ def main() -> None:
     parser.add_argument(
         "--most", type=int, help="runs that this call makes at most (default: all that are missing)"
     )
+    add_where(parser)
     options = parser.parse_args()
+    seeds = range(options.first, options.first + options.seeds)
+    flags = ("--steps", options.steps, "--out", options.out)
+    if elsewhere(options, "studies.deep_families", [("--first", s, "--seeds", 1, *flags) for s in seeds]):
+        return
     left = math.inf if options.most is None else options.most
     options.out.mkdir(parents=True, exist_ok=True)
-    for seed in range(options.first, options.first + options.seeds):
+    for seed in seeds:
         for symmetric in (True, False):
             for network in ("mlp", "cnn"):
                 path = options.out / f"{'d16' if symmetric else 'none'}-{network}-{seed}.json"

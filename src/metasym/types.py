@@ -201,5 +201,5 @@ class Score:
 
     def __str__(self) -> str:
         if len(self.per_task) == 1:
-            return f"{self.metric} {self.mean:.4f} (one task: no interval)"
-        return f"{self.metric} {self.mean:.4f} +- {self.ci95:.4f} ({len(self.per_task)} tasks)"
+            return f"{self.metric} {self.mean:.4g} (one task: no interval)"
+        return f"{self.metric} {self.mean:.4g} ± {self.ci95:.2g} ({len(self.per_task)} tasks)"

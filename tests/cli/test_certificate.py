@@ -138,4 +138,4 @@ def test_without_a_symmetry_nothing_is_called_one(tmp_path, capsys):
     for shown in (printed, text):
         assert "learned U (MSR), no symmetry" in shown
         assert "symmetry learned (MSR)" not in shown
-        assert "a symmetry that leaves few weights free can still be found" in shown
+        assert "A symmetry that leaves few weights free can still be found" in shown

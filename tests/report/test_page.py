@@ -164,7 +164,7 @@ def test_folders_of_plain_training(kind, tmp_path):
     if kind in ("maml", "protonet"):
         assert {"Filters", "Weight matrix"} <= set(titles(html))
         assert "none: a plain layer" in found.words
-    assert ("No step sizes over time" in found.words) == (kind == "protonet")
+    assert ("No step sizes: this method" in found.words) == (kind == "protonet")
 
 
 def learn_a_ring(folder, *flags):

@@ -87,7 +87,7 @@ def test_a_cluster_loses_a_worker_and_finishes(tmp_path):
     marks.mkdir()
     place = os.pathsep.join([str(tmp_path), str(Path(metasym.__file__).parents[1])])
     cluster = distributed.LocalCluster(
-        n_workers=0, host="127.0.0.1", dashboard_address=None, silence_logs=50, local_directory=tmp_path
+        n_workers=0, host="127.0.0.1", dashboard_address=":0", silence_logs=50, local_directory=tmp_path
     )
     command = [sys.executable, "-m", "distributed.cli.dask_worker", cluster.scheduler_address]
     flags = ["--nthreads", "1", "--no-nanny", "--no-dashboard", "--local-directory", str(tmp_path)]

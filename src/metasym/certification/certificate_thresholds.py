@@ -1,7 +1,7 @@
 """The numbers that decide what held-out tasks and rows certify: each with what it decides and what set it.
 
 "Counted" means: fixed on seeds below 1,000, and what is named with it counted on fresh ones by ``python -m
-studies.evidence`` (results under ``results/evidence``, tables in ``docs/evidence-studies.md``). "Held against": fixed
+studies.evidence`` (results under ``results/evidence``, tables in ``docs/evidence-studies.md``). "Checked with": fixed
 before, and a study of whether the stated limits are true was run with it. "By hand" means that no study compared it
 with other values. Sizes that only bound the cost of a search, and what is rounding, stand beside the code.
 """
@@ -60,8 +60,8 @@ class FileThresholds:
     """Tasks that a group was found on may show a smaller mean square than they have, by at most so many standard
     errors: the group was chosen among others. Checked with ``python -m studies.mixed_populations``."""
     many: float = 0.2
-    """If a larger part of the tasks contradicts a group one by one, it is not a few tasks that differ. By hand; held
-    against the same study, with up to 10 % odd tasks."""
+    """If a larger part of the tasks contradicts a group one by one, it is not a few tasks that differ. By hand;
+    checked with the same study, with up to 10 % odd tasks."""
     fewest: int = 5
     """Independent tasks, or blocks of them, below which how much they vary tells nothing about an error. By hand,
     after copies of one task had certified a group that was not there."""

@@ -58,8 +58,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("--out", type=Path, required=True, help="folder for the run's files")
     parser.add_argument("--resume", action="store_true", help="continue the run in --out, if there is one")
     parser.add_argument("--progress", choices=PROGRESS, default="auto", help="silent prints no progress")
-    from metasym.runs.discovering.discover_options import DiscoverOptions
-    from metasym.runs.files.discover_files import DiscoverReading
+    from metasym.runs.discovering.discover_options import DiscoverOptions, DiscoverReading
 
     add_flags(parser, DiscoverReading, "how the file is read")
     add_flags(parser, DiscoverOptions, "what to search for")
@@ -68,10 +67,9 @@ def add(commands: Commands) -> None:
 
 
 def _discover(options: argparse.Namespace) -> None:
-    from metasym.runs.discovering.discover_options import DiscoverOptions
+    from metasym.runs.discovering.discover_options import DiscoverOptions, DiscoverReading
     from metasym.runs.discovering.discover_run import discover_file
     from metasym.runs.discovering.function_files import is_function
-    from metasym.runs.files.discover_files import DiscoverReading
     from metasym.tasks.dataset import read_dataset
     from metasym.types import MetasymError
 
@@ -206,7 +204,7 @@ def _summary(folder: Path, found: dict[str, Any]) -> None:
     if own:
         shown = ", ".join("not finite" if one is None else f"{one:.2%}" for one in own[:_MOST_OUTPUTS])
         more = f" and {len(own) - _MOST_OUTPUTS} more" if len(own) > _MOST_OUTPUTS else ""
-        line(f"Unexplained of each output, by its own variance: {shown}{more}")
+        line(f"Unexplained share of each output's variance: {shown}{more}")
     for text in found["notes"]:
         line(f"Note: {text}.")
     line(f"Saved in {folder}: result.json, model.safetensors ({found['seconds'] or 0:.0f} s)")

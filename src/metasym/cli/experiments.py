@@ -32,8 +32,8 @@ def add(commands: Commands) -> None:
     run.add_argument("name", help="the experiment, such as translation/rank1/small/msr-fc")
     run.add_argument("--out", type=Path, required=True, help="folder for its files")
     run.add_argument("--resume", action="store_true", help="continue the run in --out, if there is one")
-    run.add_argument("--progress", choices=PROGRESS, default="auto", help="how to show the steps")
-    run.add_argument("--verbose", action="store_true", help="say how the steps are computed, and why")
+    run.add_argument("--progress", choices=PROGRESS, default="auto", help="how to show progress")
+    run.add_argument("--verbose", action="store_true", help="show how the steps are computed, and why")
     add_recipe(run)
     run.set_defaults(command=_run)
 
@@ -91,7 +91,7 @@ def add(commands: Commands) -> None:
         help="run nothing: show the table of the small result files that are there",
     )
     reproduce.add_argument("--json", action="store_true", help="with --status: as JSON")
-    reproduce.add_argument("--progress", choices=PROGRESS, default="auto", help="how to show the steps")
+    reproduce.add_argument("--progress", choices=PROGRESS, default="auto", help="how to show progress")
     reproduce.set_defaults(command=_reproduce)
 
     cost = commands.add_parser(
@@ -250,7 +250,7 @@ def _status(options: argparse.Namespace, selected: dict[str, Any]) -> None:
             raise MetasymError(
                 f"{options.out}: expected runs of {options.table}{which}, found "
                 f"{'none' if options.out.exists() else 'no such folder'}; "
-                "with --budget, --recipe or --seeds what is still to do is shown",
+                "use --budget, --recipe or --seeds to show what is still to do",
                 about=str(options.out),
             )
         places = f"Runs read from {options.out}."

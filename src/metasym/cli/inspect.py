@@ -37,7 +37,7 @@ def add(commands: Commands) -> None:
         "inspect",
         help="which symmetry a trained run has learned",
         description="Read, from U U^T, which weights of each layer are tied, and by which group.",
-        epilog=f"groups to ask about with --group:\n{groups}",
+        epilog=f"groups for --group:\n{groups}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     inspect.add_argument(
@@ -45,19 +45,21 @@ def add(commands: Commands) -> None:
     )
     inspect.add_argument("--json", action="store_true", help="for programs")
     inspect.add_argument(
-        "--group", metavar="NAME", help="also the equivariance error for this group (see below)"
+        "--group", metavar="NAME", help="also print the equivariance error for this group (see below)"
     )
     inspect.add_argument(
         "--function",
         action="store_true",
-        help="also ask the networks adapted to the run's test tasks, all layers together, about --group "
+        help="also test the networks adapted to the run's test tasks, all layers together, for --group "
         "(default: the usual transforms of images, else a group that half of the tasks propose); for every method",
     )
     inspect.add_argument(
         "--model",
         metavar="MODULE:FUNCTION",
-        help="with --function: makes what only your program can, the own network of a learn run, or the learner of "
-        "a folder of ms.train",
+        help=(
+            "with --function: creates what only your program can: your own network of a learn run, or the learner "
+            "of a folder of ms.train"
+        ),
     )
     inspect.add_argument(
         "--test-tasks",
@@ -73,7 +75,10 @@ def add(commands: Commands) -> None:
         action="append",
         default=[],
         metavar="DIR",
-        help="with --function: another run to ask the same, shown in the same table (may be given several times)",
+        help=(
+            "with --function: another run to test in the same way, shown in the same table (may be given several "
+            "times)"
+        ),
     )
     inspect.add_argument(
         "--project",

@@ -52,7 +52,7 @@ def add(commands: Commands) -> None:
     )
     learn.add_argument("--out", type=Path, required=True, help="folder for the run's files")
     learn.add_argument("--resume", action="store_true", help="continue the run in --out, if there is one")
-    learn.add_argument("--progress", choices=PROGRESS, default="auto", help="how to show the steps")
+    learn.add_argument("--progress", choices=PROGRESS, default="auto", help="how to show progress")
     from metasym.runs.files.learn_options import Options
     from metasym.tasks.task_file import Reading
 
@@ -124,7 +124,6 @@ def _summary(found: Learned) -> None:
     from metasym.verdicts.answer_words import answer_words
     from metasym.verdicts.group_words import method_words, tasks_share
     from metasym.verdicts.layer_words import verdict_words
-    from metasym.verdicts.network_words import deep_words
 
     out, metric = console(), found.msr["metric"]
     better = "lower" if metric == "mse" else "higher"
@@ -153,7 +152,7 @@ def _summary(found: Learned) -> None:
         _line(out, f"Predicting the mean would give {found.msr['mean_prediction']:.4g}.")
         if found.choices.layout.y_columns:
             _line(out, "All errors are of outputs divided by their scales, as listed above.")
-    deep = deep_words(found.msr, found.maml)
+    deep = _deep(found)
     for sentence in (*deep, linear_instead(found.msr)):
         if sentence is not None:
             _line(out, sentence)
@@ -186,6 +185,15 @@ def _summary(found: Learned) -> None:
     _line(out, f"More: metasym inspect {folder}, metasym report {folder}{baseline}")
     _line(out, "Use it from Python:")
     _line(out, snippet(found.folder, found.choices))
+
+
+def _deep(found: Learned) -> list[str]:
+    """Sentences about the whole network, where it has more than one layer."""
+    if found.choices.single_layer:
+        return []
+    from metasym.verdicts.network_words import deep_words
+
+    return deep_words(found.msr, found.maml)
 
 
 def snippet(folder: Path, choices: Choices) -> str:

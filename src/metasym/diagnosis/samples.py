@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from metasym.diagnosis.findings import NOTE, Finding
-from metasym.tasks.streamed import Streamed
 from metasym.tasks.task_file import TaskFile
+
+if TYPE_CHECKING:
+    from metasym.tasks.streamed import Streamed
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -88,7 +91,7 @@ def sampled_rows(file: TaskFile) -> list[Finding]:
             "sampled_rows",
             NOTE,
             f"There are {streamed.rows:,} rows, more than are held: {whole}; scores and the baseline rest "
-            f"on {sample}, what is said here about columns on {some} tasks",
+            f"on {sample}, findings about columns on {some} tasks",
             {"rows": streamed.rows, "rows_of_each_task": each, "tasks_looked_at": some, "seed": 0},
         )
     ]

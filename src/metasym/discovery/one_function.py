@@ -102,7 +102,7 @@ def _finish(
     symmetric = present[0] if present else None
     if len(present) > 1:
         notes.append(
-            "of the models with a symmetry the one is used that errs less inside the training examples"
+            "of the models with a symmetry, the one with the smaller error inside the training examples is used"
         )
         symmetric = _better(present[0], present[1], prepared)
     used = plain if symmetric is None else _used(plain, symmetric, prepared, notes)
@@ -114,8 +114,8 @@ def _finish(
     ):
         # The claim rests on tests that hold for poor models too; which model predicts better is another question.
         notes.append(
-            "the model with the symmetry errs more on held-out examples than the plain one, beyond chance: the plain "
-            "one is the one to use"
+            "the plain model is used: on held-out examples the model with the symmetry has a significantly larger "
+            "error"
         )
         used = plain
     every = [np.concatenate(parts) for parts in zip(prepared.train, prepared.held_out, strict=True)]
@@ -140,10 +140,10 @@ def _used(
     """The model with the symmetry, unless the plain one is better by what the two are compared by."""
     match symmetric.compared_by:
         case ComparedBy.ERRORS if _better(plain, symmetric, prepared) is plain:
-            notes.append("the plain model errs less inside the training examples and is the one to use")
+            notes.append("the plain model is used: its error inside the training examples is smaller")
             return plain
         case ComparedBy.EVIDENCE if plain.evidence > symmetric.evidence:
-            notes.append("the plain model has the higher evidence and is the one to use")
+            notes.append("the plain model is used: it has the higher evidence")
             return plain
     return symmetric
 

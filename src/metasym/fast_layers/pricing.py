@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 
 from torch import Tensor, nn
 
-from metasym.fast_layers.sharing import Sharing
-
 CALL, TRAINED_CALL, ENGINE = 4.0, 12.0, 80.0
 """Microseconds of a torch operation on small tensors, with what Python does around it; of one there and back; and of
 starting the way back."""
@@ -130,6 +128,3 @@ class Candidate:
     """``(filter [count], bias or None) -> the layer``."""
     transforms: bool = False
     """Whether it needs Fourier transforms, which ONNX has and its runtimes have only partly."""
-
-
-Finder = Callable[[Sharing], list[Candidate]]

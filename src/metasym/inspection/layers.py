@@ -15,9 +15,7 @@ from metasym.groups.signed_groups import weight_orbits
 from metasym.inspection.actions import Asked, act, found_action, parse_group
 from metasym.inspection.equivariance import asked_rotations, errors_of, kernel_action, kernel_errors
 from metasym.inspection.finding import find_group
-from metasym.inspection.kronecker import read_factors
 from metasym.inspection.layer_verdict import with_verdict
-from metasym.inspection.network import end_to_end
 from metasym.inspection.pattern import MOST_WEIGHTS, PAIRS, Labels, find_pattern
 from metasym.inspection.spatial import match, spatial_group, transforms
 from metasym.inspection.spectrum import dominant, effective_size, singular_values, symmetry_values
@@ -93,6 +91,8 @@ def inspect(
     )
     if asked is None:
         return SymmetryReport(tuple(layers))
+    from metasym.inspection.network import end_to_end  # few inspections ask about a group
+
     ends = end_to_end(model, asked, layers, inputs)
     answers = [layer.errors for layer in layers] + [ends]
     if not any(answer is not None and answer.errors for answer in answers):
@@ -161,6 +161,8 @@ def inspect_layer(
             unread = GroupErrors(asked.text, (), (), None, None, f"layer {name!r}: {note}")
         group, notes = None, [note]
         if isinstance(symmetry, KroneckerSymmetry) and not joint:
+            from metasym.inspection.kronecker import read_factors
+
             drops = [effective_size(singular_values([factor])) for factor in symmetry.factors]
             group, notes = read_factors(symmetry.factors, [size if drop else 0 for size, drop in drops])
         return with_verdict(dataclasses.replace(blank, group=group, errors=unread, notes=tuple(notes)))

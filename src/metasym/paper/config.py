@@ -75,8 +75,8 @@ class Recipe:
     validate_every: int = option(0, "outer steps between validations", least=0, most=_MANY)
     on_nonfinite: str = option("stop", "what a task with an infinite or NaN loss does", ("stop", "skip"))
     image_size: int = option(32, "height and width of the images (rotation problems)", least=3, most=_PIXELS)
-    queries: int = option(15, "query images a class in training (image problems)", least=1, most=_IMAGES)
-    test_queries: int = option(15, "query images a class at test (image problems)", least=1, most=_IMAGES)
+    queries: int = option(15, "query images per class in training (image problems)", least=1, most=_IMAGES)
+    test_queries: int = option(15, "query images per class at test (image problems)", least=1, most=_IMAGES)
     d8_fields: int | None = option(
         None,
         "regular fields of a layer of maml-d8, 16 channels each (none: as many channels as MAML's 1-shot network)",

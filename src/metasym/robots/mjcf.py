@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from metasym.errors import in_one_line
 from metasym.robots.mechanism import (
     PRISMATIC,
     REVOLUTE,
@@ -34,7 +35,7 @@ def read_mjcf(path: Path, floating: bool | None = None) -> Mechanism:
     try:
         model = mujoco.MjModel.from_xml_path(str(path))
     except ValueError as error:
-        said = " ".join(str(error).split())
+        said = in_one_line(error)
         raise MetasymError(
             f"{path}: expected a model that MuJoCo reads, found {said}", about=str(path), found=said
         ) from None
@@ -103,7 +104,7 @@ def read_mjcf(path: Path, floating: bool | None = None) -> Mechanism:
         inertias[carrier] = inertias[carrier] + frame @ held @ frame.T
     notes = []
     if model.neq:
-        notes.append("equality constraints of the file (closed chains, coupled joints) are not looked at")
+        notes.append("equality constraints of the file (closed chains, coupled joints) are ignored")
     if objects:
         names = ", ".join(model.body(b).name or f"body {b}" for b in objects)
         notes.append(f"free bodies without joints are no part of the robot: {names}")

@@ -83,7 +83,7 @@ def read_urdf(root: Element, path: Path, floating: bool | None = None) -> Mechan
     if floating is None:
         floating = bool(inertia[3, 3] > 0) and sum(joint.parent < 0 for joint in tree.joints) > 1
     mimics = [edge.name for edge, _ in edges if edge.element.find("mimic") is not None]
-    notes = (f"joints that mimic others count as joints of their own: {', '.join(mimics)}",) if mimics else ()
+    notes = (f"joints that mimic others count as separate joints: {', '.join(mimics)}",) if mimics else ()
     return Mechanism(path.name, tuple(tree.joints), base, inertia, floating, notes)
 
 

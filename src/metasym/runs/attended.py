@@ -1,7 +1,7 @@
 """A program that ends when the one that started it does: ``python -m metasym.runs.attended MODULE ARGUMENTS``.
 
-Whoever starts it holds its standard input open. A worker of a cluster that is killed can tell nobody, but its end of
-the pipe is closed for it: the program gets SIGTERM, writes a checkpoint, and another worker goes on with the run.
+Whoever starts it holds its standard input open. A worker of a cluster that is killed cannot report it, but its end of
+the pipe is closed for it: the program gets SIGTERM, writes a checkpoint, and another worker continues the run.
 """
 
 from __future__ import annotations

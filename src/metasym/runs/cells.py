@@ -98,15 +98,14 @@ def run_cell(number: int, cell: Cell) -> tuple[int, str | None]:
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
     _RUNNING.add(process)
+    assert process.stdin is not None
+    assert process.stderr is not None
     try:
-        assert process.stderr is not None
-        lines = process.stderr.read().strip().splitlines()
-        status = process.wait()
+        with process.stdin, process.stderr as said:
+            lines = said.read().strip().splitlines()
+            status = process.wait()
     finally:
         _RUNNING.discard(process)
-        assert process.stdin is not None
-        process.stdin.close()
-        process.stderr.close()
     return number, None if status == 0 else lines[-1] if lines else f"exit {status}"
 
 
@@ -127,7 +126,7 @@ def _backend(where: Where) -> Iterator[int]:
             about="distributed",
         ) from None
     try:
-        client: Any = Client(where.scheduler, timeout=20)
+        client: Any = Client(where.scheduler, timeout=20)  # type: ignore[no-untyped-call]
     except (OSError, TimeoutError, ValueError) as error:
         raise MetasymError(
             f"expected a dask scheduler at {where.scheduler}, found {str(error).splitlines()[0]}",

@@ -24,12 +24,12 @@ from metasym.symmetry.parametrized import (
     drop_lists,
     list_of,
     lists_of,
+    make_copyable,
     plain_type,
     weight_name,
     weight_site,
     weight_tensors,
 )
-from metasym.symmetry.recurrent_copies import make_copyable
 from metasym.symmetry.selection import (
     Select,
     check_fit,
@@ -127,7 +127,7 @@ def reparameterize(
         unused = [name for name, value in given.items() if value is not None]
         if unused:
             raise MetasymError(
-                f"expected {', '.join(unused)} only with a named kind, found a callable beside it",
+                f"expected {', '.join(unused)} only with a named kind, found it with a callable",
                 about=", ".join(unused),
                 found="a callable",
             )

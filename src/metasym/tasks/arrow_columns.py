@@ -67,3 +67,30 @@ def numbers(where: str, name: str, column: Any, before: int) -> Array:
         first = int(np.argmin(np.isfinite(values)))
         raise wrong(where, "a finite number", name, before + first, str(values[first]))
     return values
+
+
+class Numbered:
+    """Names and a number for each; batches that share their dictionary are looked up once."""
+
+    def __init__(self, place: dict[str, int] | None = None) -> None:
+        self.place: dict[str, int] = {} if place is None else place
+        self._dictionary: Any = None
+        self._names: list[str] = []
+        self._numbers: Codes = np.zeros(0, dtype=np.int64)
+
+    def look(self, where: str, name: str, column: Any, before: int, *, new: bool = False) -> Codes:
+        """The number of each row's name; -1 where it has none, or with ``new`` the next, by first appearance."""
+        found = column if hasattr(column, "dictionary") else column.dictionary_encode()
+        if self._dictionary is None or not found.dictionary.equals(self._dictionary):
+            self._names = encoded(where, name, found, before)[1]
+            self._numbers = np.array([self.place.get(one, -1) for one in self._names], dtype=np.int64)
+            self._dictionary = found.dictionary
+        codes = np.asarray(found.indices.to_numpy(zero_copy_only=False), dtype=np.int64)
+        numbers_of: Codes = self._numbers[codes]
+        if new and (numbers_of < 0).any():
+            used, first = np.unique(codes[numbers_of < 0], return_index=True)
+            for at in np.argsort(first).tolist():
+                code = int(used[at])
+                self._numbers[code] = self.place.setdefault(self._names[code], len(self.place))
+            numbers_of = self._numbers[codes]
+        return numbers_of

@@ -109,8 +109,8 @@ def enough_rows(where: str, column: str, names: Array, counts: Array) -> npt.NDA
             about=f"{where}: {column}",
             found=int(kept.sum()),
         )
-    found: npt.NDArray[np.bool_] = kept
-    return found
+    enough: npt.NDArray[np.bool_] = kept
+    return enough
 
 
 def _blocks_of(where: str, names: Array, order: Array, inverse: Array, blocks: Array) -> tuple[str, ...]:

@@ -92,7 +92,7 @@ class ParquetFiles:
                             about=f"{unit.path}: {name}",
                         )
             before = unit.before
-            for batch in table.batches(columns, [unit.group]):
+            for batch in table.batches(columns, [unit.group], _ROWS):
                 yield Part(str(unit.path), before, batch)
                 before += batch.num_rows
 

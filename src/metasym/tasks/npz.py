@@ -223,7 +223,7 @@ def _check_shapes(file: Path, x: _Member, y: _Member, reading: Reading, labels: 
         )
     if 0 in x.shape[2:] or 0 in y.shape[2:]:
         raise MetasymError(
-            f"{file}: expected x and y of at least one number an example, found {shapes}",
+            f"{file}: expected x and y of at least one number per example, found {shapes}",
             about=f"{file}: numbers an example",
             found=(x.shape, y.shape),
         )

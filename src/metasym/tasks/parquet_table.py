@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from metasym.errors import in_one_line
 from metasym.storage.plain_files import check_plain
 from metasym.storage.system import available_memory
 from metasym.tasks import arrow_columns
@@ -58,9 +59,9 @@ class ParquetTable:
             ) from None
         except ArrowException as error:
             raise MetasymError(
-                f"{path}: expected a Parquet file, found {str(error).splitlines()[0]}",
+                f"{path}: expected a Parquet file, found {in_one_line(error)}",
                 about=str(path),
-                found=str(error).splitlines()[0],
+                found=in_one_line(error),
             ) from None
         self.names: list[str] = list(self.file.schema_arrow.names)
         for name, times in Counter(self.names).items():
@@ -112,17 +113,19 @@ class ParquetTable:
         about = self.file.metadata
         return [int(about.row_group(i).num_rows) for i in range(about.num_row_groups)]
 
-    def batches(self, columns: list[str], groups: list[int] | None = None) -> Iterator[Any]:
+    def batches(
+        self, columns: list[str], groups: list[int] | None = None, rows: int = _ROWS
+    ) -> Iterator[Any]:
         """The rows of the file, or of some of its row groups, a part at a time."""
         from pyarrow import ArrowException
 
         try:
-            for batch in self.file.iter_batches(_ROWS, row_groups=groups, columns=columns, use_threads=False):
+            for batch in self.file.iter_batches(rows, row_groups=groups, columns=columns, use_threads=False):
                 if batch.num_rows:
                     yield batch
         except (OSError, ArrowException) as error:
             raise MetasymError(
-                f"{self.path}: expected a whole Parquet file, found {str(error).splitlines()[0]}",
+                f"{self.path}: expected a whole Parquet file, found {in_one_line(error)}",
                 about=str(self.path),
-                found=str(error).splitlines()[0],
+                found=in_one_line(error),
             ) from None

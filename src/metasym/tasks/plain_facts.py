@@ -1,4 +1,4 @@
-"""What is said of any file or array: when it was changed, how large it is, how large its numbers may be."""
+"""Facts about any file or array: when it was changed, how large it is, how large its numbers may be."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Any
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
+TABLES = (".csv", ".tsv", ".parquet")
+"""Files that are tables, by their suffix."""
 LEAST_SIZE, LARGEST_SIZE = 1e-100, 1e150
-"""Between these the squares of numbers, and products of squares, can be told from 0 and from infinity."""
+"""Between these the squares of numbers, and products of squares, differ from 0 and from infinity."""
 
 
 def stamp_of(path: Path) -> tuple[int, int]:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+import glob
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from metasym.storage.system import available_memory
-from metasym.tasks.arrays_of_tasks import tasks_of_arrays
-from metasym.tasks.frames import Frame, is_frame
-from metasym.tasks.many_rows import ArrowDataset, ParquetFiles, is_dataset, is_many, many_files
 from metasym.tasks.npz import read_npz
-from metasym.tasks.streamed import Processes
-from metasym.tasks.streaming import stream_tasks
-from metasym.tasks.table_files import SUFFIXES, read_table, tasks_of_table
+from metasym.tasks.plain_facts import TABLES
 from metasym.tasks.task_file import Reading, TaskFile
 from metasym.types import MetasymError
+
+if TYPE_CHECKING:
+    from metasym.tasks.streamed import Processes
 
 _FRAMES = (".pkl", ".pickle", ".feather", ".h5", ".hdf5", ".json", ".xlsx", ".xls", ".arrow", ".orc")
 """Files that data frames are kept in."""
@@ -37,12 +36,11 @@ def read_tasks(
     file, wishes = Path(path), reading or Reading()
     free = available_memory() if memory is None else memory
     try:
-        if is_many(file):
-            return stream_tasks(many_files(file), wishes, processes, memory=free)
-        if file.suffix.lower() == ".parquet" and (many := ParquetFiles(file, [file])).beyond(free):
-            return stream_tasks(many, wishes, processes, memory=free)
-        if file.suffix.lower() in SUFFIXES:
-            return read_table(file, wishes, free)
+        kind = file.suffix.lower()
+        if kind in TABLES or file.is_dir() or glob.has_magic(str(file)):
+            found = _rows(file, kind, wishes, processes, free)
+            if found is not None:
+                return found
         check_archive(file)
         _refuse_flags_of_tables(file, wishes)
         return read_npz(file, wishes, free)
@@ -55,14 +53,27 @@ def read_tasks(
         ) from None
 
 
+def _rows(file: Path, kind: str, wishes: Reading, processes: Processes | None, free: int) -> TaskFile | None:
+    """Tasks in rows: of a table, or of many; None for what is neither. An archive needs none of what is imported."""
+    from metasym.tasks.many_rows import ParquetFiles, is_many, many_files
+    from metasym.tasks.streaming import stream_tasks
+    from metasym.tasks.table_files import read_table
+
+    if is_many(file):
+        return stream_tasks(many_files(file), wishes, processes, memory=free)
+    if kind == ".parquet" and (many := ParquetFiles(file, [file])).beyond(free):
+        return stream_tasks(many, wishes, processes, memory=free)
+    return read_table(file, wishes, free) if kind in TABLES else None
+
+
 def check_archive(file: Path) -> None:
     """Refuse a file of another kind than can be read, by its suffix; what has none may be an archive."""
     kind = file.suffix.lower()
-    if kind in ("", ".npz", *SUFFIXES):
+    if kind in ("", ".npz", *TABLES):
         return
     instead = "ms.learn(frame, ...) takes a data frame as it is, " if kind in _FRAMES else ""
     raise MetasymError(
-        f"{file}: expected an archive .npz or a table {', '.join(SUFFIXES)}, found {kind}: {instead}"
+        f"{file}: expected an archive .npz or a table {', '.join(TABLES)}, found {kind}: {instead}"
         "frame.to_parquet(path) or numpy.savez(path, x=x, y=y) writes one that can be read",
         about=str(file),
         found=kind,
@@ -86,6 +97,12 @@ def tasks_in(
         return x
     if y is None and isinstance(x, str | os.PathLike):
         return read_tasks(x, wishes, processes=processes)
+    from metasym.tasks.arrays_of_tasks import tasks_of_arrays
+    from metasym.tasks.frames import Frame, is_frame
+    from metasym.tasks.many_rows import ArrowDataset, is_dataset
+    from metasym.tasks.streaming import stream_tasks
+    from metasym.tasks.table_files import tasks_of_table
+
     if y is None and is_dataset(x):
         return stream_tasks(ArrowDataset(x), wishes, processes)
     if y is None and is_frame(x):
@@ -109,7 +126,7 @@ def _refuse_flags_of_tables(file: Path, reading: Reading) -> None:
     for flag in ("task", "inputs", "outputs", "blocks"):
         if getattr(reading, flag) is not None:
             raise MetasymError(
-                f"expected --{flag} only for a table ({', '.join(SUFFIXES)}), found it with {file.name}",
+                f"expected --{flag} only for a table ({', '.join(TABLES)}), found it with {file.name}",
                 about=f"{file}: --{flag}",
                 found=file.name,
             )

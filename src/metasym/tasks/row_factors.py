@@ -17,6 +17,8 @@ from torch import Tensor
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+_PADDED = 2**20
+"""Numbers of tasks that are padded in one go."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,13 +40,16 @@ def padded(block: RowBlock) -> Iterator[tuple[Ints, Floats, npt.NDArray[np.bool_
     tasks, first, count = block.segments()
     kinds = np.ceil(np.log2(count)).astype(np.int64)
     for kind in np.unique(kinds).tolist():
-        chosen = kinds == kind
-        most = int(count[chosen].max())
-        there = np.arange(most) < count[chosen, None]
-        places = np.minimum(first[chosen, None] + np.arange(most), len(block.rows) - 1)
-        values = block.rows[places]
-        values *= there[..., None]
-        yield tasks[chosen], values, there
+        same = np.flatnonzero(kinds == kind)
+        step = max(1, _PADDED // (int(count[same].max()) * block.rows.shape[1]))
+        for start in range(0, len(same), step):
+            chosen = same[start : start + step]
+            most = int(count[chosen].max())
+            there = np.arange(most) < count[chosen, None]
+            places = np.minimum(first[chosen, None] + np.arange(most), len(block.rows) - 1)
+            values = block.rows[places]
+            values *= there[..., None]
+            yield tasks[chosen], values, there
 
 
 class RowFactors:

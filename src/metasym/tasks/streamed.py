@@ -174,10 +174,9 @@ def sorted_blocks(
     seen = streamed.sharing.before.copy()
     most = max(1, _NUMBERS // len(streamed.columns))
     waiting: list[tuple[Ints, Floats]] = []
-    held = 0
+    held, named = 0, arrow_columns.Numbered(streamed.place)
     for where, before, batch in streamed.source.parts(wanted, *streamed.sharing.share):
-        codes, names = arrow_columns.encoded(where, streamed.task, batch.column(streamed.task), before)
-        tasks = np.array([streamed.place.get(name, -1) for name in names], dtype=np.int64)[codes]
+        tasks = named.look(where, streamed.task, batch.column(streamed.task), before)
         rows, kept = numbers(where, before, batch), tasks >= 0
         if not kept.all():
             tasks, rows = tasks[kept], rows[kept]

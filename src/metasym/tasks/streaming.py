@@ -49,7 +49,7 @@ _FEWEST = 50
 LARGEST_EXAMPLE = 260
 """Numbers of an example, x and y, up to which statistics of all rows are made."""
 SEED = 0
-_SAMPLE, _BITS = 37, 2**64
+_SAMPLE, _BITS, _LONGEST = 37, 2**64, 2**40
 
 
 def stream_tasks(
@@ -120,38 +120,38 @@ class _Survey:
 
 def _survey(source: ManyRows, chosen: Chosen, processes: Processes | None) -> _Survey:
     """How many rows each task has, by first appearance; its block; the classes that there are."""
-    place: dict[str, int] = {}
-    counts: dict[int, int] = {}
-    blocks: dict[str, str] = {}
-    classes: dict[str, None] = {}
-    extra = [*chosen.blocks, *(chosen.outputs if chosen.labels else [])]
-    wanted = list(dict.fromkeys([chosen.task, *extra]))
+    tasks, labels, together_in = (arrow_columns.Numbered() for _ in range(3))
+    counts = np.zeros(0, dtype=np.int64)
+    block_of: dict[str, str] = {}
+    columns = {chosen.task: tasks}
+    columns |= {name: together_in for name in chosen.blocks if name not in columns}
+    columns |= {name: labels for name in chosen.outputs if chosen.labels and name not in columns}
 
     def look(part: Any) -> None:
+        nonlocal counts
         where, before, batch = part
-        coded = {}
-        for name in wanted:
-            column = batch.column(name)
-            arrow_columns.check_filled(where, name, column, before)
-            coded[name] = arrow_columns.encoded(where, name, column, before)
-        codes, names = coded[chosen.task]
-        used, first, count = np.unique(codes, return_index=True, return_counts=True)
-        for at in np.argsort(first).tolist():
-            number = place.setdefault(names[used[at]], len(place))
-            counts[number] = counts.get(number, 0) + int(count[at])
+        found = {}
+        for name, numbered in columns.items():
+            arrow_columns.check_filled(where, name, batch.column(name), before)
+            found[name] = numbered.look(where, name, batch.column(name), before, new=True)
+        own = np.bincount(found[chosen.task], minlength=len(tasks.place))
+        own[: len(counts)] += counts
+        counts = own
         if chosen.blocks:
-            others, called = coded[chosen.blocks[0]]
-            pairs = np.unique(np.stack([codes, others]), axis=1).T.tolist()
-            for task, block in pairs:
-                _one_block(str(source.path), blocks, names[task], called[block])
-        if chosen.labels:
-            others, called = coded[chosen.outputs[0]]
-            classes.update((called[label], None) for label in np.unique(others).tolist())
+            called = [list(one.place) for one in (tasks, columns[chosen.blocks[0]])]
+            pairs = np.unique(np.stack([found[chosen.task], found[chosen.blocks[0]]]), axis=1)
+            for task, block in pairs.T.tolist():
+                _one_block(str(source.path), block_of, called[0][task], called[1][block])
 
     rank, size = (0, 1) if processes is None else (processes.rank, processes.size)
-    together(processes, source.parts(wanted, rank, size), look)
+    together(processes, source.parts(list(columns), rank, size), look)
     everyone = from_all(
-        processes, lambda: (list(place), [counts[i] for i in range(len(place))], blocks, list(classes))
+        processes,
+        lambda: (
+            (list(tasks.place), counts.tolist(), block_of, list(columns[chosen.outputs[0]].place))
+            if chosen.labels
+            else (list(tasks.place), counts.tolist(), block_of, [])
+        ),
     )
     everywhere: dict[str, int] = {}
     for some, *_ in everyone:
@@ -197,12 +197,14 @@ class _Held:
         counts, numbers = stream.counts, len(stream.columns)
         self.counts = np.minimum(counts, most)
         self.rows = np.zeros((len(counts), most, numbers))
-        self.kept: dict[int, Ints] = {}
-        """By number of rows: which of them are kept."""
-        for count in np.unique(counts[counts > most]).tolist():
-            chosen = sampled_rows(count, most, SEED)
-            assert chosen is not None
-            self.kept[count] = chosen
+        self.long = np.unique(counts[counts > most])
+        """Numbers of rows of tasks that are not kept whole."""
+        self.kept = np.zeros(len(self.long) * most, dtype=np.int64)
+        """For each of these the rows that are kept, as ``which * _LONGEST + row``: sorted."""
+        for which, count in enumerate(self.long.tolist()):
+            rows = sampled_rows(count, most, SEED)
+            assert rows is not None
+            self.kept[which * most : (which + 1) * most] = which * _LONGEST + rows
         self.some = self._some() if streams else np.zeros(0, dtype=np.int64)
         longest = max(1, _IN_ORDER // (numbers * max(1, len(self.some))))
         self.some_counts = np.minimum(counts[self.some], longest)
@@ -236,20 +238,21 @@ class _Held:
         self._sum(block, number)
         if self.stream.factors is not None:
             self.stream.factors.add(block)
-        total = self.stream.counts[block.task]
-        slot = np.where(total <= self.rows.shape[1], number, -1)
-        for count in np.unique(total[total > self.rows.shape[1]]).tolist():
-            rows, chosen = np.flatnonzero(total == count), self.kept[count]
-            found = np.searchsorted(chosen, number[rows])
-            there = chosen[np.minimum(found, len(chosen) - 1)] == number[rows]
-            slot[rows[there]] = found[there]
-        chosen = slot >= 0
-        self.rows[block.task[chosen], slot[chosen]] = block.rows[chosen]
+        total, most = self.stream.counts[block.task], self.rows.shape[1]
+        slot, kept = number.copy(), total <= most
+        if len(self.kept):
+            kind = np.searchsorted(self.long, total)
+            keys = kind * _LONGEST + number
+            found = np.minimum(np.searchsorted(self.kept, keys), len(self.kept) - 1)
+            sampled = ~kept & (self.kept[found] == keys)
+            slot[sampled] = (found - kind * most)[sampled]
+            kept |= sampled
+        self.rows[block.task[kept], slot[kept]] = block.rows[kept]
         if len(self.some):
             place = self.place[block.task]
-            chosen = (place >= 0) & (number < self.in_order.shape[1])
-            chosen &= number < np.append(self.some_counts, 0)[place]
-            self.in_order[place[chosen], number[chosen]] = block.rows[chosen]
+            early = (place >= 0) & (number < self.in_order.shape[1])
+            early &= number < np.append(self.some_counts, 0)[place]
+            self.in_order[place[early], number[early]] = block.rows[early]
 
     def _sum(self, block: RowBlock, number: Ints) -> None:
         """Sums that tell other data, whatever the order in which they are read."""

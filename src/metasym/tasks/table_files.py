@@ -21,7 +21,6 @@ from metasym.tasks.row_sample import RowSample
 from metasym.tasks.task_file import Columns, Reading, TaskFile
 from metasym.types import MetasymError, MetasymWarning
 
-SUFFIXES = (".csv", ".tsv", ".parquet")
 _SHOWN = 20
 _INDEX = ("", "Unnamed: 0", "__index_level_0__")
 """What pandas calls the column of the rows' numbers that it writes."""
@@ -102,7 +101,7 @@ def chosen_columns(path: Path, reading: Reading, names: Sequence[str]) -> Chosen
     if len(blocks) > 1 or set(blocks) & set(task):
         found = "that of --task" if set(blocks) & set(task) else ", ".join(blocks)
         raise MetasymError(
-            f"{path}: expected --blocks to name one column besides that of --task, found {found}",
+            f"{path}: expected --blocks to name one column other than that of --task, found {found}",
             about=f"{path}: --blocks",
             found=blocks,
         )

@@ -8,15 +8,17 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from metasym.storage.options import changed, option
 from metasym.tasks.plain_facts import LEAST_SIZE, Array, stamp_of
-from metasym.tasks.streamed import Streamed
 from metasym.types import MetasymError
+
+if TYPE_CHECKING:
+    from metasym.tasks.streamed import Streamed
 
 _CHUNK = 2**26
 """Bytes that are examined at once."""
@@ -36,13 +38,13 @@ class Reading:
     outputs: str | None = option(None, "table: the columns of y, in the same way")
     blocks: str | None = option(
         None,
-        "table: a column that says which tasks belong together (one robot, day or patient): they stay together in "
-        "the split, and count as one in certificates",
+        "table: a column that says which tasks belong together (one robot, day or patient): the split keeps them "
+        "together, and certificates count them as one",
     )
     labels: bool | None = option(None, "y holds labels, whatever its type (--no-labels: numbers to predict)")
     scalar_x: bool = option(False, "x [tasks, examples] is intended: an example is one number")
-    input_names: str | None = option(None, "what the numbers of x are called, as a,b,c")
-    output_names: str | None = option(None, "what the numbers of y (or the classes) are called")
+    input_names: str | None = option(None, "names of the numbers of x, as a,b,c")
+    output_names: str | None = option(None, "names of the numbers of y (or of the classes)")
 
 
 class Columns(NamedTuple):
@@ -103,8 +105,8 @@ class TaskFile:
                 now = None
             if now != stamp:
                 raise MetasymError(
-                    f"{path}: expected a file that stays as it is while it is learned from, found it changed or "
-                    "gone meanwhile: what was learned belongs to no data; start again in another folder",
+                    f"{path}: expected a file that does not change during learning, found it changed or removed: "
+                    "start again another folder",
                     about=str(path),
                     found="changed",
                 )

@@ -168,7 +168,7 @@ def train(
         min(tasks_per_step, len(tasks)) < ranks_of_run()
     ):  # before they join: one that leaves takes others along
         raise MetasymError(
-            f"expected at least one task a step for each of {ranks_of_run()} ranks, "
+            f"expected at least one task per step for each of {ranks_of_run()} ranks, "
             f"found {min(tasks_per_step, len(tasks))}",
             about="tasks_per_step",
             found=min(tasks_per_step, len(tasks)),

@@ -16,6 +16,7 @@ from scipy.special import stdtrit
 
 from metasym.discovery.algebra.vector_fields import Array
 from metasym.discovery.callables.called_function import CalledFunction
+from metasym.discovery.callables.output_actions import moved
 from metasym.discovery.claim_thresholds import CALLS
 from metasym.groups.signed_permutations import SignedPermutation, cycles
 from metasym.types import MetasymError
@@ -59,15 +60,11 @@ class CallCertificate:
         self._others = np.roll(self.x, 1, axis=0)
         self._floor = (10 * self.f.rounding) ** 2 * (self.y**2).mean(0)
 
-    def moved(self, g: SignedPermutation, x: Array) -> Array:
-        """``g x`` about the centre."""
-        return np.asarray(g.on_inputs(x - self.centre) + self.centre)
-
     def measure(self, g: SignedPermutation, *, orbits: bool = True) -> Defects:
         """How far f is from keeping g."""
         noise = self.f.noise
         out = list(g.outputs)
-        after = self.f(self.moved(g, self.x))
+        after = self.f(moved(g, self.x, self.centre))
         apart = (after - g.on_outputs(self.y)) ** 2
         chance = noise + np.abs(g.on_outputs(noise))
         size = self._carried(g.moved_inputs)
@@ -84,8 +81,8 @@ class CallCertificate:
         return Defects(together, worst, self._orbits(g, after)) if orbits else found
 
     def _orbits(self, g: SignedPermutation, after: Array) -> Defect:
-        moved = set(g.moved_inputs)
-        orbits = [cycle for cycle in cycles(g.inputs) if moved & set(cycle)][:_MOST_ORBITS]
+        changed = set(g.moved_inputs)
+        orbits = [cycle for cycle in cycles(g.inputs) if changed & set(cycle)][:_MOST_ORBITS]
         worst = Defect(0.0, 0.0)
         if len(orbits) < 2:
             return worst
@@ -95,7 +92,7 @@ class CallCertificate:
             x = self.x[:count].copy()
             x[:, orbit] = self._others[:count, orbit]
             change = self.y[:count] - self._at_replaced(orbit)[:count]
-            there = after[:count] - self.f(self.moved(g, x))
+            there = after[:count] - self.f(moved(g, x, self.centre))
             apart = ((there - g.on_outputs(change)) ** 2).sum(1) / 2
             size = (change**2).sum(1) / 2
             worst = worst.worst(self.relative(apart, size, 2 * noise, noise, self._floor.sum()))

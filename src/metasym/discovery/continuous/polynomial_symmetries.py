@@ -90,7 +90,7 @@ def polynomial_in(
     x, y = _placed(prepared.train[0], prepared, place), outputs(prepared.train[1])
 
     def look() -> dict[str, Any]:
-        note("looking for a polynomial with few terms")
+        note("searching for a polynomial with few terms")
         support = _first_model(x, y, prepared, plain, options, note)
         if support is None:
             return Findings().to_stage()

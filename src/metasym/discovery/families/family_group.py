@@ -152,7 +152,7 @@ def family_symmetry(
     group = pattern_group(classes)
     if not group.generators:
         return NoPermutationOfTies()
-    note(f"ties between entries are kept by {group.name}, of order {group.order}; certifying")
+    note(f"{group.name}, of order {group.order}, preserves the ties between entries; certifying")
     return judged_group(x, y, group, model, seed, fresh, tolerance)
 
 

@@ -64,7 +64,7 @@ def answer(
     note: Note,
 ) -> FunctionAnswer:
     """Yes, no, or how nearly, with the bound and what breaks it."""
-    note(f"asking about {asked.text}")
+    note(f"testing {asked.text}")
     sites = movable_inputs(prepared, constant_inputs(data, prepared))
     try:
         moves = [sites.restricted(g) for g in asked.group.generators]

@@ -10,6 +10,19 @@ from metasym.types import MetasymError
 
 
 @dataclass(frozen=True)
+class DiscoverReading:
+    """What a user says about a file; what is left open is taken from the file itself."""
+
+    inputs: str | None = option(None, "table: columns of x, as a,b,c; patterns stand for several")
+    outputs: str | None = option(None, "table: columns of y, in the same way")
+    labels: bool | None = option(None, "y holds labels, whatever its type")
+    tasks: bool | None = option(
+        None,
+        "the arrays are [tasks, examples, ...] (default: where both have the same two sizes in front)",
+    )
+
+
+@dataclass(frozen=True)
 class DiscoverOptions:
     """What a user may ask for."""
 

@@ -14,6 +14,7 @@ from metasym.adaptation.functional import ModelPredictor, parameters_of
 from metasym.adaptation.linear_solve import check_linear
 from metasym.certification.certificate_thresholds import TOLERANCE
 from metasym.diagnosis.findings import CAUTION, Diagnosis, Finding
+from metasym.errors import in_one_line
 from metasym.inspection.pattern import MOST_WEIGHTS
 from metasym.runs.files.learn_options import Choices, Options, Reason
 from metasym.runs.learning.choice_words import adaptation_words, network_words, steps_words
@@ -318,7 +319,7 @@ def _check_network(file: TaskFile, choices: Choices, model: nn.Module) -> None:
     except Exception as error:
         raise MetasymError(
             f"--model {choices.model}: expected a network for x {list(x.shape)}, "
-            f"found {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}",
+            f"found {type(error).__name__}: {in_one_line(error)}",
             about="model",
             found=type(error).__name__,
         ) from None

@@ -25,8 +25,8 @@ from metasym.learners.base import Learner
 from metasym.learners.evidence_msr import EvidenceMSR
 from metasym.runs.adapted_functions import LearnerOnTasks, adapted_functions
 from metasym.runs.files.learn_options import Choices
-from metasym.runs.learning.learning_by_evidence import statistics
 from metasym.runs.learning.support_scores import scores_by_support
+from metasym.runs.learning.task_statistics import statistics
 from metasym.tasks.stored import StoredTasks
 from metasym.types import MetasymError
 from metasym.verdicts.claims import CandidateVerdict, Claim

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from metasym.learners.gradient import MSR
 from metasym.runs.files.learn_options import Choices
+from metasym.runs.learning.chosen_learners import loss_of, msr
 from metasym.runs.learning.networks import LARGEST_DENSE, symmetric_network
-from metasym.runs.learning.training_stages import loss_of, msr
 from metasym.symmetry.matrices import DenseSymmetry
 from metasym.symmetry.reparam import symmetries
 from metasym.tasks.stored import StoredTasks

@@ -18,7 +18,7 @@ from metasym.inspection.given_groups import GivenGroup
 from metasym.runs.files.learn_options import Options
 from metasym.runs.learning.learn import learn_tasks
 from metasym.runs.learning.learned_run import LearnedRun, open_learned
-from metasym.runs.learning.networks import load_function
+from metasym.runs.named_functions import named_function
 from metasym.tasks.frames import is_frame
 from metasym.tasks.reading import tasks_in
 from metasym.tasks.task_file import Reading
@@ -72,7 +72,7 @@ def learn(
         out: a folder for the run's files; by default they are temporary, and :meth:`Run.save` keeps them.
             A finished run of the same tasks and options in it is not run again.
         resume: continue the interrupted run in ``out``, if there is one.
-        progress: ``"auto"``, ``"plain"`` or ``"silent"``: how to show the steps.
+        progress: ``"auto"``, ``"plain"`` or ``"silent"``: how to show progress.
         note: called with a line about each thing that is being done.
         **options: as on the command line, with underscores: ``model``, ``support``, ``seed``, ``tolerance``,
             ``baseline``, ``max_minutes``, ...; ``metasym learn --help`` lists all.
@@ -132,7 +132,7 @@ def learn(
     try:
         learn_tasks(file, folder, wishes, resume=resume, progress=progress, note=note, group=group)
         named = wishes.model is not None and ":" in wishes.model
-        own = load_function(str(wishes.model)) if named else None  # the caller has named this code
+        own = named_function(str(wishes.model), "model") if named else None  # the caller has named this code
         run = open_learned(folder, own, tasks=file)
     except BaseException:
         if out is None:

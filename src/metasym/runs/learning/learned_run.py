@@ -20,9 +20,9 @@ from metasym.runs.files.learn_files import columns_of
 from metasym.runs.files.learn_options import Choices, Options
 from metasym.runs.files.result_files import read_result, score_of
 from metasym.runs.learning.automatic_choices import split
+from metasym.runs.learning.chosen_learners import score
 from metasym.runs.learning.loading import AnyLearned, load_scored
 from metasym.runs.learning.predictive_intervals import Predicted
-from metasym.runs.learning.training_stages import score
 from metasym.runs.run import Run
 from metasym.storage.file_names import BASELINE, CONFIG, RESULT
 from metasym.tasks.frames import Frame, is_frame

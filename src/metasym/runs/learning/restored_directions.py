@@ -21,7 +21,7 @@ from torch import nn
 from metasym.inspection import inspect
 from metasym.learners.gradient import MSR
 from metasym.runs.files.learn_options import Choices
-from metasym.runs.learning.training_stages import choose_penalty, msr, score
+from metasym.runs.learning.chosen_learners import choose_penalty, msr, score
 from metasym.symmetry.matrices import DenseSymmetry
 from metasym.symmetry.pruning import complete
 from metasym.symmetry.reparam import symmetries

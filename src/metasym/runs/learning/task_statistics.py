@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -14,11 +15,11 @@ from metasym.certification.all_tasks import AllTasks
 from metasym.certification.own_weights import OwnWeights, own_weights, own_weights_of_rows
 from metasym.diagnosis.repeated_tasks import dependent_blocks
 from metasym.evidence import TaskStatistics
-from metasym.tasks.row_factors import Floats, Ints, RowBlock, padded
 from metasym.tasks.stored import StoredTasks
-from metasym.tasks.streamed import together
-from metasym.tasks.streaming import WHOLE
 from metasym.tasks.task_file import TaskFile
+
+if TYPE_CHECKING:
+    from metasym.tasks.row_factors import Floats, Ints, RowBlock
 
 
 def summed(file: TaskFile) -> bool:
@@ -70,6 +71,10 @@ def _own_weights(tasks: StoredTasks, offset: bool, before: float) -> OwnWeights 
 
     Tasks of few rows, whose covariance takes all of them at once, are held whole; None where they are not.
     """
+    from metasym.tasks.row_factors import padded
+    from metasym.tasks.streamed import together  # few files have more rows than are held
+    from metasym.tasks.streaming import WHOLE
+
     file, layout = tasks.file, tasks.layout
     streamed = file.streamed
     assert streamed is not None
@@ -82,7 +87,7 @@ def _own_weights(tasks: StoredTasks, offset: bool, before: float) -> OwnWeights 
     cut = streamed.inputs
 
     def seen(values: Floats) -> Tensor:
-        # less_the_row_before has taken off so much of the offset already
+        # less_the_row_before has subtracted this part of the offset already
         x = layout.inputs(
             values[..., :cut] + (before * np.asarray(layout.x_offset) if layout.x_offset else 0.0)
         )

@@ -67,7 +67,7 @@ class FewShotTasks:
         least = int(classes.counts.argmin())
         if shots + queries > int(classes.counts[least]):
             raise MetasymError(
-                f"expected at least {shots + queries} images a class ({shots} support and {queries} query), "
+                f"expected at least {shots + queries} images per class ({shots} support and {queries} query), "
                 f"found {int(classes.counts[least])} of class {classes.names[least]}",
                 about=f"class {classes.names[least]}",
                 found=int(classes.counts[least]),
