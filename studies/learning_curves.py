@@ -85,7 +85,7 @@ def table(folder: Path) -> str:
     """Medians of the test MSE with the range over seeds, and verdicts, beside the published numbers."""
     lines = [
         "| problem | N | seeds | right, part, refused, wrong | our test MSE (least to most) "
-        "| EMLP, told the group | MLP | seconds |",
+        "| EMLP, given the group | MLP | seconds |",
         "|---" * 8 + "|",
     ]
     known = stored(folder)

@@ -36,7 +36,7 @@ from studies.side_by_side import add_where, elsewhere
 
 MOMENTS, TIME = 50, 20.0
 PUBLISHED = {
-    "LieGAN, masked to the 2 x 2 blocks that it was told": (0.9998, 3.8e-5),
+    "LieGAN, given the 2 x 2 blocks": (0.9998, 3.8e-5),
     "LieGAN, not masked": (0.46, None),
     "Augerino+": (0.67, None),
     "SymmetryGAN": (0.42, None),
@@ -175,7 +175,7 @@ def table(folder: Path) -> str:
     refused = sum(not one["claimed"] for one in runs)
     shown = f"{min(cosines):.6f} at least, {refused} of {len(runs)} refused" if cosines else "all refused"
     lines.append(
-        f"| ours, nothing told; our own model | {shown} | {_spread([one['test_mse'] for one in runs])} |"
+        f"| ours, no prior knowledge; our own model | {shown} | {_spread([one['test_mse'] for one in runs])} |"
     )
     for name, words in (("found", "our generator"), ("truth", "the true generator"), ("none", "nothing")):
         errors = [one["network_mse"][name] for one in runs if name in one["network_mse"]]

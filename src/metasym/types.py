@@ -111,7 +111,7 @@ class Episode(NamedTuple):
         return int(self.ids.shape[0])
 
     def task(self, i: int) -> Episode:
-        """Task ``i`` of a batch of episodes, by itself."""
+        """Task ``i`` of a batch of episodes, alone."""
         s, q = self.support, self.query
         return Episode(Batch(s.x[i], s.y[i]), Batch(q.x[i], q.y[i]), self.ids[i])
 

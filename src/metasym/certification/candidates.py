@@ -111,7 +111,7 @@ def given(group: SignedGroup) -> FoundGroup:
 
 
 def _key(generators: Sequence[SignedPermutation], shape: tuple[int, int]) -> bytes:
-    """Groups with the same orbits leave the same weights as they are: no data tell them apart."""
+    """Groups with the same orbits leave the same weights as they are: no data distinguish them."""
     return weight_orbits(tuple(generators), shape).classes.tobytes()
 
 

@@ -85,7 +85,7 @@ def certify(
     """Test the group that ``generators`` generate on ``tasks`` that were not used to find it.
 
     ``power [m, n]`` is the mean square of every weight as learned from other tasks (default: these tasks' own).
-    ``noise`` is the outputs' noise variance where tasks have too few examples to tell it themselves, or as
+    ``noise`` is the outputs' noise variance where tasks have too few examples to estimate it themselves, or as
     :func:`~metasym.certification.bounds.noise_of` has measured it.
     ``quick`` leaves the generators' own defects out and looks at the tasks' own weights where these are known.
     """

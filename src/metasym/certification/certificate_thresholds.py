@@ -3,7 +3,7 @@
 "Counted" means: fixed on seeds below 1,000, and what is named with it counted on fresh ones by ``python -m
 studies.evidence`` (results under ``results/evidence``, tables in ``docs/evidence-studies.md``). "Checked with": fixed
 before, and a study of whether the stated limits are true was run with it. "By hand" means that no study compared it
-with other values. Sizes that only bound the cost of a search, and what is rounding, stand beside the code.
+with other values. Sizes that only bound the cost of a search, and what is rounding, are in the code.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ class LimitThresholds:
     sure: float = 0.99
     """Of the lower limits that refute. Chosen; true groups refuted were counted by the same study."""
     enough_tasks: float = 0.9
-    """The part of the tasks that must tell their own weights, for the group's limits to rest on these. By hand."""
+    """The part of the tasks that must determine their own weights, for the group's limits to rest on these. By
+    hand."""
     mostly: float = 0.6
     """The part of the tasks that must show more than half as much again as noise adds, to refute where the mean is
     too uncertain. By hand, after families in which a few tasks had most of the defect; counted since."""
@@ -63,7 +64,7 @@ class FileThresholds:
     """If a larger part of the tasks contradicts a group one by one, it is not a few tasks that differ. By hand;
     checked with the same study, with up to 10 % odd tasks."""
     fewest: int = 5
-    """Independent tasks, or blocks of them, below which how much they vary tells nothing about an error. By hand,
+    """Independent tasks, or blocks of them, below which their variation says nothing about an error. By hand,
     after copies of one task had certified a group that was not there."""
     chance: float = 0.01
     """The chance that noise makes any task of a file differ. Chosen; checked with the same study."""

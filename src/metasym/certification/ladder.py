@@ -60,9 +60,10 @@ def climb(
     """The groups that the prior of the tasks ``learned`` suggests, tested on the tasks ``fresh``.
 
     ``everyone`` are all tasks of the file, about which the upper limits are: with their own weights, or, where tasks
-    have too few examples to tell these, their statistics; None: the limits are about the fresh ones. A group that the
-    tasks refute is replaced by its largest subgroups. Without the mean the groups are those of the tasks' deviations
-    from the mean map, and only the certified one is reported. Groups of orders up to ``beyond`` are left out.
+    have too few examples to determine these, their statistics; None: the limits are about the fresh ones. A group
+    that the tasks refute is replaced by its largest subgroups. Without the mean the groups are those of the tasks'
+    deviations from the mean map, and only the certified one is reported. Groups of orders up to ``beyond`` are left
+    out.
     """
     judge = _Judge(prior, learned, fresh, everyone, tolerance, with_mean)
     search = _Search(

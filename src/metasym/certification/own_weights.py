@@ -1,4 +1,4 @@
-"""The weights that every task shows by itself, with a covariance that assumes little about the noise.
+"""The weights that every task shows on its own, with a covariance that assumes little about the noise.
 
 The noise of one example may depend on its inputs and may be shared by outputs; examples are independent. What is left
 of an example is ``r = M noise`` with ``M = 1 - H``, so that ``E r_j r_j^T = sum_i M_ji^2 S_i`` with S_i the
@@ -29,7 +29,7 @@ _SINGULAR = 0.02
 
 @dataclass(frozen=True, eq=False)
 class OwnWeights:
-    """Of T tasks with m outputs and n inputs, each by itself."""
+    """Of T tasks with m outputs and n inputs, each separately."""
 
     weights: Tensor
     """``[T, m n]``: least squares."""
@@ -71,7 +71,7 @@ class OwnWeights:
 
 
 def own_weights(x: Sequence[Tensor], y: Sequence[Tensor], *, offset: bool = False) -> OwnWeights | None:
-    """From ``x [N_t, n]`` and ``y [N_t, m]`` of every task; None where some task does not tell its weights.
+    """From ``x [N_t, n]`` and ``y [N_t, m]`` of every task; None where some task does not determine its weights.
 
     ``offset``: every task has an offset of its own, about which nothing is assumed.
     """

@@ -21,7 +21,7 @@ from metasym.groups.signed_permutations import SignedPermutation
 MOST_WEIGHTS = 1024
 """Weights of a layer whose matrices of second moments are held."""
 _BLOCKS = 10
-"""Parts of the tasks whose differences tell how uncertain the mean over all is."""
+"""Parts of the tasks whose differences show how uncertain the mean over all is."""
 _AT_ONCE = 64
 """Elements that are examined together."""
 

@@ -177,7 +177,7 @@ def _summary(folder: Path, found: dict[str, Any]) -> None:
         if one.get("rows_upper") is not None:
             line(f"    at most {one['rows_upper']:.1%} of further rows may be far from it (95 %)")
     for one in found["refused"]:
-        said = "not looked for" if one["outcome"] == "not examined" else "not claimed"
+        said = "not tested" if one["outcome"] == "not examined" else "not claimed"
         line(f"  {said}, {one['what']}: {one['words']}")
     if found.get("answer") is not None:
         line(f"{found['answer']['words']}.")

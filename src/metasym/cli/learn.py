@@ -158,7 +158,7 @@ def _summary(found: Learned) -> None:
             _line(out, sentence)
     for layer in found.report:
         if deep and layer.group is None and not layer.partial:
-            continue  # no layer has to show what the whole network has; metasym inspect tells of each
+            continue  # no layer has to show what the whole network has; metasym inspect shows each
         if layer.group is not None:  # first in words that need no glossary, as the page begins
             _line(out, tasks_share(layer, layer.name if len(found.report) > 1 else ""))
         _line(out, f"In {layer.name or 'the layer'}: {verdict_words(layer)}.")

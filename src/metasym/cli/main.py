@@ -51,7 +51,7 @@ _UNLOADED = "failed to map segment"
 """What the loader of libraries says where a library does not fit."""
 
 _TRAINING = ("angles", "demo", "learn", "reproduce", "run")
-"""Commands whose steps use the same large buffers again and again."""
+"""Commands whose steps use the same large buffers repeatedly."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -201,7 +201,7 @@ def parser(only: str | None = None) -> argparse.ArgumentParser:
     whole = Parser(
         prog="metasym",
         description="Learn the symmetries that a family of tasks shares, and build them into a network.",
-        epilog="metasym COMMAND --help tells all about a command.",
+        epilog="Use metasym COMMAND --help for the details of a command.",
     )
     whole.add_argument("--version", action="version", version=f"metasym {metasym.__version__}")
     commands = whole.add_subparsers(required=True, metavar="COMMAND", dest="part")

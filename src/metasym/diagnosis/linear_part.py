@@ -1,6 +1,6 @@
 """How much of y a linear map of each task's inputs explains, whether it needs an offset, and whether the rest bends.
 
-Every task is fitted by least squares by itself, so that nothing is assumed about what tasks share. What is left is
+Every task is fitted separately by least squares, so that nothing is assumed about what tasks share. What is left is
 compared with the degrees of freedom that are left, over all tasks together.
 """
 
@@ -19,7 +19,7 @@ from metasym.diagnosis.shared_bends import shared_bend
 _WORK, _TASKS = 2e9, 2000
 """Multiply-adds and tasks that a look may cost: it takes a second or two."""
 _FREEDOM = 30
-"""Degrees of freedom, over all tasks, that a share needs to be told from."""
+"""Degrees of freedom, over all tasks, that a share needs to be estimated from."""
 _SURE = 1e-6
 """A test's probability below which something is there: looked at by the thousand, none is seen by chance."""
 _RANK = 1e-9
@@ -54,7 +54,7 @@ class LinearPart:
 
 
 def fit_tasks(samples: Samples, scales: Floats, precision: float = 1e-16) -> LinearPart:
-    """Fit every task by itself; each output is divided by its entry of ``scales [outputs]`` first.
+    """Fit every task separately; each output is divided by its entry of ``scales [outputs]`` first.
 
     ``precision`` is that of the numbers as they are stored: what it takes away is no offset.
     """

@@ -2,7 +2,7 @@
 
 "Counted" means: fixed on seeds below 50, and what is claimed with it counted on fresh seeds by ``python -m
 studies.discover`` (results under ``results/discover``, tables in ``docs/discover-studies.md``). "By hand" means that
-no study compared it with other values. Sizes that only bound the cost of a search stand beside it.
+no study compared it with other values. Sizes that only bound the cost of a search are in its code.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class LikelihoodThresholds:
     level: float = 3.3
     """Logarithms of likelihood below the best that still count: about 99 %, to one side. From the chi-square law."""
     rough: float = 0.2
-    """The length of functions that are rough along one input, which the search also covers: short beside the spread
-    of the inputs, long beside the distances of examples. By hand, after seven false claims of a user's 93
-    functions."""
+    """The length of functions that are rough along one input, which the search also covers: short compared with the
+    spread of the inputs, long compared with the distances of examples. By hand, after seven false claims of a user's
+    93 functions."""
     worth: float = 2.0
     """By how much another kernel has to make the logarithm of the likelihood larger to be taken. By hand."""
 
@@ -97,8 +97,8 @@ class ContinuousThresholds:
     closed: float = 1e-5
     """The mean closure defect below which a space counts as an algebra. By hand: far above rounding."""
     evidence: float = 3.0
-    """Logarithms of evidence that count as none: for a part beside the symmetry, and between two models. By hand; the
-    rule came of two wrong claims (seeds 1000 and 1010)."""
+    """Logarithms of evidence that count as none: for a part that breaks the symmetry, and between two models. By
+    hand; the rule came of two wrong claims (seeds 1000 and 1010)."""
     surely: float = 0.1
     """Fraction of the tolerance allowed as unexplained residual of the symmetric model. From the
     same two claims, whose models left one to three thousandths of the variance."""

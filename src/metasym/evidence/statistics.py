@@ -231,7 +231,7 @@ class TaskStatistics:
 
     @property
     def ample(self) -> Tensor:
-        """Which tasks tell their own weights, ``[T]``: inputs that span, and two examples to spare."""
+        """Which tasks determine their own weights, ``[T]``: inputs that span, and two examples to spare."""
         return self.spanning & (self.counts >= self.inputs + 2)
 
 

@@ -268,7 +268,7 @@ def plan_layer(
 
 
 def ways(sharing: Sharing, pairs: Sequence[SignedPermutation] = ()) -> list[Candidate]:
-    """Every way that is known to compute a layer with this pattern; looked for once and remembered with it."""
+    """Every way that is known to compute a layer with this pattern; searched once and remembered with it."""
     key = tuple(pairs)
     if not sharing.count:  # nothing but zeros
         return []

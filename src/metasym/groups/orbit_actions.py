@@ -1,4 +1,4 @@
-"""How a permutation group moves the points of one orbit: at will, as a ring, in blocks, as a grid.
+"""How a permutation group moves the points of one orbit: freely, as a ring, in blocks, as a grid.
 
 A shape is given only where it is proven, by the order of the group on the orbit and by the blocks that it keeps.
 """

@@ -80,7 +80,7 @@ def find_pattern(
 ) -> SharingPattern:
     """The pattern of a weight ``[m, n]`` with the symmetry matrix ``U [m n, k]``, of any number of rows.
 
-    ``used`` is the size of the dominant eigenspace of U U^T, where a drop of the singular values tells it from
+    ``used`` is the size of the dominant eigenspace of U U^T, where a drop of the singular values separates it from
     the rest. The points are then also examined inside it, free of what is left of U's random start. A pattern
     with fewer classes than that space has dimensions cannot span it, and is not accepted. ``factors`` are the
     Kronecker factors of U, where it has some: their products and directions are those of U, for almost nothing.

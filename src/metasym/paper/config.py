@@ -171,7 +171,7 @@ class Experiment:
 
     @property
     def has_classes(self) -> bool:
-        """Whether the problem is to tell classes of images apart (else: regression)."""
+        """Whether the problem is to distinguish classes of images (else: regression)."""
         return self.problem.startswith("aug-")
 
     @property

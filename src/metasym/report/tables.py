@@ -1,4 +1,4 @@
-"""Our results beside the paper's: read from result files, rendered for a terminal or as Markdown."""
+"""Our results compared with the paper's: read from result files, rendered for a terminal or as Markdown."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def _judged(cell: Cell, printed: Printed | None) -> tuple[str, str]:
 
 
 def comparison(table: str, cells: Sequence[Cell]) -> Table:
-    """Table 1 or Table 2: ours beside the paper's."""
+    """Table 1 or Table 2: ours and the paper's."""
     paper, title = {
         "table1": (TABLE1, "Table 1: (partial) translation symmetry, MSE on test tasks"),
         "table2": (TABLE2, "Table 2: rotations and flips, MSE on test tasks"),
@@ -209,7 +209,7 @@ def comparison(table: str, cells: Sequence[Cell]) -> Table:
 
 
 def accuracies(cells: Sequence[Cell], beside: Sequence[Cell] = ()) -> Table:
-    """Table 3: ours beside the paper's, with the number of steps that each has been trained for.
+    """Table 3: ours and the paper's, with the number of steps that each has been trained for.
 
     ``beside`` has cells without a row of their own: MSR's may be among them, which the others are compared with.
     """

@@ -189,7 +189,7 @@ class Matcher:
         centres = b[:3, :3] @ centre_of_mass(mine.inertia) + b[:3, 3], centre_of_mass(theirs.inertia)
         found = [0.0]
         if mine.kind != REVOLUTE:
-            # A slide that is drawn at another place: what it carries tells by how much, else its centre of mass.
+            # A slide that is drawn at another place: its load determines by how much, else its centre of mass.
             for c in self.mechanism.children[i]:
                 at = (b @ self.mechanism.joints[c].placement)[:3, 3]
                 others = [self.mechanism.joints[d].placement[:3, 3] for d in self.mechanism.children[j]]

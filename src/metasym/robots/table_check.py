@@ -1,4 +1,4 @@
-"""Whether a table that somebody wrote by hand is right, and if not, which joints and signs are wrong."""
+"""Whether a table written by hand is right, and if not, which joints and signs are wrong."""
 
 from __future__ import annotations
 

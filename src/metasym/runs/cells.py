@@ -33,7 +33,7 @@ class Cell:
 
     @property
     def command(self) -> list[str]:
-        """What a shell would be told."""
+        """The command for a shell."""
         return ["python", "-m", self.module, *self.arguments]
 
 

@@ -29,7 +29,7 @@ def named_function(name: str, option: str = "") -> Callable[..., Any]:
         sys.path.insert(0, here)
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:  # whatever a user's module raises
+    except (Exception, SystemExit) as error:  # whatever a user's module raises
         said = in_one_line(error)
         raise MetasymError(
             f"{what}: expected a module {module_name!r} that can be imported, found {type(error).__name__}: {said}",

@@ -199,7 +199,7 @@ class Run:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy files and folders; a link, which may lead out of a run that somebody else made, is refused."""
+    """Copy files and folders; a link, which may lead out of a run from someone else, is refused."""
     target.mkdir()
     for path in sorted(source.iterdir()):
         if path.is_symlink() or not (path.is_dir() or path.is_file()):

@@ -44,7 +44,7 @@ class TrainedRun(Run):
 
     @property
     def scores(self) -> Score:
-        """The score that was put in by :meth:`add_score`."""
+        """The score that :meth:`add_score` stored."""
         return score_of(self.result)
 
     def add_score(self, score: Score) -> None:

@@ -1,6 +1,6 @@
 """Files that are written whole or not at all, and read with one line about what is wrong.
 
-A folder may come from somebody else. So nothing here follows a symbolic link that stands where a file of ours is
+A folder may come from someone else. So nothing here follows a symbolic link that stands where a file of ours is
 expected, and no name that is written to can be known beforehand.
 """
 
@@ -54,7 +54,7 @@ def as_bytes(text: str) -> bytes:
 def open_own(path: str, flags: int) -> int:
     """Open a file of ours that is changed in place: an opener for :func:`open`.
 
-    Refuses symbolic links, and files that have a second name, whose contents belong to somebody else too.
+    Refuses symbolic links, and files that have a second name, whose contents may belong to someone else.
     """
     refuse_link(Path(path), "a file of this run")
     handle = os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0), 0o666)

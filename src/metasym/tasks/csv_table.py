@@ -19,7 +19,7 @@ from metasym.tasks.row_sample import RowSample
 from metasym.types import MetasymError
 
 _ROWS = 20_000
-"""Rows of a file that are made into numbers in one go."""
+"""Rows of a file that are made into numbers at once."""
 
 
 def _filled(rows: Iterator[list[str]]) -> Iterator[tuple[int, list[str]]]:

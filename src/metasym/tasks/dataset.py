@@ -28,7 +28,7 @@ MOST_EXAMPLES = 10_000
 MOST_IN_TASKS = 1_000_000
 """Examples of all tasks of a family; of more a random sample of its tasks is kept."""
 _BLOCK = 2**20
-"""Numbers that are checked in one go."""
+"""Numbers that are checked at once."""
 CONSTANT = 1e-12
 """Columns whose deviation is no more than this part of their largest number are constant but for rounding."""
 

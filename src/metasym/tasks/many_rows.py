@@ -14,10 +14,10 @@ from metasym.types import MetasymError
 
 _ROWS = 2**16
 _ENTRY, _COPIES = 8, 4
-"""Bytes of a number in memory, and how often it is there at once while a table is read in one go."""
+"""Bytes of a number in memory, and how many copies there are while a table is read at once."""
 _SUFFIX = ".parquet"
 _OTHERS = (".npz", ".csv", ".tsv")
-"""A folder with such a name is taken for a mistake."""
+"""A folder with such a name is treated as a mistake."""
 
 
 class Part(NamedTuple):
@@ -48,7 +48,7 @@ class ManyRows(Protocol):
 
 @dataclass(frozen=True)
 class _Unit:
-    """What is read in one go by one process: a row group of a file."""
+    """What is read at once by one process: a row group of a file."""
 
     path: Path
     group: int
@@ -76,7 +76,7 @@ class ParquetFiles:
         return sum(unit.rows for unit in self._units)
 
     def beyond(self, memory: int) -> bool:
-        """Whether the rows, with all of their columns, are more than can be read in one go."""
+        """Whether the rows, with all of their columns, are more than can be read at once."""
         return _COPIES * _ENTRY * self.rows * len(self.names) > memory
 
     def parts(self, columns: list[str], rank: int = 0, size: int = 1) -> Iterator[Part]:

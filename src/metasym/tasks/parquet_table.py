@@ -17,13 +17,13 @@ from metasym.tasks.row_sample import RowSample
 from metasym.types import MetasymError
 
 _ROWS = 20_000
-"""Rows of a file that are made into numbers in one go."""
+"""Rows of a file that are made into numbers at once."""
 _ENTRY = 8
 """Bytes of a number in memory."""
 _COPIES = 4
 """How often what was read is in memory at once: as it came, joined, as rows, as tasks."""
 _BUFFER = 2**16
-"""Bytes of a column that are read from the disk in one go; without a buffer it is a whole row group."""
+"""Bytes of a column that are read from the disk at once; without a buffer it is a whole row group."""
 
 
 class ParquetTable:

@@ -18,7 +18,7 @@ from torch import Tensor
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 _PADDED = 2**20
-"""Numbers of tasks that are padded in one go."""
+"""Numbers of tasks that are padded at once."""
 
 
 @dataclass(frozen=True, eq=False)

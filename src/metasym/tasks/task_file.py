@@ -97,7 +97,7 @@ class TaskFile:
     """Where there are more rows than are kept: what is known of all of them; the arrays hold a sample."""
 
     def check_unchanged(self) -> None:
-        """Refuse a result of files on the disk that somebody has changed since they were opened and checked."""
+        """Refuse a result of files on the disk that changed since they were opened and checked."""
         for path, stamp in self.stamps.items():
             try:
                 now = stamp_of(path)
@@ -215,7 +215,7 @@ def largest_of_columns(values: Array) -> npt.NDArray[np.float64]:
 
 
 def check_not_tiny(where: str, name: str, largest: npt.NDArray[np.float64]) -> None:
-    """Refuse numbers so small that their squares are 0: they would be taken for constants."""
+    """Refuse numbers so small that their squares are 0: they would be treated as constants."""
     tiny = np.flatnonzero((largest > 0) & (largest < LEAST_SIZE))
     if len(tiny):
         raise MetasymError(

@@ -290,6 +290,12 @@ class NoisyFunction(DiscoveryReason, frozen=True, tag="noisy_function"):
     outcome = Outcome.NOT_EXAMINED
 
 
+class NoPointsBeside(DiscoveryReason, frozen=True, tag="no_points_beside"):
+    """The function does not take points beside its inputs, so that it has no derivatives."""
+
+    outcome = Outcome.NOT_EXAMINED
+
+
 AnyDiscoveryReason = (
     EveryDirectionChanges
     | NoDirectionTold
@@ -328,6 +334,7 @@ AnyDiscoveryReason = (
     | CallsAllow
     | NoneKept
     | NoisyFunction
+    | NoPointsBeside
     | TooFewExamples
     | TooFewTasks
     | MapTooLarge

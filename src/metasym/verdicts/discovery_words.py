@@ -33,6 +33,7 @@ from metasym.verdicts.discovery_reasons import (
     NoisyFunction,
     NoneKept,
     NoneLikely,
+    NoPointsBeside,
     NotAnAlgebra,
     NotClosedAtWholeFrequencies,
     NotForFamilies,
@@ -162,6 +163,8 @@ def refusal_words(reason: AnyDiscoveryReason) -> str:
             return f"the function changes under each of the {tried} signed permutations tried"
         case NoisyFunction():
             return "repeated calls give different results, so no derivatives were taken"
+        case NoPointsBeside():
+            return "the function does not take points next to its inputs, so no derivatives were taken"
         case GroupTooLarge(moves, most):
             return f"{moves} moves generate a group of more than {most} elements"
         case (

@@ -14,7 +14,7 @@ EXACT = 1e-8
 NEARLY = 0.2
 """A defect up to this is called nearly none: the tolerance up to which a symmetry of tasks is named."""
 NEAR = math.sqrt(0.5)
-"""Half the defect of unrelated answers, the square root of 2: what is below it is near, and told as a number."""
+"""Half the defect of unrelated answers, the square root of 2: a defect below it is near, and is given as a number."""
 
 
 @dataclass(frozen=True)

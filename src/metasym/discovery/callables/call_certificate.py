@@ -26,6 +26,8 @@ _MOST_ORBITS = 40
 """Orbits of inputs that are examined one by one: each costs calls."""
 _ORBIT_POINTS = 128
 """Points at which they are."""
+_WAYS = 1.0, 0.1, 0.01
+"""The part of the way to another point's inputs that an orbit goes: less of it where f does not take the whole."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,8 @@ class CallCertificate:
     x: Array
     centre: Array
     y: Array = field(init=False)
+    orbits_left: bool = False
+    """Whether f did not take the points at which an orbit is examined by itself."""
     _replaced: dict[tuple[int, ...], Array] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -89,14 +93,29 @@ class CallCertificate:
         count = min(len(self.x), _ORBIT_POINTS)
         noise = float(self.f.noise.sum())
         for orbit in orbits:
-            x = self.x[:count].copy()
-            x[:, orbit] = self._others[:count, orbit]
-            change = self.y[:count] - self._at_replaced(orbit)[:count]
-            there = after[:count] - self.f(moved(g, x, self.centre))
+            replaced = self._orbit_replaced(g, orbit, count)
+            if replaced is None:
+                self.orbits_left = True
+                continue
+            change, there = self.y[:count] - replaced[0], after[:count] - replaced[1]
             apart = ((there - g.on_outputs(change)) ** 2).sum(1) / 2
             size = (change**2).sum(1) / 2
             worst = worst.worst(self.relative(apart, size, 2 * noise, noise, self._floor.sum()))
         return worst
+
+    def _orbit_replaced(
+        self, g: SignedPermutation, orbit: tuple[int, ...], count: int
+    ) -> tuple[Array, Array] | None:
+        """The function where an orbit is on its way to another point, before and after g; None where f has none."""
+        for way in _WAYS:
+            x = self.x[:count].copy()
+            x[:, orbit] += way * (self._others[:count, orbit] - x[:, orbit])
+            try:
+                before = self._at_replaced(orbit)[:count] if way == 1 else self.f(x)
+                return before, self.f(moved(g, x, self.centre))
+            except MetasymError:
+                continue
+        return None
 
     def carries(self, inputs: tuple[int, ...]) -> Array:
         """``[m]``: the part of each output's variance that some inputs carry."""

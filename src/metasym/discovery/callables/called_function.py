@@ -73,7 +73,7 @@ class CalledFunction:
         try:
             with torch.no_grad(), _evaluating(self.f):
                 found = self.f(given)
-        except Exception as error:  # report in one line whatever a user's function raises
+        except (Exception, SystemExit) as error:  # report in one line whatever a user's function raises
             said = in_one_line(error)
             raise MetasymError(
                 f"expected f to take inputs of shape {tuple(given.shape)}, found {type(error).__name__}: {said}",

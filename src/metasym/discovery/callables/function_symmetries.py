@@ -96,6 +96,11 @@ def discover_function_in(
         refused += _refused(found, search.limit)
         if not found.near_complete:
             notes.append("the search for near symmetries did not end, so there may be more of them")
+        if search.certificate.orbits_left and claims:
+            notes.append(
+                "the function does not take points that mix the inputs of two. A violation by inputs of small effect "
+                "may be hidden behind others"
+            )
         if found.idle:
             notes.append(
                 f"the function does not depend on {_inputs(found.idle)}, or they do not vary. No claim moves them"

@@ -51,6 +51,7 @@ from metasym.verdicts.discovery_reasons import (
     AnyDiscoveryReason,
     BracketsLeave,
     EveryDirectionChanges,
+    FewDirectionsTold,
     NoClearGap,
     NoDirectionTold,
     NumberOfInvariants,
@@ -157,6 +158,9 @@ def search(
         enough = CONTINUOUS.gap_inside if levels and name == ROTATIONS else CONTINUOUS.gap
         if gap < enough:
             return none(NoClearGap(gap, enough))
+        # Each number of y is one equation; where these are too few, directions are quiet for any function.
+        if len(seen.signals) - count >= y.size:
+            return none(FewDirectionsTold(len(seen.signals) - count))
         closed = nearest_algebra(np.einsum("dk,dij->kij", seen.vectors[:, :count], inside))
         levels.append(Level(len(inside), count, gap, closed.degrees))
         note(f"{name}: {count} of {len(inside)} directions are quiet, gap {gap:.1f}")

@@ -92,7 +92,7 @@ def searching(
 
 
 def refuted_alone(search: Search, g: SignedPermutation) -> RefutedByBeta | None:
-    """Whether held-out data refute a move by itself."""
+    """Whether held-out data refute a single move."""
     if g not in search.alone:
         group = generated([g])
         found = None if group is None else _beta(search, group, in_units(search, group), ROWS_ALONE)[1]

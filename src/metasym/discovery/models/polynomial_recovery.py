@@ -24,7 +24,8 @@ MOST_FEATURES = 5000
 HIGHEST = 4
 """Their degree, at most."""
 NOISES = (1e-2, 1e-4, 1e-6)
-"""Parts of the variance that are taken for noise; with the right one, or any if there is none, few terms are left."""
+"""Parts of the variance that are treated as noise; with the right one, or any if there is none, few terms are
+left."""
 _STEPS = 60
 """Of the weights, at most."""
 _SHRINK = 0.7

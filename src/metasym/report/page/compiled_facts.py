@@ -1,4 +1,4 @@
-"""What a layer becomes when it is compiled, and what that costs beside the dense layer."""
+"""What a layer becomes when it is compiled, and what that costs compared with the dense layer."""
 
 from __future__ import annotations
 

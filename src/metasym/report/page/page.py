@@ -66,7 +66,7 @@ class Page:
 
 @dataclass(frozen=True)
 class RunPart:
-    """What the page tells about one run."""
+    """What the page shows about one run."""
 
     anchor: str
     name: str
@@ -176,7 +176,7 @@ def _found(run: Run, part: RunPart | None) -> str:
 
 
 def told(parts: Sequence[RunPart], found: Runs) -> list[tuple[str | None, str, str]]:
-    """The first words about many runs: anchor, name and sentence of each that has a symmetry to tell of."""
+    """The first words about many runs: anchor, name and sentence of each that has a symmetry."""
     lines: list[tuple[str | None, str, str]] = []
     for part in parts:
         if part.lead and any(layer.found for layer in part.layers):

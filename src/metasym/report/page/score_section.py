@@ -26,7 +26,7 @@ class Row:
     """One run in the table of scores."""
 
     anchor: str | None
-    """Where the page tells more about it."""
+    """Where the page shows more about it."""
     name: str
     experiment: str
     method: str

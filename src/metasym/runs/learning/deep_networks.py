@@ -1,4 +1,4 @@
-"""What ``learn`` tells about a network of several layers: what the tasks share, and what the network learned of it.
+"""What ``learn`` reports about a network of several layers: what the tasks share, and what the network learned of it.
 
 No layer of a deep network has to show the symmetry that the whole has. So the tasks are asked by functions that are
 fitted to them without the network, as ``discover`` does for families, and the network by its answers after adapting.
@@ -46,7 +46,7 @@ Parts = tuple[StoredTasks, StoredTasks, StoredTasks]
 def about_network(
     choices: Choices, parts: Parts, learner: Learner, *, labels: bool, note: Callable[[str], None]
 ) -> dict[str, Any]:
-    """What ``result.json`` says beside the scores of a network of several layers.
+    """What ``result.json`` says in addition to the scores of a network of several layers.
 
     ``tasks_share``, what the tasks have; ``function``, how far the adapted networks are from it; ``linear``, the
     scores of one linear layer. What cannot be asked is left out.

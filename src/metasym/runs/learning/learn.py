@@ -138,7 +138,8 @@ def learn_tasks(
     ``group`` is one to test, in the place of ``options.group``.
     ``explain`` receives what was seen in the data and the choices before training begins, ``note`` what is being
     done, a line at a time. A finished run of the same data and choices is not run again; with ``resume`` one that
-    was killed goes on. Under ``torchrun`` every rank has to call this; rank 0 alone writes files, tells and explains.
+    was killed continues. Under ``torchrun`` every rank has to call this; rank 0 alone writes files and reports
+    progress.
     """
     options = options or Options()
     folder = Path(out)

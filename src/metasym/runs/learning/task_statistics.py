@@ -52,7 +52,7 @@ def _examples(tasks: StoredTasks, before: float) -> tuple[list[Tensor], list[Ten
 
 
 def all_tasks(test: StoredTasks, offset: bool, before: float) -> AllTasks | TaskStatistics:
-    """Every task of the file that the ``test`` tasks are from: with its own weights, where all tell theirs."""
+    """Every task of the file that the ``test`` tasks are from: with its own weights, where all determine theirs."""
     ids = torch.arange(test.file.tasks)
     everything = StoredTasks(test.file, ids, support=test.support, layout=test.layout)
     blocks = torch.from_numpy(dependent_blocks(test.file))

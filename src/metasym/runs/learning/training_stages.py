@@ -55,7 +55,7 @@ class Stage:
     device: str
     ranks: Ranks
     until: float = math.inf
-    """When it has to end, as ``time.perf_counter`` tells the time."""
+    """When it has to end, on the clock of ``time.perf_counter``."""
     note: Callable[[str], None] = lambda _: None
     recovers: bool = True
     """Whether NaN makes training go back and takes smaller inner steps; not where the user set their size."""

@@ -1,4 +1,4 @@
-"""What a step of a training takes on this machine, by a trial of one: told before it begins."""
+"""What a step of a training takes on this machine, by a trial of one: reported before it begins."""
 
 from __future__ import annotations
 

@@ -267,7 +267,7 @@ def _small_file(experiment: Experiment) -> str:
 
 
 def _variant(experiment: Experiment) -> str:
-    """What tells runs of one cell and recipe apart: the seed, and an unusual image size."""
+    """What distinguishes runs of one cell and recipe: the seed, and an unusual image size."""
     size = experiment.recipe.image_size
     usual = Recipe().image_size
     return f"seed{experiment.recipe.seed}" if size == usual else f"size{size}-seed{experiment.recipe.seed}"

@@ -20,7 +20,7 @@ SUFFIXES = (
     *(".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif"),
     *(".ppm", ".pgm", ".pbm", ".pnm", ".tif", ".tiff"),
 )
-"""A file with one of these endings, in either case, is taken for an image; its contents decide how it is read."""
+"""A file with one of these endings, in either case, is treated as an image; its contents decide how it is read."""
 MOST_PIXELS = 50_000_000
 MOST_BYTES = 1 << 26
 """The largest image file that is read."""
