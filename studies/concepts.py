@@ -81,6 +81,7 @@ OTHERS: dict[str, str] = {
     "fast_layers/shifts.py:_cycle": "the permutation of a shift",
     "experiments/paper/whole_tables.py:_command": "starts a process",
     "runs/reproducing/whole_tables.py:_command": "starts a process",
+    "runs/cells.py:command": "starts a process",
     "experiments/own_tasks/training_stages.py:_options": "of a learner",
     "runs/learning/chosen_learners.py:_options": "of a learner",
     "runs/files/result_files.py:ScoredResult": "RunResult with scores",

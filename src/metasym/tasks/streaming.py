@@ -121,7 +121,7 @@ class _Survey:
 def _survey(source: ManyRows, chosen: Chosen, processes: Processes | None) -> _Survey:
     """How many rows each task has, by first appearance; its block; the classes that there are."""
     tasks, labels, together_in = (arrow_columns.Numbered() for _ in range(3))
-    counts = np.zeros(0, dtype=np.int64)
+    counts: Ints = np.zeros(0, dtype=np.int64)
     block_of: dict[str, str] = {}
     columns = {chosen.task: tasks}
     columns |= {name: together_in for name in chosen.blocks if name not in columns}
@@ -134,7 +134,7 @@ def _survey(source: ManyRows, chosen: Chosen, processes: Processes | None) -> _S
         for name, numbered in columns.items():
             arrow_columns.check_filled(where, name, batch.column(name), before)
             found[name] = numbered.look(where, name, batch.column(name), before, new=True)
-        own = np.bincount(found[chosen.task], minlength=len(tasks.place))
+        own = np.bincount(found[chosen.task], minlength=len(tasks.place)).astype(np.int64)
         own[: len(counts)] += counts
         counts = own
         if chosen.blocks:

@@ -11,7 +11,7 @@ import torch
 
 import metasym as ms
 from metasym.runs.learning import task_statistics
-from metasym.tasks import reading, streaming
+from metasym.tasks import streaming
 
 arrow = pytest.importorskip("pyarrow")
 KEYS = {"task": "t", "inputs": "x*", "outputs": "y*"}
@@ -46,7 +46,7 @@ def test_the_same_is_learned_from_rows_that_go_by(tmp_path, monkeypatch, depende
         some = table.slice(number * 1500, 1500 if number < 2 else None)
         parquet.write_table(some, tmp_path / f"part{number}.parquet", row_group_size=700)
     whole = ms.learn(table, **KEYS, support=5, baseline=False)
-    monkeypatch.setattr(reading, "stream_tasks", functools.partial(streaming.stream_tasks, kept=0))
+    monkeypatch.setattr(streaming, "stream_tasks", functools.partial(streaming.stream_tasks, kept=0))
     used = []
     monkeypatch.setattr(
         task_statistics,
@@ -80,7 +80,7 @@ def test_a_run_of_a_pattern_is_opened_and_scored_again(tmp_path, monkeypatch):
     from pyarrow import parquet
 
     parquet.write_table(arrow.table(rows(0.0, False)), tmp_path / "part.parquet")
-    monkeypatch.setattr(reading, "stream_tasks", functools.partial(streaming.stream_tasks, kept=0))
+    monkeypatch.setattr(streaming, "stream_tasks", functools.partial(streaming.stream_tasks, kept=0))
     run = ms.learn(tmp_path / "p*.parquet", **KEYS, baseline=False, out=tmp_path / "run")
     again = ms.open_run(tmp_path / "run")
     assert again.score().mean == pytest.approx(run.scores.mean, rel=1e-9)
