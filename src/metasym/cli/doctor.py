@@ -36,6 +36,7 @@ _EXTRAS = {
     "tensorboard": (("tensorboard",), "ms.Files(tensorboard=True) of ms.train is refused"),
     "robots": (("mujoco",), "metasym mirror reads URDF, not MuJoCo's XML"),
     "kornia": (("kornia",), "metasym.tasks.kornia_transform is refused"),
+    "cluster": (("dask", "distributed"), "metasym reproduce cannot use --backend dask"),
     "simulators": (
         ("gymnasium", "mujoco", "rebound", "ase", "spglib"),
         "the studies and examples with robots, satellites and crystals cannot run",

@@ -13,7 +13,7 @@ from metasym.paper.catalogue import names, printed
 from metasym.paper.image_cells import BUDGETS
 from metasym.paper.synthetic_cells import RECIPES
 from metasym.runs.reproducing.whole_tables import TABLES, USUAL_SEEDS, results_folder
-from metasym.storage.json_files import finite
+from metasym.storage.json_files import storable
 from metasym.training.distributed import is_main
 from metasym.types import MetasymError
 
@@ -260,7 +260,7 @@ def _status(options: argparse.Namespace, selected: dict[str, Any]) -> None:
         places = f"{'Runs read from' if options.out.exists() else 'There is no folder'} {options.out}"
         places += f"; small files read from {small}." if small.is_dir() else "."
     if options.json:
-        print(json.dumps([finite(cell.as_dict()) for cell in found], indent=1))
+        print(json.dumps([storable(cell.as_dict()) for cell in found], indent=1))
         return
     from metasym.cli.status_table import states
 

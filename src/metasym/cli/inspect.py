@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from metasym.cli.adapted_table import show_functions
 from metasym.cli.common import Commands, console, say
+from metasym.storage.json_files import storable
 from metasym.types import MetasymError
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def _inspect(options: argparse.Namespace) -> None:
         found = {**report.to_json(), **_scores(result)}
         if projection is not None:
             found["projection"] = projection
-        print(json.dumps(_finite(found), allow_nan=False))
+        print(json.dumps(storable(found), allow_nan=False))
         return
     show(report)
     if result is not None:
@@ -162,7 +163,7 @@ def _ask_functions(options: argparse.Namespace) -> None:
         layers = {} if report is None else report.to_json()
         beside = [{"run": str(path), **other.to_json()} for path, _, other in others]
         more = {"beside": beside} if beside else {}
-        print(json.dumps(_finite({**layers, "function": functions.to_json(), **more}), allow_nan=False))
+        print(json.dumps(storable({**layers, "function": functions.to_json(), **more}), allow_nan=False))
         return
     if report is not None:
         show(report)
@@ -381,11 +382,3 @@ def _show_projection(projection: dict[str, Any]) -> None:
         f"{projection['before']:.6g} before, {projection['after']:.6g} after{change}"
     )
     print(projection["file"])
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and value - value != 0 else value

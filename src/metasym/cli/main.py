@@ -136,7 +136,8 @@ def _check_address_space() -> None:
 def _refuse(error: MetasymError) -> int:
     """Say in one line what was wrong; the exit status."""
     line = f"metasym: error: {' '.join(str(error).split())}"
-    print(line, file=sys.stderr)
+    with contextlib.suppress(OSError):  # stderr may be what is full
+        print(line, file=sys.stderr)
     _tell_torchrun(escaped(line))
     return 2
 

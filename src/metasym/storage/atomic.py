@@ -12,7 +12,7 @@ import stat
 from pathlib import Path
 
 from metasym.storage.locks import check_still_there, remove_abandoned, temporary
-from metasym.storage.plain_files import read_plain
+from metasym.storage.plain_files import check_plain, read_plain
 from metasym.storage.serialization import CheckpointError
 from metasym.storage.system import replace_open, sync_folder
 from metasym.types import MetasymError
@@ -28,7 +28,7 @@ def write_atomically(
     returns. What killed writes of this file have left is removed.
     """
     for place in (path,) if keep is None else (path, keep):
-        refuse_link(place, f"{what}, or nothing yet")
+        refuse_other(place, f"{what}, or nothing yet")
     try:
         remove_abandoned(path.parent, path.name)
         with temporary(path) as (file, name):
@@ -78,6 +78,19 @@ def refuse_link(path: Path, what: str) -> None:
             about=str(path),
             found="a symbolic link",
         )
+
+
+def refuse_other(path: Path, what: str) -> None:
+    """Refuse a link, a folder, a pipe or a device where ``what`` is expected: writing would replace it."""
+    refuse_link(path, what)
+    try:
+        check_plain(path)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise MetasymError(
+            f"{path}: expected {what}, found {error.strerror}", about=str(path), found=error.strerror
+        ) from None
 
 
 def read_bytes(path: Path) -> bytes:
