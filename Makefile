@@ -11,7 +11,7 @@ help:
 	@echo "make install   .venv with metasym and its command line, .venv/bin/metasym"
 	@echo "make demo      install, then run the demo"
 	@echo "make test      install with the test oracles, then run the tests"
-	@echo "make bench     install with the rivals, then time every row (about ten minutes)"
+	@echo "make bench     install with the rivals, then time every row and every discovery problem (about twenty minutes)"
 	@echo "make docs      install with mkdocs, then build the site into site/ and check its links; open site/index.html"
 	@echo "make gallery   run the examples and write their pages; EXAMPLE=name for one"
 	@echo "make dist      the sdist and the wheel, in dist/"
@@ -61,6 +61,7 @@ test: $(VENV)/.installed-test
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks discovering
 
 # The theme's maker advertises a successor at every build; strict builds stay readable without it.
 docs: $(VENV)/.installed-docs
@@ -78,6 +79,7 @@ format: $(VENV)/.installed-dev
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/codespell *.md docs $(SOURCES)
 
 types: $(VENV)/.installed-dev
 	$(BIN)/mypy

@@ -1,6 +1,6 @@
 """``python -m benchmarks``: speed beside other libraries; ``end_to_end``: whole steps with sampling, with and without
 each fast path; ``scaling``: how cost grows; ``jobs``: whole jobs; ``structured``: compiled layers beside dense ones;
-``reading``: how ``ms.inspect`` grows with U.
+``reading``: how ``ms.inspect`` grows with U; ``discovering``: run times of ``ms.discover`` beside what others train.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import reading, structured, tables
+from benchmarks.discovering import PROBLEMS, run_times
 from benchmarks.end_to_end import CELLS, measure
 from benchmarks.jobs import table1_job
 from benchmarks.runner import FULL, QUICK, ROOT, Plan, machine, run_row, worker
@@ -28,11 +29,14 @@ def parser() -> argparse.ArgumentParser:
         "what",
         nargs="?",
         default="rows",
-        choices=("rows", "end_to_end", "scaling", "jobs", "structured", "reading"),
+        choices=("rows", "end_to_end", "scaling", "jobs", "structured", "reading", "discovering"),
         help="what is measured (default: rows)",
     )
     made.add_argument(
-        "--row", action="append", metavar="NAME", help="only this row (again for more); see --list"
+        "--row",
+        action="append",
+        metavar="NAME",
+        help="only this row, or problem of discovering (again for more); see --list",
     )
     made.add_argument("--axis", action="append", choices=list(AXES), help="scaling: only this axis")
     made.add_argument("--data", help="end_to_end: folder of the images, for the rows of Table 3")
@@ -53,6 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.list:
         for name, row in ROWS.items():
             print(f"{name:18s} {row.title}")
+        for name, problem in PROBLEMS.items():
+            print(f"{name:18s} discovering: {problem.title}")
         return 0
     try:
         plan = QUICK if options.quick else FULL
@@ -64,6 +70,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             scaling(options.axis, plan, options.out, write=not options.quick)
         elif options.what == "structured":
             structured_layers(plan, options.out, write=not options.quick)
+        elif options.what == "discovering":
+            discovering(options.row, plan, options.out, write=not options.quick)
         elif options.what == "reading":
             reading_of_u(options.out, write=not options.quick)
         else:
@@ -104,6 +112,20 @@ def whole_steps(wanted: list[str] | None, plan: Plan, data: str | None, out: Pat
         found[name] = {**measure(name, rounds=plan.rounds, data=data, say=say), "machine": machine()}
         if write:
             write_json(path, {"rows": found})
+
+
+def discovering(wanted: list[str] | None, plan: Plan, out: Path, *, write: bool) -> None:
+    """Every problem with its methods in turn; earlier results of other problems are kept."""
+    unknown = [name for name in wanted or () if name not in PROBLEMS]
+    if unknown:
+        raise MetasymError(f"expected problems of {', '.join(PROBLEMS)}, found {', '.join(unknown)}")
+    path = out / "discovering.json"
+    found = read_json(path, "benchmarks")["problems"] if path.exists() and write else {}
+    for name in wanted or PROBLEMS:
+        found[name] = run_times(name, plan.rounds, plan.seconds, say)
+        if write:
+            write_json(path, {"problems": {known: found[known] for known in PROBLEMS if known in found}})
+    print(tables.run_times([found[name] for name in PROBLEMS if name in found]))
 
 
 def scaling(wanted: list[str] | None, plan: Plan, out: Path, *, write: bool) -> None:

@@ -146,27 +146,30 @@ def higher(learner: GradientLearner, episodes: Episode) -> Step:
 
 
 def torchopt(learner: GradientLearner, episodes: Episode) -> Step:
-    """MAML on torchopt's functional optimizer under vmap; one fixed step size, as that optimizer takes it."""
+    """The functional optimizer of torchopt under vmap; one fixed step size, as that optimizer takes it.
+
+    Attention takes torch's ``math`` backend, as in :func:`autograd`.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         library = importlib.import_module("torchopt")
-    model = explicit(learner.model)
-    rate = float(next(learner.rates.parameters()).detach())
-    descent = library.sgd(lr=rate)
+    model, inner, rates, _ = _start(learner)
+    descent = library.sgd(lr=float(rates[inner[0]].detach()))
     optimizer = torch.optim.Adam(model.parameters(), lr=OUTER_LR)
     named = dict(model.named_parameters())
 
     def task(support: Batch, query: Batch) -> Tensor:
         def support_loss(params: dict[str, Tensor]) -> Tensor:
-            return learner.loss(functional_call(model, params, (support.x,)), support.y)
+            return learner.loss(functional_call(model, {**named, **params}, (support.x,)), support.y)
 
-        params: dict[str, Tensor] = dict(named)
+        params: dict[str, Tensor] = {n: named[n] for n in inner}
         state = descent.init(params)
         for _ in range(learner.inner_steps):
             updates, state = descent.update(grad(support_loss)(params), state, inplace=False)
             params = library.apply_updates(params, updates, inplace=False)
-        return learner.loss(functional_call(model, params, (query.x,)), query.y)
+        return learner.loss(functional_call(model, {**named, **params}, (query.x,)), query.y)
 
+    @sdpa_kernel(SDPBackend.MATH)
     def step() -> float:
         optimizer.zero_grad()
         mean = vmap(task)(episodes.support, episodes.query).mean()

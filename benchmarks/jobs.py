@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from benchmarks.runner import ROOT, Say
+from metasym.errors import in_one_line
 from metasym.paper import find, names
 from metasym.paper.build import build_learner, build_problem
 from metasym.training.loop import train
@@ -39,7 +40,9 @@ def _git(root: Path, *arguments: str) -> str:
         )
     except (OSError, subprocess.CalledProcessError) as error:
         raise MetasymError(
-            f"expected the repository's history for the times of before, found {error}"
+            f"expected the repository's history for the times of before, found {in_one_line(error)}",
+            about="history",
+            found=type(error).__name__,
         ) from None
     return done.stdout
 

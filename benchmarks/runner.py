@@ -9,7 +9,6 @@ import platform
 import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,6 @@ from benchmarks.contenders import NEEDS, missing
 from benchmarks.workloads import ROWS, Row
 
 ROOT = Path(__file__).resolve().parent.parent
-_LEAST_ROUNDS = 3
 Say = Callable[[str], None]
 
 
@@ -31,8 +29,6 @@ class Plan:
 
     rounds: int = 5
     seconds: float = 1.2
-    budget: float = 40.0
-    """After so many seconds of wall-clock time, three rounds are enough."""
 
 
 FULL, QUICK = Plan(), Plan(rounds=2, seconds=0.2)
@@ -102,10 +98,7 @@ def run_row(name: str, plan: Plan, say: Say) -> dict[str, Any]:
             workers[contender] = stack.enter_context(worker(name, contender))
         times: dict[str, list[float]] = {contender: [] for contender in chosen}
         peaks: dict[str, int] = {}
-        began = time.perf_counter()
         for turn in range(plan.rounds):
-            if turn >= _LEAST_ROUNDS and time.perf_counter() - began > plan.budget:
-                break
             for contender in chosen:
                 done = workers[contender].run(plan.seconds)
                 times[contender].append(done["processor"] / done["steps"])

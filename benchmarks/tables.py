@@ -55,6 +55,19 @@ def markdown(results: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def run_times(problems: Sequence[Mapping[str, Any]]) -> str:
+    """Seconds of one core by method, medians with the range over rounds, for docs/performance.md."""
+    methods = list(dict.fromkeys(method for one in problems for method in one["seconds"]))
+    lines = [f"| problem | {' | '.join(methods)} |", "|---" * (1 + len(methods)) + "|"]
+    for one in problems:
+        cells = [
+            f"{t['median']:.3g} ({t['least']:.3g} to {t['most']:.3g})" if t else ""
+            for t in (one["seconds"].get(method) for method in methods)
+        ]
+        lines.append(f"| {one['title']} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
 def ratio_chart(results: Sequence[Mapping[str, Any]], path: Path) -> None:
     """Ratios beside their targets, logarithmic."""
     bars = [

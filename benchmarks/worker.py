@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from benchmarks.contenders import STEPPERS, Step
+from benchmarks.discovering import step_of
 from benchmarks.scaling import POINTS
 from benchmarks.workloads import ROWS
 
@@ -24,11 +25,13 @@ def main(row: str, contender: str) -> None:
     """Make the contender, say what the first step gave, answer requests."""
     torch.set_num_threads(1)
     imported = peak_bytes()
-    if row == "scaling":
-        stepper, make = "metasym", POINTS[contender].make
+    if row == "discovering":
+        step = step_of(contender)
+    elif row == "scaling":
+        step = STEPPERS["metasym"](*POINTS[contender].make())
     else:
         stepper, make = ROWS[row].contenders[contender]
-    step = STEPPERS[stepper](*make())
+        step = STEPPERS[stepper](*make())
     began = time.perf_counter()
     loss = step()
     answer(loss=loss, first_step=time.perf_counter() - began, imported=imported)

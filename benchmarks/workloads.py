@@ -115,18 +115,18 @@ ROWS: dict[str, Row] = {
     "msr-fc": Row(
         "MSR-FC, dense U 4760 x 70, 3 inner steps, 32 tasks",
         _loops(synthetic(_FC), "higher", "jax", "limit"),
-        {"higher": 75},
+        {"higher": 75, "jax": 1},
         {"limit": 2},
     ),
     "msr-fc-k3": Row(
         "MSR-FC, dense U 4760 x 3, 3 inner steps, 32 tasks",
-        _loops(synthetic(_FC, filter_size=3), "higher"),
-        {"higher": 25},
+        _loops(synthetic(_FC, filter_size=3), "higher", "jax"),
+        {"higher": 25, "jax": 1},
     ),
     "msr-joint-fc": Row(
         "MSR-Joint-FC, dense U 4760 x 70, 3 inner steps, 32 tasks",
-        _loops(synthetic("translation/rank1/small/msr-joint-fc"), "higher"),
-        {"higher": 30},
+        _loops(synthetic("translation/rank1/small/msr-joint-fc"), "higher", "jax"),
+        {"higher": 30, "jax": 1},
     ),
     "msr-conv": Row(
         "MSR-Conv, Rot 45, Kronecker, 1 inner step, 1 + 19 examples, 32 tasks",
@@ -136,12 +136,12 @@ ROWS: dict[str, Row] = {
     "omniglot-msr": Row(
         "MSR, four blocks of 64, 28 x 28, 5-way 1-shot, 15 queries a class, 16 tasks",
         _loops(_OMNIGLOT, "higher", "autograd", "jax"),
-        {"higher": 2.5, "autograd": 1.5},
+        {"higher": 2.5, "autograd": 1.5, "jax": 1},
     ),
     "omniglot-maml": Row(
         "MAML, four blocks of 64, 28 x 28, 5-way 1-shot, 15 queries a class, 16 tasks",
         _loops(few_shot("maml"), "torchopt", "jax"),
-        {"torchopt": 1.5},
+        {"torchopt": 1.5, "jax": 1},
     ),
     "msr-over-maml": Row(
         "the cost of symmetries: MSR compared with MAML, four blocks of 64, 15 queries a class, 16 tasks",
@@ -155,8 +155,8 @@ ROWS: dict[str, Row] = {
     ),
     "attention": Row(
         "MSR, a layer of a transformer of width 32, 2 inner steps, 5 + 10 sequences of 12, 16 tasks",
-        _loops(attention(), "autograd"),
-        {"autograd": 1.5},
+        _loops(attention(), "autograd", "torchopt"),
+        {"autograd": 1.5, "torchopt": 1.5},
     ),
     "omniglot-20way": Row(
         "MSR, four blocks of 64, 20-way 1-shot, 5 queries a class, 8 tasks",

@@ -6,7 +6,8 @@
 stderr, or taken; a traceback or a command that does not end within five minutes is a defect.
 
 ``python -m studies.attack kill`` is in :mod:`studies.kills`, ``python -m studies.attack hostile`` (links, kernels,
-pipes, limits, names) in :mod:`studies.hostile`. All write their counts, with what went wrong, as JSON.
+pipes, limits, names) in :mod:`studies.hostile`, ``python -m studies.attack ranks`` (torchrun) in
+:mod:`studies.ranks`. All write their counts, with what went wrong, as JSON.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import argparse
 import contextlib
 import io
 import random
+import shlex
 import shutil
 import signal
 import tempfile
@@ -216,11 +218,12 @@ def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("part", choices=("tamper", "kill", "hostile"))
+    parser.add_argument("part", choices=("tamper", "kill", "hostile", "ranks"))
     parser.add_argument("--each", type=int, default=200, help="tampered files of each kind, or kills in all")
     parser.add_argument(
         "--kinds", nargs="+", choices=(*KINDS, *HOSTILE), help="of tamper or hostile; default: all"
     )
+    parser.add_argument("--only", help="hostile: a pattern, such as 'links: report*', of the cases to run")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, help="JSON file for the counts; goes on with what is there")
     parser.add_argument("--work", type=Path, help="folder that keeps the runs which are attacked")
@@ -238,14 +241,16 @@ def attack() -> None:
     """Run what the command line asks for, or go on with it where ``--out`` has a part of it by the same code."""
     from studies.hostile import hostile
     from studies.kills import kill
+    from studies.ranks import ranks
 
     torch.set_num_threads(1)
     asked, began = options(), time.monotonic()
     asked.kinds = asked.kinds or list(HOSTILE if asked.part == "hostile" else KINDS)
-    kinds = "" if asked.part == "kill" else f" --kinds {' '.join(asked.kinds)}"
+    kinds = "" if asked.part in ("kill", "ranks") else f" --kinds {' '.join(asked.kinds)}"
     line = f"python -m studies.attack {asked.part} --each {asked.each} --seed {asked.seed}{kinds}"
     if asked.part == "hostile":
         line = f"python -m studies.attack hostile --patience {asked.patience:g}{kinds}"
+        line += f" --only {shlex.quote(asked.only)}" if asked.only else ""
     results: Results = {"command": line, "commit": commit(), "seed": asked.seed}
     if asked.out and asked.out.exists():
         before = read_json(asked.out, "counts of an attack")
@@ -260,7 +265,7 @@ def attack() -> None:
     with tempfile.TemporaryDirectory() as made:
         asked.work = asked.work or Path(made)
         asked.work.mkdir(parents=True, exist_ok=True)
-        {"tamper": tamper, "kill": kill, "hostile": hostile}[asked.part](asked, results, keep)
+        {"tamper": tamper, "kill": kill, "hostile": hostile, "ranks": ranks}[asked.part](asked, results, keep)
     faults = results.get("faults", [])
     for fault in faults[:40]:
         print(fault)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from studies.judged_runs import Array, Made, run_all, table
+from studies.judged_runs import Array, Made, by_assumptions, rows, run_all, table
 from studies.ordinary_families import FAMILIES
 from studies.true_group import Element
 
@@ -451,6 +451,7 @@ def main() -> None:
     names = [n for n in ATTACKS if given.only in n]
     run_all([(n, s) for s in range(low, high) for n in names], make, given.out)
     print(table(given.out))
+    print(by_assumptions(rows(given.out), lambda name: make(name, 0).assumptions_hold))
 
 
 if __name__ == "__main__":

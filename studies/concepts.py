@@ -42,7 +42,7 @@ CONCEPTS: dict[str, str] = {
 }
 
 OTHERS: dict[str, str] = {
-    "discovery/finite/group_search.py:generated": "asks SignedGroup",
+    "discovery/finite/group_certificate.py:generated": "asks SignedGroup",
     "robots/finding_mirrors.py:_generated": "asks SignedGroup",
     "groups/signed_groups.py:orbits": "asks weight_orbits, which asks orbit_labels",
     "groups/signed_groups.py:transitive": "asks point_orbits",
@@ -62,8 +62,8 @@ OTHERS: dict[str, str] = {
     "inspection/element_actions.py:Move": "the same",
     "inspection/network.py:_move": "the same",
     "report/discovered_page.py:_move": "words",
-    "discovery/callables/callable_symmetries.py:_move": "gives one to the search at partial points",
     "discovery/callables/callable_symmetries.py:_element": "makes one",
+    "discovery/callables/partial_point_search.py:_element": "makes one",
     "discovery/callables/call_certificate.py:_orbits": "defects on the cycles of one element",
     "discovery/callables/called_function.py:_same": "inputs before and after a call",
     "runs/files/result_files.py:FunctionResult": "a part of a result",
@@ -81,8 +81,9 @@ OTHERS: dict[str, str] = {
     "fast_layers/shifts.py:_cycle": "the permutation of a shift",
     "experiments/paper/whole_tables.py:_command": "starts a process",
     "runs/reproducing/whole_tables.py:_command": "starts a process",
+    "runs/cells.py:command": "starts a process",
     "experiments/own_tasks/training_stages.py:_options": "of a learner",
-    "runs/learning/training_stages.py:_options": "of a learner",
+    "runs/learning/chosen_learners.py:_options": "of a learner",
     "runs/files/result_files.py:ScoredResult": "RunResult with scores",
     "runs/files/result_files.py:DiscoverResult": "RunResult with claims",
     "runs/files/schemas.py:PromisedResult": "the part that is promised, as a JSON schema",

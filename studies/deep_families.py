@@ -28,8 +28,10 @@ from metasym.runs.adapted_functions import LearnerOnTasks, adapted_functions
 from metasym.runs.files.learn_options import Options
 from metasym.runs.learning.automatic_choices import split
 from metasym.runs.learning.networks import plain_network
+from metasym.runs.machine import commit
 from metasym.storage.json_files import write_json
 from metasym.tasks.stored import StoredTasks
+from studies.side_by_side import add_where, elsewhere
 
 POINTS, TASKS, EXAMPLES, SUPPORT = 16, 160, 40, 20
 
@@ -116,12 +118,14 @@ def one(symmetric: bool, network: str, seed: int, steps: int) -> dict[str, Any]:
     seconds = time.perf_counter() - began
     claims = run.verdict.claims
     found: dict[str, Any] = {
+        "command": f"python -m studies.deep_families --first {seed} --seeds 1 --steps {steps}",
+        "commit": commit(),
         "family": "D_16" if symmetric else "none",
         "network": network,
         "seed": seed,
         "seconds": seconds,
         "tasks": [claim.name for claim in claims],
-        "tasks_upper": math.sqrt(claims[0].violation_upper) if claims else None,
+        "tasks_upper": claims[0].defect_upper if claims else None,
         "why_not": [] if claims else run.result["tasks_share"]["refused"],
         "tasks_right": [c.name for c in claims] == (["D_16"] if symmetric else []),
         "mse": run.scores.mean,
@@ -189,10 +193,15 @@ def main() -> None:
     parser.add_argument(
         "--most", type=int, help="runs that this call makes at most (default: all that are missing)"
     )
+    add_where(parser)
     options = parser.parse_args()
+    seeds = range(options.first, options.first + options.seeds)
+    flags = ("--steps", options.steps, "--out", options.out)
+    if elsewhere(options, "studies.deep_families", [("--first", s, "--seeds", 1, *flags) for s in seeds]):
+        return
     left = math.inf if options.most is None else options.most
     options.out.mkdir(parents=True, exist_ok=True)
-    for seed in range(options.first, options.first + options.seeds):
+    for seed in seeds:
         for symmetric in (True, False):
             for network in ("mlp", "cnn"):
                 path = options.out / f"{'d16' if symmetric else 'none'}-{network}-{seed}.json"

@@ -127,7 +127,7 @@ def one(path: Path) -> dict[str, Any]:
                 "other_library_defect": together,
                 "other_library_worst": worst,
                 "holds": together <= g.defect_upper + 1e-9 and worst <= g.certificate.worst.upper + 1e-9,
-                "what_breaks_it": [part.text for part in (*g.masses, *g.limits)][:4],
+                "what_breaks_it": [part.text for part in g.breaks][:4],
             }
         )
     return row
@@ -153,7 +153,11 @@ def main() -> None:
         "generators": sum(len(row["generators"]) for row in rows),
         "wrong": sum(not g["holds"] for row in rows for g in row["generators"]),
     }
-    write("held_out", {"counts": counts, "robots": rows, "unread": unread})
+    write(
+        "held_out",
+        {"counts": counts, "robots": rows, "unread": unread},
+        "python -m studies.held_out_robots",
+    )
     print(counts, OUT)
 
 

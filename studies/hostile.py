@@ -9,6 +9,7 @@ terminal. Waiting is measured against the clock; on a busy machine ``--patience`
 from __future__ import annotations
 
 import contextlib
+import fnmatch
 import hashlib
 import os
 import resource
@@ -140,7 +141,7 @@ def hostile(asked: Any, results: dict[str, Any], keep: Callable[[dict[str, Any]]
     base = asked.work / "base"
     for case in cases(base, asked.kinds):
         key = f"{case.kind}: {case.name}"
-        if key in done:
+        if key in done or (asked.only and not fnmatch.fnmatchcase(key, asked.only)):
             continue
         box = Path(tempfile.mkdtemp(dir=asked.work))
         try:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import itertools
 import os
 import random
 import resource
 import shutil
+import stat
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +18,8 @@ from pathlib import Path
 import numpy as np
 
 from metasym.cli.main import main
-from studies.hostile import Case
+from studies.hostile import Case, ran
+from studies.kills import data, omniglot, reproduce
 from studies.tampering import circular
 
 LEARN = ["--find-steps", "3", "--outer-steps", "3", "--tasks-per-step", "4", "--progress", "silent"]
@@ -24,6 +27,14 @@ EVIDENCE = ["--no-baseline", "--progress", "silent"]
 DISCOVER = ["--no-finite", "--progress", "silent"]
 RUN = ["translation/rank1/small/msr-fc", "--outer-steps", "3", "--train-tasks", "6", "--test-tasks", "4"]
 RUN += ["--checkpoint-every", "1", "--progress", "silent"]
+LEG = """<link name="{0}"><inertial><origin xyz="0 0 -0.2"/><mass value="1"/>
+<inertia ixx="0.02" iyy="0.03" izz="0.01" ixy="0" ixz="0" iyz="0"/></inertial></link>
+<joint name="{0}_roll" type="revolute"><parent link="trunk"/><child link="{0}"/>
+<origin xyz="0 {1} 0"/><axis xyz="1 0 0"/>
+<limit lower="-1" upper="1" effort="1" velocity="1"/></joint>"""
+ROBOT = f"""<robot name="two_legs"><link name="trunk"><inertial><mass value="3"/>
+<inertia ixx="0.1" iyy="0.2" izz="0.3" ixy="0" ixz="0" iyz="0"/></inertial></link>
+{LEG.format("left", 0.1)}{LEG.format("right", -0.1)}</robot>"""
 TABLE = ["--task", "task", "--inputs", "a,b", "--outputs", "y"]
 NASTY = {
     "escape": "a\x1b[31m\x1b]0;title\x07",
@@ -50,17 +61,23 @@ def commands(base: Path) -> dict[str, list[str]]:
         "discover": ["discover", str(base / "data.npz"), "--out", "OUT", *DISCOVER],
         "run": ["run", *RUN, "--out", "OUT"],
         "report": ["report", "OUT"],
+        "reproduce": reproduce(base, Path("OUT")),
+        "data": data(base, Path("OUT")),
+        "mirror": ["mirror", str(base / "robot.urdf"), "--page", "OUT/page.html"],
         "export": ["export", str(base / "learn"), "--out", "OUT/model.pt2"],
     }
 
 
 def prepared(base: Path) -> None:
     """The data, and a run of every command that is not disturbed: its names are those that links stand for."""
+    importlib.import_module("metasym.tasks.images.omniglot").CHARACTERS = 40  # type: ignore[attr-defined]
     if (base / "whole").exists():
         return
     shutil.rmtree(base, ignore_errors=True)
     base.mkdir(parents=True)
     circular(base / "tasks.npz")
+    omniglot(base / "omniglot")
+    (base / "robot.urdf").write_text(ROBOT)
     x = np.random.default_rng(0).standard_normal((60, 3))
     np.savez(base / "data.npz", x=x, y=np.hypot(x[:, 0], x[:, 1]))
     table(base / "table.csv", "a", "b", "y")
@@ -69,7 +86,7 @@ def prepared(base: Path) -> None:
             out = base / name
             if name == "report":
                 shutil.copytree(base / "learn", out)
-            elif name == "export":
+            elif name in ("export", "mirror"):
                 out.mkdir()
             assert main([a.replace("OUT", str(out)) for a in arguments]) == 0, name
     (base / "whole").touch()
@@ -230,12 +247,33 @@ def _pipes(base: Path) -> Iterator[Case]:
         place.unlink(missing_ok=True)
         if kind == "pipe":
             os.mkfifo(place)
+        elif kind == "device":  # one of its own: a write that replaces it harms nobody
+            os.mknod(place, stat.S_IFCHR | 0o600, os.makedev(1, 5))
         elif kind == "folder":
             place.mkdir()
         else:
             place.symlink_to("/dev/zero" if kind == "endless" else "/dev/full")
         return 1
 
+    for kind in ("pipe", "device", "folder"):
+        for command, out in {
+            "report": "page.html",
+            "export": "model.pt2",
+            "mirror": "page.html",
+            "data": "omniglot-28.images",
+        }.items():
+            typed = {
+                "report": ["report", str(base / "learn"), "--out", out],
+                "export": ["export", str(base / "learn"), "--out", out],
+                "mirror": ["mirror", str(base / "robot.urdf"), "--page", out],
+                "data": data(base, Path()),
+            }[command]
+            yield Case(
+                "pipes",
+                f"{command} writes to a {kind}",
+                typed,
+                lambda box, out=out, kind=kind: odd(box / out, kind),  # type: ignore[misc]
+            )
     turn = itertools.cycle(("report", "inspect", "export", "resume", "inspect"))
     for kind in ("pipe", "endless", "folder", "full"):
         for name in ("t.csv", "t.tsv", "t.parquet", "t.npz"):
@@ -335,6 +373,21 @@ def _names(base: Path) -> Iterator[Case]:
         yield Case("names", f"report: a folder of it, {what}", ["report", "out"], copy)
         yield Case("names", f"inspect: a folder, {what}", ["inspect", place], copy)
         yield Case("names", f"export: a folder, {what}", ["export", place, "--out", f"{place}/m.pt2"], copy)
+
+        def file(box: Path, name: str = name) -> int:
+            shutil.copy(base / "tasks.npz", box / f"{name}.npz")
+            return 1
+
+        def learned(box: Path, name: str = name) -> int:
+            file(box, name)
+            typed = ["learn", f"./{name}.npz", "--out", "out", *EVIDENCE]
+            return ran(Case("", "", typed), box, 300)["status"] + 1  # one thing planted
+
+        yield Case(
+            "names", f"learn: a file, {what}", ["learn", f"./{name}.npz", "--out", "out", *EVIDENCE], file
+        )
+        for command in ("report", "inspect"):
+            yield Case("names", f"{command}: learned from a file, {what}", [command, "out"], learned)
         yield Case("names", f"nothing there, {what}", ["learn", f"out/{name}.npz", "--out", place])
         yield Case("names", f"as a command, {what}", [name])
         yield Case("names", f"as an experiment, {what}", ["run", name, "--out", "out"])

@@ -54,7 +54,11 @@ def measured(run: Path, numbers: Sequence[int] = STEPS, *, chunk: int = 8) -> di
     if "inner_steps_chosen" not in known:
         found = scores.setdefault(usual, summarise(np.asarray(known["per_task"]), "accuracy"))
         if abs(found.mean - known["mean"]) > 5e-4:
-            raise MetasymError(f"{run}: expected an accuracy of {known['mean']:.4f}, found {found.mean:.4f}")
+            raise MetasymError(
+                f"{run}: expected an accuracy of {known['mean']:.4f}, found {found.mean:.4f}",
+                about=str(run),
+                found=found.mean,
+            )
     return {
         "experiment": experiment.name,
         "recipe": experiment.recipe_name,

@@ -132,6 +132,33 @@ def run_all(wanted: Iterable[tuple[str, int]], make: Callable[[str, int], Made],
             file.write(json.dumps(row) + "\n")
 
 
+WARNINGS = frozenset(
+    {"not_linear", "noise_unlike_model", "examples_dependent", "dependent_examples", "copied_tasks"}
+)
+"""Reasons of verdicts and findings that name an assumption that does not hold."""
+
+
+def warned(row: dict[str, Any]) -> bool:
+    """Whether a run says which assumption is broken."""
+    return bool(WARNINGS.intersection([*row.get("reasons", ()), *row.get("findings", ())]))
+
+
+def by_assumptions(found: list[dict[str, Any]], holds: Callable[[str], bool]) -> str:
+    """What is wrong where the assumptions hold and elsewhere, and how often a warning names what is broken."""
+    lines = []
+    for said, some in (
+        ("assumptions hold", [row for row in found if holds(row["name"])]),
+        ("assumptions broken", [row for row in found if not holds(row["name"])]),
+    ):
+        wrong = [row for row in some if row["outcome"] == "wrong" or row.get("share_wrong")]
+        silent = sum(not warned(row) for row in wrong)
+        lines.append(
+            f"{said}: {len(some)} runs, wrong {len(wrong)}, of these without a warning {silent}; warned "
+            f"{sum(map(warned, some))}"
+        )
+    return "\n".join(lines)
+
+
 def rows(out: Path) -> list[dict[str, Any]]:
     """The runs that are there."""
     return [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []

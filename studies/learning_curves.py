@@ -11,6 +11,7 @@ there is not made again. Where nothing is claimed the plain model's error stands
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 from collections import Counter
 from collections.abc import Callable
@@ -25,6 +26,7 @@ from metasym.storage.json_files import write_json
 from studies.discover import looked_at
 from studies.known_functions import Truth, o5
 from studies.known_polynomials import inertia, lorentz
+from studies.side_by_side import add_where, elsewhere
 
 SIZES = (30, 100, 300, 1000, 3000)
 PROBLEMS: dict[str, Callable[[int], Callable[[int], Truth]]] = {
@@ -83,7 +85,7 @@ def table(folder: Path) -> str:
     """Medians of the test MSE with the range over seeds, and verdicts, beside the published numbers."""
     lines = [
         "| problem | N | seeds | right, part, refused, wrong | our test MSE (least to most) "
-        "| EMLP, told the group | MLP | seconds |",
+        "| EMLP, given the group | MLP | seconds |",
         "|---" * 8 + "|",
     ]
     known = stored(folder)
@@ -146,6 +148,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("results/learning_curves"))
     parser.add_argument("--table", action="store_true", help="print what is there")
     parser.add_argument("--figure", type=Path, help="draw what is there, as PNG and SVG")
+    add_where(parser)
     options = parser.parse_args()
     if options.table:
         print(table(options.out))
@@ -153,17 +156,18 @@ def main() -> None:
         print(*figure(options.out, options.figure))
     else:
         first, _, last = options.seeds.partition("-")
-        for size in options.sizes:
-            for problem in options.problems:
-                for seed in range(int(first), int(last or first) + 1):
-                    one = run(problem, size, seed, options.out)
-                    words = (
-                        one["verdict"],
-                        one["claimed"],
-                        f"MSE {one['test_mse']:.3g}",
-                        f"{one['seconds']:.0f} s",
-                    )
-                    print(problem, size, seed, *words, flush=True)
+        seeds = range(int(first), int(last or first) + 1)
+        cells = list(itertools.product(options.sizes, options.problems, seeds))
+        flags = [
+            ("--sizes", size, "--problems", problem, "--seeds", seed, "--out", options.out)
+            for size, problem, seed in cells
+        ]
+        if elsewhere(options, "studies.learning_curves", flags):
+            return
+        for size, problem, seed in cells:
+            one = run(problem, size, seed, options.out)
+            words = (one["verdict"], one["claimed"], f"MSE {one['test_mse']:.3g}", f"{one['seconds']:.0f} s")
+            print(problem, size, seed, *words, flush=True)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ convolutions and their norms; the head of Omniglot's tasks tells five classes ap
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 import metasym as ms
+from metasym.engines.layerwise.chain import chain_of
 from metasym.models import few_shot_network
 from metasym.models.conv_blocks import ConvNet
 from metasym.storage.atomic import read_bytes, write_atomically
@@ -20,6 +22,7 @@ from metasym.storage.serialization import pack, unpack
 from metasym.symmetry.matrices import KroneckerSymmetry, Symmetry
 from metasym.symmetry.parametrized import list_of
 from metasym.tasks import seeded
+from metasym.types import Batch, Loss
 
 ARMS = {
     "plain": "plain network, random start",
@@ -34,21 +37,47 @@ NEEDS = {"maml-start": "maml", "msr-weights": "msr", "msr-u": "msr", "msr-u-star
 CLASSES = 10
 _FEATURES = "features."
 _PARAMETRIZED = ".parametrizations.weight."
+_MODEL = "model."
 
 
 def keep(runs: dict[str, Path], folder: Path) -> list[Path]:
-    """Write the features' state of finished runs (``msr``, ``maml``) as small files beside the results."""
+    """Write the features' state of runs (``msr``, ``maml``) as small files beside the results.
+
+    Of a run that is not finished the state of its last checkpoint.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
     written = []
     for name, run in runs.items():
-        opened = ms.open_run(run)
-        state = {key: value for key, value in opened.model.state_dict().items() if key.startswith(_FEATURES)}
-        scores: Any = opened.scores
-        about = {"kind": "omniglot features", "experiment": opened.experiment.name}  # type: ignore[attr-defined]
-        about |= {"recipe": opened.experiment.recipe_name, "accuracy": scores.mean}  # type: ignore[attr-defined]
+        finished = (run / "result.json").exists()
+        state, about = _finished(run) if finished else _last_checkpoint(run)
+        features = {key: value for key, value in state.items() if key.startswith(_FEATURES)}
         path = folder / f"{name}.safetensors"
-        write_atomically(path, pack({**about, "state": state}), what="features")
+        write_atomically(
+            path, pack({"kind": "omniglot features", **about, "state": features}), what="features"
+        )
         written.append(path)
     return written
+
+
+def _finished(run: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    opened: Any = ms.open_run(run)
+    about = {"experiment": opened.experiment.name, "recipe": opened.experiment.recipe_name}
+    return opened.model.state_dict(), {**about, "accuracy": opened.scores.mean}
+
+
+def _last_checkpoint(run: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """With the accuracy of the last validation before it."""
+    path = run / "checkpoint.safetensors"
+    stored, config = unpack(read_bytes(path), str(path)), json.loads((run / "config.json").read_text())
+    records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    scores = [
+        one["validation"]
+        for one in records
+        if one["step"] <= stored["step"] and one["validation"] is not None
+    ]
+    state = {name.removeprefix(_MODEL): value for name, value in stored["learner"].items()}
+    about = {"experiment": config["name"], "recipe": config["recipe_name"], "steps": stored["step"]}
+    return state, {**about, "of_steps": config["recipe"]["outer_steps"], "validation_accuracy": scores[-1]}
 
 
 def kept(name: str, folder: Path) -> dict[str, Tensor]:
@@ -82,6 +111,29 @@ def network(arm: str, seed: int, learned: dict[str, Tensor]) -> ConvNet:
         for _, layer in _convolutions(model):
             nn.utils.parametrize.remove_parametrizations(layer, "weight", leave_parametrized=True)
     return model
+
+
+class Layerwise:
+    """Gradients and outputs of a network by metasym's own kernels: equal up to rounding, three times as fast."""
+
+    def __init__(self, model: ConvNet) -> None:
+        self.model = model
+        chain = chain_of(model)
+        assert chain is not None
+        self._chain = chain.by("winograd")
+
+    def backward(self, x: Tensor, y: Tensor, loss: Loss) -> None:
+        """Add the gradient of the loss to that of every parameter that learns."""
+        weights = self._chain.effective(dict(self.model.named_parameters()))
+        at = {name: weight.detach() for name, weight in weights.items()}
+        gradients = self._chain.gradient(at, Batch(x, y), loss, keep=False)[1]
+        learning = [name for name in gradients if weights[name].requires_grad]
+        torch.autograd.backward([weights[n] for n in learning], [gradients[n] for n in learning])
+
+    @torch.no_grad()
+    def outputs(self, x: Tensor) -> Tensor:
+        """``[images, classes]``."""
+        return self._chain.predict(self._chain.effective(dict(self.model.named_parameters())), x)
 
 
 def _convolutions(model: ConvNet) -> list[tuple[str, nn.Conv2d]]:

@@ -1,14 +1,16 @@
 """Sums of digits with the nonlinear network of Yeh et al. (AISTATS 2022): which positions share their weights.
 
     python -m studies.number_sums --seeds 3000-3004
+    python -m studies.number_sums --partitions --seeds 3100-3199   # no network is trained: seconds
     python -m studies.number_sums --table
+    python -m studies.number_sums --figure docs/figures/number-sums
 
 The setting is that of their code: K digits from 1 to 9; y is their sum with weights 1, or -2 and 1 in turn, up to a
 half off; 100 + 150 examples to learn from, 250 to stop by, and test sums without noise. The network embeds every
 digit, applies a linear layer and a ReLU at each position, adds the positions up and ends in a linear layer. What is
 sought is the partition of positions into those with equal layers. ``ms.shared_parameters`` finds it from the 250
 examples, a vector for each position; the same network is then trained with that partition, with the true one, and
-without sharing. One JSON file a setting and seed.
+without sharing. One JSON file a setting and seed, and one for partitions alone.
 """
 
 from __future__ import annotations
@@ -21,9 +23,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy import stats
 from torch import Tensor, nn
 
 import metasym as ms
+from metasym.report.drawing import figure_files
 from metasym.runs.machine import commit
 from metasym.storage.json_files import write_json
 from metasym.tasks import seeded
@@ -124,8 +128,7 @@ def run(pattern: str, length: int, seed: int, folder: Path) -> dict[str, Any]:
     path = folder / f"{pattern}-{length}-{seed}.json"
     if path.exists():
         return dict(json.loads(path.read_text()))
-    draw = np.random.default_rng([seed, length, 73])
-    weights = np.resize(PATTERNS[pattern], length)
+    draw, weights = _draw(pattern, length, seed)
     learn, stop = (digits(draw, weights, count, 0.5) for count in (LEARN, STOP))
     test = digits(draw, weights, TEST, 0.0)
     began = time.perf_counter()
@@ -155,34 +158,95 @@ def run(pattern: str, length: int, seed: int, folder: Path) -> dict[str, Any]:
     return result
 
 
-def table(folder: Path) -> str:
-    """Means over seeds: partition distance, and test errors with each partition."""
-    lines = [
-        "| weights | K | seeds | partition distance | MAE: found | true | no sharing | exact sums: found | true "
-        "| no sharing | seconds |",
-        "|---" * 11 + "|",
-    ]
+def _draw(pattern: str, length: int, seed: int) -> tuple[np.random.Generator, Array]:
+    return np.random.default_rng([seed, length, 73]), np.resize(PATTERNS[pattern], length)
+
+
+def partitions(seeds: range, folder: Path) -> dict[str, Any]:
+    """Distances of the partitions that are found to the true ones, for every setting and seed; no network."""
+    distances: dict[str, list[int]] = {}
     for pattern in PATTERNS:
         for length in LENGTHS:
-            runs = [
-                json.loads(path.read_text()) for path in sorted(folder.glob(f"{pattern}-{length}-*.json"))
-            ]
-            if not runs:
-                continue
-            arms = ("found", "true", "none")
-            cells = [
-                pattern,
-                f"{length}",
-                f"{len(runs)}",
-                f"{np.mean([one['distance'] for one in runs]):.2g}",
-            ]
-            cells += [f"{np.mean([one['errors'][arm]['mae'] for one in runs]):.3g}" for arm in arms]
-            cells += [
-                f"{100 * np.mean([one['errors'][arm]['accuracy'] for one in runs]):.0f} %" for arm in arms
-            ]
-            cells.append(f"{np.median([one['seconds'] for one in runs]):.0f}")
-            lines.append("| " + " | ".join(cells) + " |")
+            found = distances[f"{pattern}-{length}"] = []
+            for seed in seeds:
+                draw, weights = _draw(pattern, length, seed)
+                labels = found_partition(digits(draw, weights, LEARN, 0.5))
+                found.append(partition_distance(labels, np.unique(weights, return_inverse=True)[1]))
+    command = f"python -m studies.number_sums --partitions --seeds {seeds[0]}-{seeds[-1]}"
+    result = {"seeds": [*seeds], "distances": distances, "command": command, "commit": commit()}
+    write_json(folder / "partitions.json", result)
+    return result
+
+
+def stored(folder: Path) -> dict[tuple[str, int], list[dict[str, Any]]]:
+    """All runs by setting."""
+    found: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    for pattern in PATTERNS:
+        for length in LENGTHS:
+            paths = sorted(folder.glob(f"{pattern}-{length}-*.json"))
+            if paths:
+                found[pattern, length] = [json.loads(path.read_text()) for path in paths]
+    return found
+
+
+def interval(values: list[float]) -> tuple[float, float]:
+    """The mean and half of its 95 % interval (t over seeds)."""
+    half = stats.t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / len(values) ** 0.5
+    return float(np.mean(values)), float(half)
+
+
+def table(folder: Path) -> str:
+    """Means over seeds with 95 % intervals: partition distance, test errors, and what sharing gains, paired."""
+    lines = [
+        "| weights | K | seeds | partition distance | MAE with the found partition | true partition | no sharing "
+        "| no sharing minus found, paired | exact sums: found | no sharing |",
+        "|---" * 10 + "|",
+    ]
+    for (pattern, length), runs in stored(folder).items():
+        maes = {arm: [one["errors"][arm]["mae"] for one in runs] for arm in ("found", "true", "none")}
+        apart = [none - found for none, found in zip(maes["none"], maes["found"], strict=True)]
+        exact = {arm: 100 * np.mean([one["errors"][arm]["accuracy"] for one in runs]) for arm in maes}
+        cells = [
+            pattern,
+            f"{length}",
+            f"{len(runs)}",
+            f"{np.mean([one['distance'] for one in runs]):.2g}",
+            *("{:.3f} ± {:.3f}".format(*interval(maes[arm])) for arm in maes),
+            "{:+.3f} ± {:.3f}".format(*interval(apart)),
+            *(f"{exact[arm]:.1f} %" for arm in ("found", "none")),
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    if (folder / "partitions.json").exists():
+        every = [
+            d
+            for one in json.loads((folder / "partitions.json").read_text())["distances"].values()
+            for d in one
+        ]
+        wrong = sum(d > 0 for d in every)
+        most = 100 * float(stats.beta.ppf(0.95, wrong + 1, len(every) - wrong))
+        lines += ["", f"{wrong} of {len(every)} partitions wrong: at most {most:.2g} % with 95 % confidence"]
     return "\n".join(lines)
+
+
+def figure(folder: Path, to: Path) -> list[Path]:
+    """Mean absolute error over the number of digits, a panel for each kind of weights."""
+    known = stored(folder)
+    arms = {"found": ("found partition", "o-", "tab:blue"), "true": ("true partition", "x", "black"),
+            "none": ("no sharing", "^:", "0.5")}  # fmt: skip
+    with figure_files(to, 7, 3) as (drawing, files):
+        grid = drawing.subplots(1, len(PATTERNS), sharey=True)
+        for axes, pattern in zip(grid, PATTERNS, strict=True):
+            lengths = [length for kind, length in known if kind == pattern]
+            for arm, (words, style, color) in arms.items():
+                made = [interval([one["errors"][arm]["mae"] for one in known[pattern, k]]) for k in lengths]
+                means, halves = np.array(made).reshape(-1, 2).T
+                axes.errorbar(
+                    lengths, means, halves, fmt=style, color=color, ms=4, lw=1, capsize=2, label=words
+                )
+            axes.set(title=f"weights: {pattern}", xlabel="digits in a sum", ylim=(0, None))
+        grid[0].set_ylabel("mean absolute error of sums")
+        grid[0].legend(fontsize=7)
+    return files
 
 
 def main() -> None:
@@ -195,11 +259,19 @@ def main() -> None:
     parser.add_argument("--seeds", default="3000-3004", help="such as 3000-3004")
     parser.add_argument("--out", type=Path, default=Path("results/number_sums"))
     parser.add_argument("--table", action="store_true", help="print what is there")
+    parser.add_argument("--figure", type=Path, help="draw what is there, as PNG and SVG")
+    parser.add_argument("--partitions", action="store_true", help="find partitions alone, train nothing")
     options = parser.parse_args()
+    first, _, last = options.seeds.partition("-")
     if options.table:
         print(table(options.out))
         return
-    first, _, last = options.seeds.partition("-")
+    if options.figure is not None:
+        print(*figure(options.out, options.figure))
+        return
+    if options.partitions:
+        print(partitions(range(int(first), int(last or first) + 1), options.out)["distances"])
+        return
     for length in options.lengths:
         for pattern in options.patterns:
             for seed in range(int(first), int(last or first) + 1):

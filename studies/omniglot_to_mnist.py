@@ -1,6 +1,6 @@
 """A symmetry that was learned on Omniglot, put into a network that learns MNIST.
 
-    python -m studies.omniglot_to_mnist keep --msr RUN --maml RUN   # finished runs of metasym run; about a MB
+    python -m studies.omniglot_to_mnist keep --msr RUN --maml RUN   # of metasym run, finished or not
     python -m studies.omniglot_to_mnist run --arms plain d8 --sizes 10 100
     python -m studies.omniglot_to_mnist table
     python -m studies.omniglot_to_mnist figure
@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,14 +27,15 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from scipy import stats
-from torch import Tensor, nn
+from torch import Tensor
 
+from metasym.models.conv_blocks import ConvNet
 from metasym.report.drawing import figure_files
 from metasym.runs.machine import commit
 from metasym.storage.json_files import write_json
 from metasym.tasks import seeded
 from metasym.tasks.augment import paper_transform
-from studies.mnist_networks import ARMS, NEEDS, keep, kept, network
+from studies.mnist_networks import ARMS, NEEDS, Layerwise, keep, kept, network
 
 RATES = (0.001, 0.004, 0.016, 0.064, 0.256)
 CHOOSING_SEED = 100
@@ -90,34 +92,32 @@ def balanced(data: Digits, size: int, seed: int) -> Digits:
     return Digits(data.x[chosen], data.y[chosen])
 
 
-def trained(model: nn.Module, data: Digits, size: Size, rate: float, seed: int, augmented: bool) -> nn.Module:
+def trained(model: ConvNet, data: Digits, size: Size, rate: float, seed: int, augmented: bool) -> ConvNet:
     """SGD with momentum and a rate that falls to 0; the draws depend on ``seed`` alone."""
     draw, transform = seeded(10_000 + seed), paper_transform()
     optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=rate, momentum=0.9)
     falling = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, size.steps)
-    order = torch.empty(0, dtype=torch.int64)
+    order, computed = torch.empty(0, dtype=torch.int64), Layerwise(model)
     for _ in range(size.steps):
         if len(order) < size.batch:
             order = torch.cat([order, torch.randperm(len(data.y), generator=draw)])
         batch, order = order[: size.batch], order[size.batch :]
         x = transform(data.x[batch], draw) if augmented else data.x[batch]
-        loss = F.cross_entropy(model(x), data.y[batch])
         optimizer.zero_grad()
-        loss.backward()
+        computed.backward(x, data.y[batch], F.cross_entropy)
         optimizer.step()
         falling.step()
     return model
 
 
-@torch.no_grad()
-def accuracies(model: nn.Module, data: Digits, seed: int, batch: int = 250) -> dict[str, float]:
+def accuracies(model: ConvNet, data: Digits, seed: int, batch: int = 250) -> dict[str, float]:
     """Plain, and with every image transformed once; norms take the statistics of each 250 images, for all arms."""
     draw, transform = seeded(20_000 + seed), paper_transform()
-    right = dict.fromkeys(TESTS, 0)
+    right, computed = dict.fromkeys(TESTS, 0), Layerwise(model)
     for x, y in zip(data.x.split(batch), data.y.split(batch), strict=True):
         for test in TESTS:
             shown = x if test == "plain" else transform(x, draw)
-            right[test] += int((model(shown).argmax(1) == y).sum())
+            right[test] += int((computed.outputs(shown).argmax(1) == y).sum())
     return {test: hits / len(data.y) for test, hits in right.items()}
 
 
@@ -129,9 +129,12 @@ def run(
     result: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"chosen_on": {}, "runs": {}}
 
     def scored(seed: int, rate: float, on: Digits) -> dict[str, float]:
+        began = time.process_time()
         model = network(arm, seed, learned)
         trained(model, balanced(data.train, size, seed), SIZES[size], rate, seed, augmented)
-        return accuracies(model, on, seed)
+        found = accuracies(model, on, seed)
+        result["processor_seconds"] = result.get("processor_seconds", 0.0) + time.process_time() - began
+        return found
 
     def store() -> None:
         result.update(arm=arm, images=size, augmented=augmented, commit=commit())
@@ -218,6 +221,8 @@ def _cell(known: dict[Any, dict[str, Any]], arm: str, size: int, augmented: bool
     if arm == "plain" or base is None:
         return f"{mean:.1f}"
     apart, half = paired(one, base, test)
+    if math.isinf(half):
+        return f"{mean:.1f} ({100 * apart:+.1f}, one seed)"
     return f"{mean:.1f} ({100 * apart:+.1f} ± {100 * half:.1f})"
 
 

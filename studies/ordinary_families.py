@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from studies.judged_runs import Array, Made, examples_of, run_all, table
+from studies.judged_runs import Array, Made, by_assumptions, examples_of, rows, run_all, table
 
 Draw = Callable[[np.random.Generator, int], Array]
 
@@ -148,6 +148,7 @@ def main() -> None:
     names = [n for n in FAMILIES if given.only in n]
     run_all([(n, s) for s in range(low, high) for n in names], make, given.out)
     print(table(given.out))
+    print(by_assumptions(rows(given.out), lambda _: True))
 
 
 if __name__ == "__main__":

@@ -189,14 +189,8 @@ def main() -> None:
         "controls": len(off),
         "wrong": sum(bool(row["wrong"]) for row in rows),
     }
-    write(
-        "planted",
-        {
-            "command": f"python -m studies.planted_robots --first {options.first}",
-            "counts": counts,
-            "rows": rows,
-        },
-    )
+    command = f"python -m studies.planted_robots --first {options.first} --seeds {options.seeds}"
+    write("planted", {"counts": counts, "rows": rows}, command)
     print(counts)
 
 

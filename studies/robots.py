@@ -1,15 +1,18 @@
 """Mirrors of the robots in example-robot-data, held against Pinocchio's mass matrix and morpho-symm's tables.
 
-``python -m studies.robots`` writes results/robots/*.json. It needs ``pip install pin example-robot-data morpho-symm``
+``python -m studies.robots [PART ...] [--minutes M]`` writes results/robots/*.json, all or some of them; robots that
+are in robots.json are not looked at again. It needs ``pip install pin example-robot-data morpho-symm``
 (the last one with ``--no-deps``: only its tables are read). Pinocchio reads the files and computes the inertia by
 itself: nothing of metasym's reader or dynamics takes part in what it says.
 """
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import itertools
 import json
+import math
 import sysconfig
 import time
 from dataclasses import replace
@@ -33,6 +36,7 @@ from metasym.robots import (
 from metasym.robots.dynamics import dynamics
 from metasym.robots.mechanism import REVOLUTE
 from metasym.robots.posture_certificate import Postures, draw_postures
+from metasym.runs.machine import commit
 from metasym.types import MetasymError
 
 OUT = Path(__file__).parent.parent / "results" / "robots"
@@ -157,7 +161,7 @@ def one_robot(path: Path) -> dict[str, Any]:
                 "bound_holds": together <= g.defect_upper and worst <= g.certificate.worst.upper,
                 "least_worst_with_one_sign_flipped": min(flips),
                 "signs_that_dynamics_cannot_tell": sum(f <= 1.5 * worst + 1e-9 for f in flips),
-                "what_breaks_it": [one.text for one in (*g.masses, *g.limits)][:4],
+                "what_breaks_it": [one.text for one in g.breaks][:4],
             }
         )
     name = next((key for key in MORPHO if row["file"].endswith(key)), None)
@@ -311,46 +315,82 @@ def find(name: str) -> Path:
     return next(path for path in sorted(ROBOTS.rglob("*.urdf")) if str(path).endswith(name))
 
 
-def write(name: str, value: Any) -> None:
+def write(name: str, value: dict[str, Any], command: str = "python -m studies.robots") -> None:
     """A small JSON file of results."""
     OUT.mkdir(parents=True, exist_ok=True)
-    (OUT / f"{name}.json").write_text(json.dumps(value, indent=1) + "\n")
+    head = {"command": command, "commit": commit()}
+    (OUT / f"{name}.json").write_text(json.dumps({**head, **value}, indent=1) + "\n")
+
+
+def all_robots(minutes: float) -> None:
+    """Every robot that is not in the file yet, until the time is over."""
+    path = OUT / "robots.json"
+    known = json.loads(path.read_text()) if path.exists() else {"robots": [], "unread": {}}
+    rows, unread = known["robots"], known["unread"]
+    done = {row["file"] for row in rows} | set(unread)
+    until = time.monotonic() + 60 * minutes
+    for path in sorted(ROBOTS.rglob("*.urdf")):
+        name = str(path.relative_to(ROBOTS))
+        if name in done or time.monotonic() > until:
+            continue
+        try:
+            rows.append(one_robot(path))
+            print(name, rows[-1]["status"], rows[-1]["group"], rows[-1]["seconds"], flush=True)
+        except MetasymError as error:
+            unread[name] = str(error).replace(str(ROBOTS) + "/", "")
+        write("robots", {"counts": counts(rows), "robots": rows, "unread": unread})
+
+
+def counts(rows: list[dict[str, Any]]) -> dict[str, int]:
+    """What the table of the docs says."""
+    generators = [g for row in rows for g in row["generators"]]
+    tables = [row["morpho_symm"] for row in rows if "morpho_symm" in row]
+    return {
+        "files": len(rows),
+        "with_a_mirror": sum(bool(row["generators"]) for row in rows),
+        "certified": sum(row["status"] == "certified" for row in rows),
+        "without": sum(not row["generators"] for row in rows),
+        "generators": len(generators),
+        "below_their_bounds": sum(g["bound_holds"] for g in generators),
+        "files_with_signs_that_rest_on_geometry": sum(
+            any(g["signs_that_dynamics_cannot_tell"] for g in row["generators"]) for row in rows
+        ),
+        "morpho_symm_files": len(tables),
+        "morpho_symm_tables": sum(one.get("tables", 0) for one in tables),
+        "morpho_symm_tables_right": sum(one.get("right", 0) for one in tables),
+    }
+
+
+EXACT = ("/quadruped.urdf", "/simple_humanoid.urdf", "/solo.urdf", "/a1.urdf")
+LIMBS = (
+    ("/g1_29dof_rev_1_0.urdf", "left_shoulder_pitch_joint"),
+    ("/g1_29dof_rev_1_0.urdf", "left_hip_pitch_joint"),
+    ("/talos_reduced.urdf", "arm_left_1_joint"),
+    ("/pr2.urdf", "l_shoulder_pan_joint"),  # a control: this arm has a mirror
+)
+NAMES = (
+    *("a1", "go2", "g1_29dof_rev_1_0", "solo12", "talos_reduced"),
+    *("icub", "romeo", "bolt", "baxter", "laikago"),
+)
+PARTS = {
+    "limbs": lambda: [without_mirror(limb(find(name), top)) for name, top in LIMBS],
+    "steps": lambda: [stepped(find(name)) for name in EXACT],
+    "tables": lambda: [planted(find(f"/{name}.urdf"), k, k % 2 == 1) for k, name in enumerate(NAMES)],
+    "bounds": lambda: [coverage(find(f"/{name}.urdf")) for name in (*NAMES, "hyq_no_sensors", "panda")],
+}
 
 
 def main() -> None:
     """All of it, about ten minutes of one core."""
-    rows, unread = [], {}
-    for path in sorted(ROBOTS.rglob("*.urdf")):
-        try:
-            rows.append(one_robot(path))
-        except MetasymError as error:
-            unread[str(path.relative_to(ROBOTS))] = str(error).replace(str(ROBOTS) + "/", "")
-            continue
-        print(rows[-1]["file"], rows[-1]["status"], rows[-1]["group"], rows[-1]["seconds"], flush=True)
-    write("robots", {"robots": rows, "unread": unread})
-    exact = ("/quadruped.urdf", "/simple_humanoid.urdf", "/solo.urdf", "/a1.urdf")
-    limbs = (
-        ("/g1_29dof_rev_1_0.urdf", "left_shoulder_pitch_joint"),
-        ("/g1_29dof_rev_1_0.urdf", "left_hip_pitch_joint"),
-        ("/talos_reduced.urdf", "arm_left_1_joint"),
-        ("/pr2.urdf", "l_shoulder_pan_joint"),  # a control: this arm has a mirror
-    )
-    write("limbs", [without_mirror(limb(find(name), top)) for name, top in limbs])
-    write("steps", [stepped(find(name)) for name in exact])
-    names = (
-        "a1",
-        "go2",
-        "g1_29dof_rev_1_0",
-        "solo12",
-        "talos_reduced",
-        "icub",
-        "romeo",
-        "bolt",
-        "baxter",
-        "laikago",
-    )
-    write("tables", [planted(find(f"/{name}.urdf"), k, k % 2 == 1) for k, name in enumerate(names)])
-    write("bounds", [coverage(find(f"/{name}.urdf")) for name in (*names, "hyq_no_sensors", "panda")])
+    parser = argparse.ArgumentParser()
+    parser.add_argument("parts", nargs="*", help=f"of robots, {', '.join(PARTS)}")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="for robots")
+    options = parser.parse_args()
+    for part in options.parts or ("robots", *PARTS):
+        if part == "robots":
+            all_robots(options.minutes)
+        else:
+            write(part, {"rows": PARTS[part]()}, f"python -m studies.robots {part}")
 
 
 if __name__ == "__main__":

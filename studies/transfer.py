@@ -26,7 +26,7 @@ from torch import nn
 import metasym as ms
 from metasym.cli import main
 from metasym.models import fully_connected
-from metasym.runs.learning.training_stages import PENALTIES
+from metasym.runs.learning.chosen_learners import PENALTIES
 from metasym.runs.machine import commit
 from metasym.storage.json_files import write_json
 from metasym.tasks import ArrayTasks, Subset, seeded

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from studies.concepts import SCRIPTS
 
 import metasym
 
@@ -139,6 +140,24 @@ def test_pages_and_tables_are_made_without_trainers() -> None:
     code = f"import sys; {imported}; print([m for m in sys.modules if m.startswith({TRAINERS!r})])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+UNUSED_BY_EVIDENCE = (
+    "metasym.training.loop",
+    "metasym.engines.kernels",
+    "metasym.discovery",
+    "metasym.verdicts.discovery_words",
+    "metasym.inspection.network",
+    "metasym.tasks.table_files",
+    "metasym.tasks.streaming",
+)
+
+
+def test_learning_by_evidence_loads_what_it_uses() -> None:
+    count = f"\nimport sys; print([m for m in sys.modules if m.startswith({UNUSED_BY_EVIDENCE!r})])"
+    code = SCRIPTS["a run of metasym learn"] + count
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.splitlines()[-1] == "[]"
 
 
 def test_the_table_has_no_cycle() -> None:

@@ -25,7 +25,7 @@ from metasym.errors import MetasymError
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 _FEW = 1000
-"""Entries of a sequence that are looked at."""
+"""Entries of a sequence that are examined."""
 
 
 def checked(function: Callable[_P, _R]) -> Callable[_P, _R]:

@@ -27,7 +27,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
 from metasym.runs.learning.learn_arrays import learn
-from metasym.runs.learning.networks import load_function
+from metasym.runs.named_functions import named_function
 from metasym.runs.open_runs import open_run
 from metasym.tasks.arrays_of_tasks import tasks_of_rows
 from metasym.types import MetasymError, MetasymWarning
@@ -223,7 +223,7 @@ class _TaskEstimator(BaseEstimator):  # type: ignore[misc]
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 (folder / name).write_bytes(content)
             own = self.model is not None and ":" in self.model
-            self.run_ = open_run(folder, model=load_function(str(self.model)) if own else None)
+            self.run_ = open_run(folder, model=named_function(str(self.model), "model") if own else None)
             weakref.finalize(self.run_, rmtree, folder, ignore_errors=True)
 
     # What the two differ in.

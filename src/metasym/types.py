@@ -64,7 +64,7 @@ def as_batch(value: Any, like: Tensor | None = None) -> Batch:
 def as_tensor(value: Any, like: Tensor | None = None) -> Tensor:
     """A tensor as it is; an array or a list as a tensor, its fractions of the type and on the device of ``like``.
 
-    NumPy counts in float64 unless told otherwise: nobody who passes an array has chosen that type.
+    NumPy uses float64 by default, so an array of float64 does not mean that the user chose that type.
     """
     if isinstance(value, Tensor):
         return value
@@ -111,7 +111,7 @@ class Episode(NamedTuple):
         return int(self.ids.shape[0])
 
     def task(self, i: int) -> Episode:
-        """Task ``i`` of a batch of episodes, by itself."""
+        """Task ``i`` of a batch of episodes, alone."""
         s, q = self.support, self.query
         return Episode(Batch(s.x[i], s.y[i]), Batch(q.x[i], q.y[i]), self.ids[i])
 
@@ -201,5 +201,5 @@ class Score:
 
     def __str__(self) -> str:
         if len(self.per_task) == 1:
-            return f"{self.metric} {self.mean:.4f} (one task: no interval)"
-        return f"{self.metric} {self.mean:.4f} +- {self.ci95:.4f} ({len(self.per_task)} tasks)"
+            return f"{self.metric} {self.mean:.4g} (one task: no interval)"
+        return f"{self.metric} {self.mean:.4g} ± {self.ci95:.2g} ({len(self.per_task)} tasks)"

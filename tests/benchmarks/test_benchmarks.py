@@ -16,10 +16,11 @@ from benchmarks.workloads import Row
 
 import metasym as ms
 from benchmarks import __main__ as cli
-from benchmarks import contenders, jobs, runner, scaling, tables, workloads
+from benchmarks import contenders, discovering, jobs, runner, scaling, tables, workloads
 from metasym.models import convolution_net
 from metasym.models.conv_blocks import Block
 from metasym.types import Batch, Episode
+from tests.refusals import refused
 
 Made = workloads.Made
 
@@ -50,6 +51,7 @@ CASES: list[tuple[str, Callable[[], Made]]] = [
     ("higher", workloads.synthetic("translation/rank1/small/msr-fc", filter_size=4, tasks_per_step=2)),
     ("higher", workloads.synthetic("rotation/rot90/msr-conv", image_size=6, tasks_per_step=2)),
     ("autograd", workloads.attention(width=8, length=3, tasks=2)),
+    ("torchopt", workloads.attention(width=8, length=3, tasks=2)),
 ]
 
 
@@ -59,13 +61,14 @@ def test_rivals_do_the_same_step(rival: str, make: Callable[[], Made]) -> None:
     """The loss before the first step, and after it: so the gradients agree as well (Adam sees their signs)."""
     if contenders.missing(rival):
         pytest.skip(f"{rival} is not installed")
-    same_steps(rival, make)
+    # torchopt does not learn its step size, which moves the losses after the first.
+    same_steps(rival, make, later=5e-3 if rival == "torchopt" else 2e-4)
 
 
-def same_steps(rival: str, make: Callable[[], Made]) -> None:
+def same_steps(rival: str, make: Callable[[], Made], later: float = 2e-4) -> None:
     ours, theirs = contenders.metasym(*make()), contenders.STEPPERS[rival](*make())
-    for _ in range(3):
-        assert ours() == pytest.approx(theirs(), rel=2e-4)
+    for within in (2e-4, later, later):
+        assert ours() == pytest.approx(theirs(), rel=within)
 
 
 JAX_CASES: list[Callable[[], Made]] = [
@@ -102,6 +105,32 @@ def test_a_worker_answers_and_ends() -> None:
     assert found["steps"] >= 1
     assert found["peak"] >= worker.hello["imported"]
     assert worker.process.returncode is not None
+
+
+@pytest.mark.parametrize("method", ["MLP", "LieGAN"])
+def test_rivals_of_discover_train(method: str) -> None:
+    draw = torch.Generator().manual_seed(0)
+    x = torch.randn(40, 4, generator=draw)
+    step = {"MLP": discovering._network, "LieGAN": discovering._liegan}[method](
+        x, x @ torch.eye(4).roll(1, 0)
+    )
+    losses = [step() for _ in range(30)]
+    assert losses[-1] < losses[0]  # LieGAN's discriminator learns to tell what a random generator moves
+
+
+def test_published_lengths_of_training() -> None:
+    assert discovering.trained_steps("MLP", 300) == 1000
+    assert discovering.trained_steps("MLP", 1000) == 1800
+    assert discovering.trained_steps("LieGAN", 1000) == 1600
+
+
+def test_run_times_as_a_table() -> None:
+    times = {"median": 2.0, "least": 1.0, "most": 3.25}
+    found = tables.run_times(
+        [{"title": "a", "seconds": {"discover": times}}, {"title": "b", "seconds": {"MLP": times}}]
+    )
+    assert "| a | 2 (1 to 3.25) |  |" in found
+    assert "| b |  | 2 (1 to 3.25) |" in found
 
 
 def test_ratios_against_targets() -> None:
@@ -167,7 +196,7 @@ def test_whole_jobs(tmp_path: Path) -> None:
     for command in ("init -q", "add -A", "-c user.name=a -c user.email=a@b commit -q -m a"):
         subprocess.run(["git", *command.split()], cwd=tmp_path, check=True)
     assert jobs.before("HEAD", "results", tmp_path) == {cell: 2.0}
-    with pytest.raises(ms.MetasymError, match="history"):
+    with refused("history"):
         jobs.before("nothing", "results", tmp_path)
     now = jobs.after(["translation/rank1/small/maml-conv"], lambda line: None, seconds=0.01)
     assert now["translation/rank1/small/maml-conv"] > 0

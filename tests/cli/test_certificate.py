@@ -80,7 +80,7 @@ def test_the_page_shows_ladder_names_and_what_it_buys(robot, tmp_path, capsys):
     page = tmp_path / "page.html"
     typed(capsys, "report", robot, "--out", page)
     text = page.read_text()
-    assert "Groups held against tasks that took no part in learning" in text
+    assert "Groups tested on held-out tasks" in text
     assert "U as learned, not averaged" in text
     assert "leg 1" in text
     assert "foot 5" in text
@@ -138,4 +138,4 @@ def test_without_a_symmetry_nothing_is_called_one(tmp_path, capsys):
     for shown in (printed, text):
         assert "learned U (MSR), no symmetry" in shown
         assert "symmetry learned (MSR)" not in shown
-        assert "a symmetry that leaves few weights free can still be found" in shown
+        assert "A symmetry that leaves few weights free can still be found" in shown

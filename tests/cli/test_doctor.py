@@ -58,7 +58,7 @@ def test_kernels_that_the_user_forgoes(capsys, monkeypatch) -> None:
     monkeypatch.setattr(compiled, "compiler", lambda: "g++")
     monkeypatch.setattr(compiled, "library", lambda _: None)
     monkeypatch.setenv("METASYM_KERNELS", "torch")
-    assert "METASYM_KERNELS=torch forgoes them" in str(examined(capsys)["kernels"]["found"])
+    assert "METASYM_KERNELS=torch disables them" in str(examined(capsys)["kernels"]["found"])
 
 
 def test_an_extra_that_is_missing_names_what_installs_it(capsys, monkeypatch) -> None:

@@ -40,7 +40,7 @@ def test_the_archive_of_a_task_predicts_it(run: Path, capsys: pytest.CaptureFixt
     assert main(arguments) == 0
     said = capsys.readouterr().out
     assert "What each layer became" in said
-    assert "Largest difference of outputs" in said
+    assert "Largest difference between compiled and dense outputs" in said
     task = np.load(run / "task.npz")
     model = torch.export.load(out).module()
     x, y = torch.from_numpy(task["x"]), torch.from_numpy(task["y"])

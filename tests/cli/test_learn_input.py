@@ -88,7 +88,7 @@ def test_a_table_is_learned_from_with_names_offset_and_tasks_of_different_sizes(
     result = json.loads((out / "result.json").read_text())
     assert "--task robot --inputs 'u_*' --outputs acc" in result["command"]
     assert main(["report", str(out)]) == 0
-    assert "What was seen in the data" in (out / "report.html").read_text()
+    assert "Findings about the data" in (out / "report.html").read_text()
 
 
 def test_a_loaded_run_scores_and_predicts_in_the_tables_own_units(tmp_path, capsys):
@@ -120,7 +120,7 @@ def test_what_a_layer_is_too_large_for_is_said_before_training(tmp_path, capsys,
     path = npz(tmp_path / "t.npz", x=X, y=Y)
     assert main(["learn", str(path), "--out", str(tmp_path / "run"), *QUICK, "--no-baseline"]) == 0
     printed = capsys.readouterr().out
-    said = "caution: The weight of the layer, 2 x 3, has 6 entries: it will be trained and scored, but"
+    said = "caution: The weight of the layer, 2 x 3, has 6 entries. It is trained and scored, but"
     assert said in printed
     assert printed.index(said) < printed.index("Mean squared error")
 
@@ -136,7 +136,7 @@ def test_too_few_examples_for_a_large_layer_are_said_before_training(tmp_path):
         file = read_tasks(npz(tmp_path / f"{examples}.npz", x=draw, y=draw))
         found = unread_layers(choose(file, Options(), diagnose(file))[0], file)
         assert [one.kind for one in found] == ["few_examples_for_layer"] * cautions
-        said = "The weight of the layer, 130 x 130, is read whole only where every task has at least 132 examples"
+        said = "The weight of the layer, 130 x 130, is read as a whole only if every task has at least 132 examples"
         assert all(said in one.sentence and "\n" not in one.sentence for one in found)
 
 

@@ -126,6 +126,22 @@ def test_many_columns_are_counted_once(tmp_path, monkeypatch):
     assert looked < 100 * len(names), "a few comparisons a name, not one with each other name"
 
 
+def test_data_whose_name_is_no_unicode_make_a_run_that_opens(tmp_path, capsys):
+    """The name of the file is part of the config; as it is, it made one that was called corrupted."""
+    data = tasks(tmp_path / os.fsdecode(b"t\xff\xfe.npz"))
+    flags = [data, "--out", str(tmp_path / "o"), *QUICK]
+    assert main(["learn", *flags]) == 0
+    for name in ("config.json", "result.json"):
+        json.loads((tmp_path / "o" / name).read_text().encode())
+    (tmp_path / "o" / "result.json").unlink()
+    for command in (
+        ["learn", *flags, "--resume"],
+        ["report", str(tmp_path / "o")],
+        ["inspect", str(tmp_path / "o")],
+    ):
+        assert main(command) == 0, capsys.readouterr().err
+
+
 KINDS = ("pipe", "endless")
 
 

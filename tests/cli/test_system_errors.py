@@ -124,6 +124,12 @@ def test_a_full_output_is_one_line():
     ]
 
 
+def test_a_full_place_for_errors_does_not_change_the_exit_status():
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([sys.executable, "-m", "metasym", "report", "none"], stderr=full, check=False)
+    assert done.returncode == 2
+
+
 @pytest.mark.parametrize(
     "error",
     [

@@ -53,14 +53,14 @@ from tests.refusals import refused
             rows(5, 1, 1),
             "engine",
             "closed",
-            "parameters of each task's own",
+            "parameters that differ between tasks",
         ),
         (
             lambda: MTSR(dense_layer(), train_tasks=3, paths="engine=chain"),
             rows(5, 1, 1),
             "engine",
             "chain",
-            "every task has parameters of its own",
+            "each task has its own parameters",
         ),
     ],
 )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from metasym.groups.signed_permutations import SignedPermutation
-from metasym.inspection.finding import element_error, largest_error
+from metasym.inspection.finding import largest_error
 
 
 def monomial(images: np.ndarray, signs: np.ndarray) -> np.ndarray:
@@ -28,6 +28,6 @@ def test_errors_are_those_of_the_matrices(seed: int) -> None:
         elements.append(SignedPermutation(*(tuple(side.tolist()) for side in sides)))
         moved = np.kron(monomial(outputs, signs[0]), monomial(inputs, signs[1])) @ U
         errors.append(float(np.linalg.norm(moved - U) / np.linalg.norm(U)))
-    assert [element_error(U, g) for g in elements] == pytest.approx(errors, abs=1e-12)
+    assert [largest_error(U, [g]) for g in elements] == pytest.approx(errors, abs=1e-12)
     assert largest_error(U, elements) == pytest.approx(max(errors), abs=1e-12)
     assert largest_error(0 * U, elements) == 0

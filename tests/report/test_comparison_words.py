@@ -23,11 +23,15 @@ def result(
 @pytest.mark.parametrize(
     ("ours", "theirs", "sentence"),
     [
-        ({1: 0.1, 10: 0.2}, {1: 0.9, 10: 0.5}, "X pays: from 1 and 10 support examples its score is better"),
+        (
+            {1: 0.1, 10: 0.2},
+            {1: 0.9, 10: 0.5},
+            ("X pays: from 1 and 10 support examples its score is significantly better"),
+        ),
         (
             {1: 0.1, 10: 0.5},
             {1: 0.9, 10: 0.2},
-            "X pays from 1 support example, and costs from 10, where the plain",
+            "X pays from 1 support example; from 10 the plain network is",
         ),
         (
             {1: 0.9, 10: 0.5},
@@ -38,9 +42,9 @@ def result(
         (
             {1: 0.1, 10: 1e-9},
             {1: 0.9, 10: 1e-7},
-            "better than the plain network's, surely; from 10 both are exact",
+            "significantly better than the plain network's (95 %); from 10 both are exact",
         ),
-        ({1: 0.5}, {1: 0.5}, "no difference between the two can be told"),
+        ({1: 0.5}, {1: 0.5}, "do not differ significantly"),
     ],
 )
 def test_every_number_of_examples_counts(ours, theirs, sentence):
@@ -55,7 +59,7 @@ def test_tasks_are_compared_one_by_one():
     assert judgement(ours, theirs, "X").startswith("X pays")
     for one in (ours, theirs):
         del one["by_support"]["5"]["per_task"]  # a run of an older version
-    assert judgement(ours, theirs, "X").startswith("From these test tasks no difference")
+    assert judgement(ours, theirs, "X").startswith("On these test tasks the two networks do not differ")
 
 
 def test_of_accuracies_more_is_better():
@@ -66,7 +70,7 @@ def test_a_single_test_task_tells_nothing():
     nan = float("nan")
     one = {"metric": "mse", "by_support": {"1": {"mean": 0.1, "ci95": nan, "per_task": [0.1]}}}
     other = {"metric": "mse", "by_support": {"1": {"mean": 0.9, "ci95": nan, "per_task": [0.9]}}}
-    assert "no difference" in judgement(one, other, "X")
+    assert "do not differ" in judgement(one, other, "X")
 
 
 @pytest.mark.parametrize(
@@ -75,15 +79,17 @@ def test_a_single_test_task_tells_nothing():
         (
             0.1,
             0.5,
-            "0.1 with U averaged over the symmetry and 0.5 with U as learned; averaged is surely better.",
+            "0.1 with U averaged over the symmetry and 0.5 with U as learned; the averaged U is significantly "
+            "better (95 %).",
         ),
         (
             0.5,
             0.1,
-            "0.5 with U averaged over the symmetry and 0.1 with U as learned; averaged is surely worse.",
+            "0.5 with U averaged over the symmetry and 0.1 with U as learned; the averaged U is significantly "
+            "worse (95 %).",
         ),
         (1e-9, 1e-8, "both are exact."),
-        (0.5, 0.5, "no difference can be told."),
+        (0.5, 0.5, "the difference is not significant."),
     ],
 )
 def test_what_averaging_brings_is_told_from_the_chosen_number_of_examples(ours, theirs, told):
@@ -94,7 +100,7 @@ def test_what_averaging_brings_is_told_from_the_chosen_number_of_examples(ours, 
     }
     assert bought(found).startswith("From 2 support examples the mean squared error is")
     assert bought(found).endswith(told)
-    assert bought(found, different=True) == (bought(found) if "surely" in told else None)
+    assert bought(found, different=True) == (bought(found) if "significantly" in told else None)
 
 
 def test_without_a_certified_symmetry_nothing_was_bought():

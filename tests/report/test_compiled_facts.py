@@ -21,8 +21,8 @@ def facts(classes: np.ndarray) -> dict[str, str]:
 def test_what_is_compiled_stands_beside_the_dense_layer() -> None:
     found = facts(patterns.symmetric(200))
     assert found["compiled (ms.structured) for 32 examples"].startswith("2 classes: 1 sums of inputs")
-    assert found["bytes of the weight"] == "8 beside 160,000 dense"
-    assert found["multiply-adds an example"].endswith("beside 40,000 dense")
+    assert found["bytes of the weight"] == "8 (dense: 160,000)"
+    assert found["multiply-adds per example"].endswith("(dense: 40,000)")
     assert "time of 32 examples, estimated" in found
 
 
@@ -30,7 +30,7 @@ def test_where_few_examples_do_not_pay_many_are_told_too() -> None:
     found = facts(patterns.circular(128))
     assert found["compiled (ms.structured) for 32 examples"].startswith("dense (circular convolution of 128")
     assert found["for 1,024 examples"] == "circular convolution of 128 points, by FFT"
-    assert found["bytes of the weight"] == "512 beside 65,536 dense"
+    assert found["bytes of the weight"] == "512 (dense: 65,536)"
     assert {"time of 32 examples, estimated", "time of 1,024 examples, estimated"} <= set(found)
 
 

@@ -48,13 +48,13 @@ def test_the_first_paragraph_says_what_was_found_how_sure_and_what_it_buys() -> 
     assert lead(found(TURNS, SWAP, symmetric=better), ["east", "mass", "north"]) == [
         "The function behind the data keeps its answers under so(2) (continuous, of dimension 1, moving east, north) "
         "and Z_2 (2 moves, moving mass, input 3).",
-        "How sure: the data allow that at most 0.2 % of the variance of y breaks them.",
-        "What it buys: on 240 examples that took no part the mean squared error is 0.0100 ± 0.0020 with the symmetry "
-        "built in, and 0.0200 ± 0.0010 for a model that knows none.",
+        "How sure: at most 0.2 % of the variance of y breaks them (95 %).",
+        "What it is worth: on 240 held-out examples the mean squared error is 0.0100 ± 0.0020 with the symmetry "
+        "built in, and 0.0200 ± 0.0010 for a model without symmetry.",
     ]
     (named, sure) = lead(found(TURNS, family=True), [])
     assert named.startswith("The functions behind the tasks keep their answers under so(2) (")
-    assert sure.endswith("at most 0.04 % of the variance of y breaks it.")
+    assert sure.endswith("at most 0.04 % of the variance of y breaks it (95 %).")
 
 
 def test_without_a_symmetry_the_first_paragraph_claims_none() -> None:

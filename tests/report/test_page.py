@@ -164,7 +164,7 @@ def test_folders_of_plain_training(kind, tmp_path):
     if kind in ("maml", "protonet"):
         assert {"Filters", "Weight matrix"} <= set(titles(html))
         assert "none: a plain layer" in found.words
-    assert ("No step sizes over time" in found.words) == (kind == "protonet")
+    assert ("No step sizes: this method" in found.words) == (kind == "protonet")
 
 
 def learn_a_ring(folder, *flags):
@@ -235,7 +235,7 @@ def test_an_unfinished_run_says_so(msr, tmp_path):
     (folder / "metrics.jsonl").write_text("".join(text[:4]) + text[4][:30])
     words = page(folder).words
     assert "unfinished, at step 4 of 6" in words
-    assert "half-written and was left out" in words
+    assert "is incomplete and was ignored" in words
     (folder / "metrics.jsonl").unlink()
     (folder / CURRENT).unlink()
     (folder / MODEL).unlink()
@@ -405,7 +405,7 @@ def test_huge_layers_are_not_drawn():
     assert plain.notes == ["The weight has 1,000,000 entries: too many to draw."]
     wide = DenseSymmetry((3000, 3), 1000)
     dense = layer_part(Layer("", torch.zeros(3000, 3, dtype=torch.float64), START, wide))
-    assert "U has 9,000,000 entries: too many to take apart on this page." in dense.notes
+    assert "U has 9,000,000 entries: too many to decompose on this page." in dense.notes
     factors = KroneckerSymmetry((700, 2), (700, 2))
     kronecker = layer_part(Layer("", torch.zeros(700, 2, dtype=torch.float64), START, factors))
     assert "U_out has 490,000 entries: too many to draw." in kronecker.notes

@@ -63,7 +63,7 @@ def test_a_page_about_an_own_network_whose_U_was_completed(tmp_path, monkeypatch
         given = restored_directions.Completed(0.3, 1, 1.0, 0.5, 4, 1.0, 0.5)
         return restored_directions.completed(choices, learner, 0.3), given
 
-    monkeypatch.setattr("metasym.runs.learning.learn.missing", always)
+    monkeypatch.setattr("metasym.runs.learning.restored_directions.missing", always)
     quick = ["--find-steps", "60", "--outer-steps", "5", "--no-baseline", "--progress", "silent"]
     model = ["--model", "own_linear_network:network"]
     assert main(["learn", "tasks.npz", "--out", "run", *quick, *model]) == 0

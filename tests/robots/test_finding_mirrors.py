@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import metasym as ms
 from metasym.robots.dynamics import dynamics
+from metasym.robots.reading_robots import read_robot
 from metasym.robots.robot_symmetries import RobotSymmetry
 from metasym.verdicts.verdict import Status
 from tests.robots.tiny_robots import arm, biped, fingers, joint, link, robot, written
@@ -90,6 +92,38 @@ def test_what_breaks_a_mirror_is_named(tmp_path: Path) -> None:
     assert missing.status == Status.APPROXIMATE
     assert moves(missing) == SWAPPED
     assert missing.generators[0].masses[0].text == "left_thigh has no mass, right_thigh has 0.8 kg"
+
+
+def test_damping_and_friction_that_differ_are_named(tmp_path: Path) -> None:
+    even = biped().replace("</joint>", '<dynamics damping="0.5" friction="0.1"/></joint>')
+    assert not ms.mirror(written(tmp_path, even)).generators[0].drives
+    left = even.index('<joint name="left_pitch"')
+    odd = even[:left] + even[left:].replace('damping="0.5"', 'damping="0.7"', 1)
+    found = ms.mirror(written(tmp_path, odd))
+    assert found.status == Status.CERTIFIED  # of the inertia, which damping does not enter
+    assert [(one.where, one.image, one.what) for one in found.generators[0].breaks] == [
+        ("left_pitch", "right_pitch", "damping")
+    ]
+
+
+def test_rotors_and_springs_that_differ_are_named(tmp_path: Path) -> None:
+    robot = read_robot(written(tmp_path, biped()))
+    sprung = [
+        replace(j, stiffness=2.0, spring_at=0.3 * (-1) ** (j.name == "right_roll")) for j in robot.joints
+    ]
+    even = ms.mirror(replace(robot, joints=tuple(sprung)))
+    assert not even.generators[0].breaks  # a roll's sign is -1, and so is its spring's
+    at = {j.name: k for k, j in enumerate(sprung)}
+    for name, change, what in (
+        ("left_roll", {"rotor": 0.0005}, "rotor"),
+        ("left_pitch", {"stiffness": 3.0}, "stiffness"),
+        ("left_roll", {"spring_at": -0.3}, "spring"),
+    ):
+        joints = list(sprung)
+        joints[at[name]] = replace(joints[at[name]], **change)
+        found = ms.mirror(replace(robot, joints=tuple(joints))).generators[0]
+        assert [(one.where, one.what) for one in found.breaks] == [(name, what)]
+        assert (found.defect > 1e-6) == (what == "rotor")  # the others are no part of the inertia
 
 
 def test_defects_grow_with_what_breaks_the_mirror_and_bounds_lie_above(tmp_path: Path) -> None:

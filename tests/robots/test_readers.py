@@ -126,6 +126,24 @@ def test_mujocos_own_file_has_mujocos_inertia(tmp_path: Path) -> None:
         np.testing.assert_allclose(mine.joints[k], matrix[6:, 6:], atol=1e-10)
 
 
+def test_things_that_lie_about_are_no_robots(tmp_path: Path) -> None:
+    pytest.importorskip("mujoco", reason="mujoco is not installed: pip install metasym[robots]")
+    thing = '<body name="ball" pos="1 0 1"><freejoint/><geom size="0.1"/></body>'
+    alone = read_robot(written(tmp_path, mujoco_biped(), "robot.xml"))
+    for text in (
+        mujoco_biped().replace("</worldbody>", f"{thing}</worldbody>"),
+        mujoco_biped().replace("<worldbody>", f"<worldbody>{thing}"),
+    ):
+        found = read_robot(written(tmp_path, text, "robot.xml"))
+        assert (found.names, found.base_link, found.mass) == (alone.names, "trunk", alone.mass)
+        assert "ball" in found.notes[0]
+    arm = mujoco_biped().replace("<freejoint/>", "", 1).replace("</worldbody>", f"{thing}</worldbody>")
+    standing = read_robot(written(tmp_path, arm, "robot.xml"))
+    assert (standing.names, standing.floating) == (alone.names, False)
+    with refused("robot.xml", 0):
+        read_robot(written(tmp_path, f"<mujoco><worldbody>{thing}</worldbody></mujoco>", "robot.xml"))
+
+
 def test_mujocos_biped_is_its_mirror(tmp_path: Path) -> None:
     pytest.importorskip("mujoco", reason="mujoco is not installed: pip install metasym[robots]")
     found = ms.mirror(written(tmp_path, mujoco_biped(), "robot.xml"))

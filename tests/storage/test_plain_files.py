@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
+import stat
 from pathlib import Path
 
 import pytest
 
+from metasym.errors import MetasymError
+from metasym.storage.atomic import write_atomically
 from metasym.storage.plain_files import check_plain, open_plain, read_plain
 
 
@@ -30,6 +34,23 @@ def test_what_is_no_file_is_named(odd, look):
             look(name)
         assert refused.value.strerror == kind
         assert refused.value.filename == name
+
+
+def test_what_is_no_file_is_not_replaced_by_one(odd, tmp_path):
+    """A device in the folder of the test: with the rights to do it, writing removed it."""
+    with contextlib.suppress(PermissionError):
+        os.mknod("own", stat.S_IFCHR | 0o600, os.makedev(1, 5))
+        odd["own"] = "a device"
+    Path("folder").mkdir()
+    for name in (*odd, "folder"):
+        before = Path(name).lstat()
+        with pytest.raises(MetasymError) as refused:
+            write_atomically(Path(name), b"abc", what="a page")
+        assert refused.value.about == name
+        assert os.path.samestat(Path(name).lstat(), before)
+    write_atomically(Path("file"), b"abc", what="a page")
+    write_atomically(Path("file"), b"abcd", what="a page")
+    assert read_plain("file") == b"abcd"
 
 
 def test_a_folder_and_nothing_are_told_as_usual(tmp_path):

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 import torch
-from studies.mnist_networks import ARMS, network
+import torch.nn.functional as F
+from studies.mnist_networks import ARMS, Layerwise, network
 
 import metasym as ms
 from metasym.models import few_shot_network
@@ -47,6 +48,22 @@ def test_arms_carry_what_they_say() -> None:
         assert not any(".0.U" in name for name, _ in nets[arm].named_parameters())
     heads = [net.head.weight.shape for net in nets.values()]
     assert heads == [(10, 64)] * len(ARMS)
+
+
+@pytest.mark.parametrize("arm", ["plain", "msr-u-start", "d8"])
+def test_layerwise_gradients_are_those_of_autograd(arm: str) -> None:
+    model, g = network(arm, 0, learned()), seeded(6)
+    x, y = torch.rand(6, 1, 28, 28, generator=g), torch.arange(6)
+    F.cross_entropy(model(x), y).backward()
+    wanted = {n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None}
+    model.zero_grad()
+    fast = Layerwise(model)
+    fast.backward(x, y, F.cross_entropy)
+    assert torch.allclose(fast.outputs(x), model(x), atol=1e-4)
+    for name, p in model.named_parameters():
+        if "norm" not in name and not name.endswith("bias"):
+            assert p.grad is not None
+            assert (p.grad - wanted[name]).norm() < 1e-3 * wanted[name].norm(), name
 
 
 def test_training_sees_the_same_images_in_every_arm_and_learns() -> None:

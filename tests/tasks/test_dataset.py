@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import metasym.tasks.dataset as reading
-import metasym.tasks.table_files as tables
+from metasym.tasks import csv_table
 from metasym.tasks.dataset import DataSet, dataset, family, read_dataset
 from metasym.tasks.row_sample import RowSample, sampled_rows
 from tests.refusals import refused
@@ -30,7 +30,7 @@ def write_csv(path: Path, x: np.ndarray, y: np.ndarray) -> Path:
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A cap of 40 rows, read 7 at a time."""
     monkeypatch.setattr(reading, "MOST_EXAMPLES", 40)
-    monkeypatch.setattr(tables, "_ROWS", 7)
+    monkeypatch.setattr(csv_table, "_ROWS", 7)
 
 
 def test_a_sample_depends_on_the_seed_and_not_on_the_blocks() -> None:
@@ -129,7 +129,7 @@ def test_a_large_family_is_a_sample_of_its_tasks(monkeypatch: pytest.MonkeyPatch
 def test_memory_does_not_grow_with_the_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """What Python and NumPy hold at once, counted by tracemalloc: far less than the file or the array."""
     monkeypatch.setattr(reading, "MOST_EXAMPLES", 100)
-    monkeypatch.setattr(tables, "_ROWS", 100)
+    monkeypatch.setattr(csv_table, "_ROWS", 100)
     monkeypatch.setattr("metasym.tasks.row_sample._BLOCK", 1000)
     x, y = numbers(200_000)
     path = write_csv(tmp_path / "d.csv", x[:20_000], y[:20_000])

@@ -155,7 +155,7 @@ def test_tasks_that_differ_are_said_with_what_they_have_in_common_and_stored() -
     )
     said = verdict_words(found)
     for part in (
-        "of 160 tasks 2 differ (12, 57: input b at 0.5",
+        "2 of 160 tasks differ (12, 57: input b at 0.5",
         "at most 5 % of further tasks",
         "2 weights are",
     ):

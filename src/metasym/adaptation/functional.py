@@ -16,6 +16,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from metasym.adaptation.recurrent import WRITTEN_OUT
+from metasym.errors import in_one_line
 from metasym.types import Batch, Episode, Loss, MetasymError, OuterLoss, Params
 
 D = TypeVar("D")
@@ -258,7 +259,7 @@ def _mapped(task: Callable[[D], T], data: D, mode: str) -> T:
             task(pytree.tree_map(lambda t: t[0], data))
             raise MetasymError(
                 "expected a model that torch.func.vmap can map over tasks, found one that only a loop can: "
-                f"set map='loop' (torch says: {str(error).splitlines()[0]})",
+                f"set map='loop' (torch says: {in_one_line(error)})",
                 about="map",
                 found="loop",
             ) from error

@@ -94,8 +94,8 @@ def check_linear(predict: Predictor, inner: Params, x: Tensor) -> None:
         size = torch.linalg.vector_norm(at[1] - at[0]) + torch.linalg.vector_norm(at[0])
     if not bend <= 1e-3 * size:
         raise MetasymError(
-            "expected a model that is linear in what adapts for an exact inner solve, found one that bends by "
-            f"{float(bend / size):.2g} of its change: adapt one layer only, or use solver='sgd'",
+            "expected a model that is linear in what adapts for an exact inner solve, found one that deviates "
+            "from it by {float(bend / size):.2g} of its change: adapt one layer only, or use solver='sgd'",
             about="model",
             found=float(bend / size),
         )

@@ -4,7 +4,7 @@ Two statements, each true. Over the tasks of the file: the tasks are what they a
 that a few tasks with a large defect enter with what they show; the mean square has the error that noise gives it.
 About tasks to come: those of the file that differ are counted one by one, and an exact binomial limit says how large
 a share of further tasks does. No statement about a mean square over further tasks is made: no data bound what tasks
-do that nobody has seen.
+do that are not in the file.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from metasym.certification.own_weights import OwnWeights
 
 @dataclass(frozen=True, eq=False)
 class AllTasks:
-    """The tasks of a file that tell their own weights, and which of them are held out."""
+    """The tasks of a file that determine their own weights, and which of them are held out."""
 
     own: OwnWeights
     fresh: Tensor
@@ -84,9 +84,9 @@ def group_form(average: Tensor) -> Tensor:
 def mean_square(tasks: AllTasks, form: Tensor, differing: Tensor) -> MeanSquare:
     """The mean of ``w^T Q w`` over all tasks.
 
-    Tasks that differ count with what they show and its own error; how much the others vary tells the error of theirs.
-    Where tasks differ they have most of the square and their noise is small beside it: the limit is close to the
-    truth and would be too low in one file of twenty. It takes a surer level for them, which hardly widens it.
+    Tasks that differ count with what they show and its own error; the variation of the others estimates their error.
+    Where tasks differ they have most of the square and their noise is small compared with it: the limit is close to
+    the truth and would be too low in one file of twenty. It takes a surer level for them, which hardly widens it.
     """
     squares = tasks.own.squares(form)
     count, usual = len(squares), ~differing
@@ -125,7 +125,7 @@ def _own_variance(own: OwnWeights, form: Tensor) -> Tensor:
 
 
 def differing_tasks(tasks: AllTasks, form: Tensor, total: float) -> Differing:
-    """The tasks that contradict ``w^T Q w = 0`` each by itself; ``total`` is the mean square of all weights."""
+    """The tasks that contradict ``w^T Q w = 0`` each separately; ``total`` is the mean square of all weights."""
     own, count = tasks.own, len(tasks.own)
     squares = (own.weights @ form * own.weights).sum(1)
     inside = own.positive @ form

@@ -27,7 +27,8 @@ from metasym.groups.signed_groups import WeightOrbits
 from metasym.groups.signed_permutations import SignedPermutation
 
 LARGEST_PROJECTED = 300
-"""Weights of a layer for which c is projected out task by task; larger ones need tasks that tell their weights."""
+"""Weights of a layer for which c is projected out task by task; larger ones need tasks that determine their
+weights."""
 _LAMBDAS = (1e-10, 0.1, 0.5, 2.0, 10.0)
 """Of the mean eigenvalue of G. The one is taken that promises the lowest limit if the symmetry holds: that depends
 on the inputs alone, so that choosing it costs nothing."""
@@ -43,7 +44,7 @@ class Limit:
     upper: float
     """One-sided, at 95 %; infinite where some direction is never seen."""
     mostly: bool = False
-    """Whether most tasks, each by itself, show more than noise explains. Where a few tasks have much more than all
+    """Whether most tasks, each separately, show more than noise explains. Where a few tasks have much more than all
     others, the mean is too uncertain to say so."""
 
 

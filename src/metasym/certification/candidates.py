@@ -1,4 +1,4 @@
-"""Groups that a learned prior may have, from the largest on: guesses, to be held against tasks.
+"""Groups that a learned prior may have, from the largest on: guesses, to be tested on tasks.
 
 The rows of U are cut into classes at the widest gaps, as in ``inspection.pattern``, in several views of U: as it is,
 where strong directions count most; with all directions alike, where weak ones count too; and between. Every cut's
@@ -28,13 +28,13 @@ from metasym.inspection.pattern import canonical, distances_up_to_sign
 from metasym.verdicts.reports import FoundGroup
 
 CUTS = 8
-"""The widest gaps that are looked at in each view."""
+"""The widest gaps that are examined in each view."""
 POWERS = (1.0, 0.5, 0.0)
 """Views: the singular values of U to these powers."""
 _DRAWN = 400
 """Elements of a group whose errors are compared; of larger groups so many are drawn."""
 _SUBGROUPS = 6
-"""Subgroups of a refuted group that are looked at next, and gaps that they are cut at (without tests twice)."""
+"""Subgroups of a refuted group that are examined next, and gaps that they are cut at (without tests twice)."""
 _GAP = 1.05
 """Ratios of distances below this are no gaps: proposes fewer candidates, decides nothing."""
 
@@ -105,13 +105,13 @@ def named(group: FoundGroup, prior: Prior) -> FoundGroup:
 
 
 def given(group: SignedGroup) -> FoundGroup:
-    """A group that somebody gave, as one that was found."""
+    """A group that the user gave, as one that was found."""
     outputs, inputs = group.transitive
     return FoundGroup(group.name, group.order, group.generators, outputs, inputs, group.signed, 0.0)
 
 
 def _key(generators: Sequence[SignedPermutation], shape: tuple[int, int]) -> bytes:
-    """Groups with the same orbits leave the same weights as they are: no data tell them apart."""
+    """Groups with the same orbits leave the same weights as they are: no data distinguish them."""
     return weight_orbits(tuple(generators), shape).classes.tobytes()
 
 

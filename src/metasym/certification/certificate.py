@@ -1,4 +1,4 @@
-"""A symmetry held against fresh tasks: refuted or not, and the largest defect that they still allow."""
+"""A symmetry tested on held-out tasks: refuted or not, and the largest defect that they still allow."""
 
 from __future__ import annotations
 
@@ -82,10 +82,10 @@ def certify(
     noise: float | Noise = 0.0,
     quick: bool = False,
 ) -> Certificate:
-    """Hold the group that ``generators`` generate against ``tasks`` that took no part in finding it.
+    """Test the group that ``generators`` generate on ``tasks`` that were not used to find it.
 
     ``power [m, n]`` is the mean square of every weight as learned from other tasks (default: these tasks' own).
-    ``noise`` is the outputs' noise variance where tasks have too few examples to tell it themselves, or as
+    ``noise`` is the outputs' noise variance where tasks have too few examples to estimate it themselves, or as
     :func:`~metasym.certification.bounds.noise_of` has measured it.
     ``quick`` leaves the generators' own defects out and looks at the tasks' own weights where these are known.
     """

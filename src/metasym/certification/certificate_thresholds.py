@@ -1,9 +1,9 @@
 """The numbers that decide what held-out tasks and rows certify: each with what it decides and what set it.
 
 "Counted" means: fixed on seeds below 1,000, and what is named with it counted on fresh ones by ``python -m
-studies.evidence`` (results under ``results/evidence``, tables in ``docs/evidence-studies.md``). "Held against": fixed
+studies.evidence`` (results under ``results/evidence``, tables in ``docs/evidence-studies.md``). "Checked with": fixed
 before, and a study of whether the stated limits are true was run with it. "By hand" means that no study compared it
-with other values. Sizes that only bound the cost of a search, and what is rounding, stand beside the code.
+with other values. Sizes that only bound the cost of a search, and what is rounding, are in the code.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ TOLERANCE = 0.2
 part of the outputs' power a network with the symmetry built in cannot learn, and nothing else. Counted."""
 
 NEGLIGIBLE_VIOLATION = 1e-6
-"""Violations below this part of the variance are held against no symmetry, of tasks or of rows: they are rounding,
+"""Violations below this part of the variance count against no symmetry, of tasks or of rows: they are rounding,
 what solvers leave, and where models are fitted, not data. By hand, far above rounding."""
 
 NEGLIGIBLE_DEFECT = defect_of(NEGLIGIBLE_VIOLATION)
@@ -29,12 +29,13 @@ class LimitThresholds:
     """How sure limits of a mean square over tasks are."""
 
     level: float = 0.95
-    """Of upper limits. Chosen; that they hold so often was held against 1,050 small problems (``python -m
+    """Of upper limits. Chosen; that they hold so often was checked on 1,050 small problems (``python -m
     studies.calibration``, ``results/evidence/calibration.json``)."""
     sure: float = 0.99
     """Of the lower limits that refute. Chosen; true groups refuted were counted by the same study."""
     enough_tasks: float = 0.9
-    """The part of the tasks that must tell their own weights, for the group's limits to rest on these. By hand."""
+    """The part of the tasks that must determine their own weights, for the group's limits to rest on these. By
+    hand."""
     mostly: float = 0.6
     """The part of the tasks that must show more than half as much again as noise adds, to refute where the mean is
     too uncertain. By hand, after families in which a few tasks had most of the defect; counted since."""
@@ -58,15 +59,15 @@ class FileThresholds:
 
     selection: float = 1.5
     """Tasks that a group was found on may show a smaller mean square than they have, by at most so many standard
-    errors: the group was chosen among others. Held against ``python -m studies.mixed_populations``."""
+    errors: the group was chosen among others. Checked with ``python -m studies.mixed_populations``."""
     many: float = 0.2
-    """If a larger part of the tasks contradicts a group one by one, it is not a few tasks that differ. By hand; held
-    against the same study, with up to 10 % odd tasks."""
+    """If a larger part of the tasks contradicts a group one by one, it is not a few tasks that differ. By hand;
+    checked with the same study, with up to 10 % odd tasks."""
     fewest: int = 5
-    """Independent tasks, or blocks of them, below which how much they vary tells nothing about an error. By hand,
+    """Independent tasks, or blocks of them, below which their variation says nothing about an error. By hand,
     after copies of one task had certified a group that was not there."""
     chance: float = 0.01
-    """The chance that noise makes any task of a file differ. Chosen; held against the same study."""
+    """The chance that noise makes any task of a file differ. Chosen; checked with the same study."""
     shown: float = 0.999
     """How sure the limit of what tasks show is that differ. Chosen, after a bound of a fresh file of
     ``studies.certificate_attacks`` that was too low by 0.01 % of itself; counted since."""
@@ -86,7 +87,7 @@ class FileThresholds:
 
 @dataclass(frozen=True)
 class NamingThresholds:
-    """Which groups of a ladder are held against tasks, told and named."""
+    """Which groups of a ladder are tested on tasks, listed and named."""
 
     far: float = 4.5
     """Standard errors beyond which a mean square on tasks that a group was found on screens it out. By hand: a screen
@@ -95,12 +96,12 @@ class NamingThresholds:
     """Single elements whose square stands out of noise by fewer standard errors are not contradicted. By hand;
     proposes subgroups only."""
     nearly: float = 0.5
-    """Larger groups are told if their defect is at most this: beyond it there is nothing near about them. By hand."""
+    """Larger groups are listed if their defect is at most this: above it they are not near. By hand."""
     negative: float = -4.5
     """Standard errors below zero that no noise as assumed gives the square of a defect. By hand: as ``far``."""
     alike: float = 1.5
-    """Of groups that the tasks do not contradict the largest is told whose bound is not this many times the tightest.
-    By hand; decides which reason is given, not whether a group is named."""
+    """Of the groups that the tasks do not contradict, the verdict lists the largest one with a bound below this many
+    times the tightest bound. By hand; decides which reason is given, not whether a group is named."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ class BreakingThresholds:
     """When one output or input is named as what breaks a symmetry."""
 
     shown: float = 3.0
-    """Standard errors from which a defect is there, and what carries it is looked for. By hand."""
+    """Standard errors from which a defect is there, and its carrier is searched for. By hand."""
     most: float = 0.8
     """The share of the defect that an output or input has to carry. By hand."""
     unclear: float = 0.02

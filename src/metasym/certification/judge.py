@@ -1,7 +1,7 @@
 """The one judge of tasks, for ``learn`` and ``discover``: a claim and tasks' examples give a defect with its bound.
 
-Where every task tells its own weights, the bound is about all tasks of the file and those held out refute; elsewhere
-the weights are projected out task by task. Rows are judged by :mod:`metasym.certification.beta`, calls by
+Where every task determines its own weights, the bound is about all tasks of the file and those held out refute;
+elsewhere the weights are projected out task by task. Rows are judged by :mod:`metasym.certification.beta`, calls by
 ``discovery.callables.call_certificate``; the unit is the same, see :mod:`metasym.verdicts.defects`.
 """
 
@@ -20,7 +20,7 @@ from metasym.evidence.statistics import TaskStatistics
 from metasym.groups.signed_permutations import SignedPermutation
 
 Tasks = AllTasks | TaskStatistics
-"""All tasks of a file: with their own weights or, where some task does not tell these, their statistics."""
+"""All tasks of a file: with their own weights or, where some task does not determine these, their statistics."""
 
 
 def all_tasks(

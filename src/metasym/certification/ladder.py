@@ -18,7 +18,7 @@ from metasym.groups.signed_permutations import SignedPermutation
 from metasym.verdicts.reports import FoundGroup
 
 _SCREENED = 64
-"""Candidates that are held against tasks that they were found on, before any is held against fresh ones."""
+"""Candidates that are tested on tasks that they were found on, before any is tested on held-out tasks."""
 _ASKED = 4
 """Candidates that fresh tasks are asked about: each has its chance of being wrong."""
 _ABOVE = 3
@@ -26,7 +26,7 @@ _ABOVE = 3
 _TASKS = 150
 """Tasks that candidates are screened on."""
 _LOOKED_AT = 1000
-"""Tasks that single elements of a refuted group are held against."""
+"""Tasks on which single elements of a refuted group are tested."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Rung:
 
 @dataclass(frozen=True)
 class Ladder:
-    """Groups that were held against fresh tasks, largest first."""
+    """Groups that were tested on held-out tasks, largest first."""
 
     rungs: tuple[Rung, ...]
     certified: Rung | None
@@ -57,12 +57,13 @@ def climb(
     with_mean: bool = True,
     beyond: int = 1,
 ) -> Ladder:
-    """The groups that the prior of the tasks ``learned`` suggests, held against the tasks ``fresh``.
+    """The groups that the prior of the tasks ``learned`` suggests, tested on the tasks ``fresh``.
 
     ``everyone`` are all tasks of the file, about which the upper limits are: with their own weights, or, where tasks
-    have too few examples to tell these, their statistics; None: the limits are about the fresh ones. A group that the
-    tasks refute is replaced by its largest subgroups. Without the mean the groups are those of the tasks' deviations
-    from the mean map, and none is told but the certified one. Groups of orders up to ``beyond`` are left out.
+    have too few examples to determine these, their statistics; None: the limits are about the fresh ones. A group
+    that the tasks refute is replaced by its largest subgroups. Without the mean the groups are those of the tasks'
+    deviations from the mean map, and only the certified one is reported. Groups of orders up to ``beyond`` are left
+    out.
     """
     judge = _Judge(prior, learned, fresh, everyone, tolerance, with_mean)
     search = _Search(
@@ -110,7 +111,7 @@ def hold(
     everyone: AllTasks | TaskStatistics,
     tolerance: float = TOLERANCE,
 ) -> Rung:
-    """A group that somebody gave, held against all tasks: none of them took part in finding it."""
+    """A group that the user gave, tested on all tasks: none of them was used to find it."""
     if isinstance(everyone, AllTasks):
         everyone = replace(everyone, fresh=torch.ones_like(everyone.fresh))
     whole = fresh if isinstance(everyone, AllTasks) else everyone

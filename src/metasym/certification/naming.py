@@ -193,7 +193,7 @@ def _not_linear(ladder: Ladder, seen: Circumstances) -> NotLinear:
 
 
 def _unnamed(ladder: Ladder, seen: Circumstances, report: LayerReport) -> Verdict:
-    """Why no group is named: none is there, or the tasks could not have told."""
+    """Why no group is named: none is there, or the tasks could not decide."""
     undecided: AnyReason | None = None
     refuted = [r for r in ladder.rungs if r.certificate.refuted]
     open_ = [r for r in ladder.rungs if not r.certificate.refuted]

@@ -1,4 +1,4 @@
-"""The weights that every task shows by itself, with a covariance that assumes little about the noise.
+"""The weights that every task shows on its own, with a covariance that assumes little about the noise.
 
 The noise of one example may depend on its inputs and may be shared by outputs; examples are independent. What is left
 of an example is ``r = M noise`` with ``M = 1 - H``, so that ``E r_j r_j^T = sum_i M_ji^2 S_i`` with S_i the
@@ -9,25 +9,27 @@ system is nearly singular, take ``r_i r_i^T / M_ii``: without bias for equal noi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from metasym.evidence.statistics import SEEN
+from metasym.evidence.statistics import SEEN, TaskStatistics
 
 MOST_ENTRIES = 2**24
 """Numbers of all tasks' covariances that are held: tasks times weights squared."""
 _MANY = 20
 """With more examples than this many times the inputs, the simple form has no bias to speak of."""
+_PRODUCTS = 2**22
+"""Numbers of products of rows that are held at once."""
 _SINGULAR = 0.02
 """The smallest eigenvalue of the squares of M from which the system for the S_i is solved."""
 
 
 @dataclass(frozen=True, eq=False)
 class OwnWeights:
-    """Of T tasks with m outputs and n inputs, each by itself."""
+    """Of T tasks with m outputs and n inputs, each separately."""
 
     weights: Tensor
     """``[T, m n]``: least squares."""
@@ -69,7 +71,7 @@ class OwnWeights:
 
 
 def own_weights(x: Sequence[Tensor], y: Sequence[Tensor], *, offset: bool = False) -> OwnWeights | None:
-    """From ``x [N_t, n]`` and ``y [N_t, m]`` of every task; None where some task does not tell its weights.
+    """From ``x [N_t, n]`` and ``y [N_t, m]`` of every task; None where some task does not determine its weights.
 
     ``offset``: every task has an offset of its own, about which nothing is assumed.
     """
@@ -91,6 +93,54 @@ def own_weights(x: Sequence[Tensor], y: Sequence[Tensor], *, offset: bool = Fals
     order = torch.tensor([t for members in by_length.values() for t in members]).argsort()
     weights, covariance, positive, spare = (torch.cat([p[k] for p in parts])[order] for k in range(4))
     return OwnWeights(weights, covariance, positive, spare, (m, n))
+
+
+def own_weights_of_rows(
+    tasks: TaskStatistics,
+    each: Callable[[Callable[[Tensor, Tensor, Tensor], None]], None],
+    total: Callable[[Tensor], Tensor],
+) -> OwnWeights | None:
+    """The same of rows that are read a part at a time, for tasks with many examples; None where some has few.
+
+    ``each`` calls a function with all rows again: of some tasks ``ids [k]``, padded rows ``[k, most, n + m]`` of
+    ``[x y]``, and which are there, ``[k, most]``. ``total`` adds up what several processes saw.
+    """
+    n, m, count = tasks.inputs, tasks.outputs, len(tasks)
+    if count * (m * n) ** 2 > MOST_ENTRIES or bool((tasks.counts < n + 2).any()):
+        return None
+    units = tasks.factors.square().sum((0, 1)).sqrt()
+    if bool((units == 0).any()):
+        return None
+    triangle = tasks.factors / units
+    values = torch.linalg.svdvals(triangle)
+    if bool((values[:, -1].square() <= SEEN * values[:, 0].square()).any()):
+        return None
+    inverse = torch.linalg.inv(triangle) / units[:, None]  # [T, n, n]: x R^-1 has orthonormal columns
+    weights = (inverse @ tasks.targets).mT
+    found = torch.zeros(count, m * m, n * n, dtype=torch.float64)
+
+    def add(ids: Tensor, rows: Tensor, there: Tensor) -> None:
+        x, y = rows[..., :n] - tasks.x_mean[ids, None], rows[..., n:] - tasks.y_mean[ids, None]
+        basis = x @ inverse[ids]
+        maker = basis @ inverse[ids].mT
+        rest = y - x @ weights[ids].mT
+        left = 1 - basis.square().sum(2)
+        if tasks.offset:
+            left = left - 1 / (tasks.counts[ids, None] + 1)
+        maker = maker * (there / left.clamp_min(1e-6))[..., None].sqrt()
+        pairs = (maker[..., :, None] * maker[..., None, :]).flatten(2)
+        products = (rest[..., :, None] * rest[..., None, :]).flatten(2)
+        found.index_add_(0, ids, products.mT @ pairs)
+
+    def some(ids: Tensor, rows: Tensor, there: Tensor) -> None:
+        step = max(1, _PRODUCTS // (len(ids) * (n * n + m * m)))
+        for start in range(0, rows.shape[1], step):
+            add(ids, rows[:, start : start + step], there[:, start : start + step])
+
+    each(some)
+    blocks = total(found).reshape(count, m, m, n, n)
+    covariance = blocks.permute(0, 1, 3, 2, 4).reshape(count, m * n, m * n)
+    return OwnWeights(weights.flatten(1), covariance, covariance, tasks.counts - n, (m, n))
 
 
 def _even(x: Tensor, y: Tensor, offset: bool) -> tuple[Tensor, Tensor, Tensor, Tensor] | None:

@@ -1,4 +1,4 @@
-"""What fresh tasks could tell at all: a symmetry that nobody could have seen is not one that is not there."""
+"""What held-out tasks could decide at all: a symmetry that they could not show may still exist."""
 
 from __future__ import annotations
 

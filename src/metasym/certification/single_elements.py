@@ -1,4 +1,4 @@
-"""Single elements of a group held against tasks, hundreds at once: which of them the tasks do not contradict.
+"""Single elements of a group tested on tasks, hundreds at once: which of them the tasks do not contradict.
 
 A cheap look before any certificate, at the tasks' own least squares weights: what they have of ``w - g w`` beyond
 what noise adds, in units of its uncertainty.
@@ -21,9 +21,9 @@ from metasym.groups.signed_permutations import SignedPermutation
 MOST_WEIGHTS = 1024
 """Weights of a layer whose matrices of second moments are held."""
 _BLOCKS = 10
-"""Parts of the tasks whose differences tell how uncertain the mean over all is."""
+"""Parts of the tasks whose differences show how uncertain the mean over all is."""
 _AT_ONCE = 64
-"""Elements that are looked at together."""
+"""Elements that are examined together."""
 
 
 def contradictions(

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from metasym.runs.adapted_functions import Adapting, LearnerOnTasks
-from metasym.runs.discovering.function_files import load_function
 from metasym.runs.files.config_files import kind_of, read_config
+from metasym.runs.named_functions import named_function
 from metasym.runs.open_runs import open_run
 from metasym.runs.run import Run
 from metasym.runs.trained_run import TrainedRun
@@ -16,7 +16,7 @@ from metasym.types import MetasymError
 
 def open_asked(folder: Path, model: str | None, test_tasks: str | None) -> tuple[Run, Adapting]:
     """The run in ``folder``, and what its networks are asked on; names are ``package.module:function``."""
-    make: Any = None if model is None else load_function(model)
+    make: Any = None if model is None else named_function(model, "model")
     if kind_of(read_config(folder)) != "train":
         opened = open_run(folder, make)
         return opened, cast("Adapting", opened)
@@ -29,9 +29,4 @@ def open_asked(folder: Path, model: str | None, test_tasks: str | None) -> tuple
         )
     trained = open_run(folder, make())
     assert isinstance(trained, TrainedRun)
-    return trained, LearnerOnTasks(trained.learner, _made(test_tasks), 0)
-
-
-def _made(name: str) -> Any:
-    make: Any = load_function(name)
-    return make()
+    return trained, LearnerOnTasks(trained.learner, named_function(test_tasks, "test-tasks")(), 0)

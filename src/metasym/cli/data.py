@@ -46,11 +46,11 @@ def add(commands: Commands) -> None:
         dest="source",
         type=Path,
         metavar="PATH",
-        help="images_background.zip or images_evaluation.zip (the other beside it), a folder with them or with "
+        help="images_background.zip or images_evaluation.zip (the other next to it), a folder with them or with "
         "their contents (as torchvision and learn2learn keep them too), or omniglot.npz",
     )
     omniglot.add_argument("--url", help="download from this address, a mirror's, instead of GitHub's")
-    omniglot.add_argument("--size", type=int, default=28, help="pixels of a side (default: 28)")
+    omniglot.add_argument("--size", type=int, default=28, help="pixels per side (default: 28)")
     _common(omniglot)
     omniglot.set_defaults(command=_omniglot)
 
@@ -71,7 +71,7 @@ def add(commands: Commands) -> None:
         metavar="PATH",
         help="folder or zip with train.csv, val.csv and test.csv, if they are not with the images",
     )
-    mini.add_argument("--size", type=int, default=84, help="pixels of a side (default: 84)")
+    mini.add_argument("--size", type=int, default=84, help="pixels per side (default: 84)")
     _common(mini)
     mini.set_defaults(command=_mini_imagenet)
 
@@ -84,7 +84,7 @@ def _common(parser: argparse.ArgumentParser) -> None:
         help="convert even if that has been done; without --from, from where it was converted last time if that is "
         "still there",
     )
-    parser.add_argument("--progress", choices=PROGRESS, default="auto", help="how to show what is done")
+    parser.add_argument("--progress", choices=PROGRESS, default="auto", help="how to show progress")
 
 
 def _omniglot(options: argparse.Namespace) -> None:

@@ -48,7 +48,7 @@ def demo(out: str | os.PathLike[str], *, seed: int = 0, outer_steps: int = 1000)
     yield (
         "\n2. Learning convolution from data\n"
         "400 tasks, each a different 1-D convolution, 70 inputs to 68 outputs. A fully connected layer\n"
-        "W = U v is given one example of a task. It is not told about translations."
+        "W = U v gets one example of each task. Nothing in it encodes translations."
     )
     scores: dict[str, dict[str, float]] = {}
     drawn = theoretical_figure(folder / "theoretical-U-C4")
@@ -119,10 +119,10 @@ def _finding(problem: Problem, learner: Learner) -> str:
 
 
 def conclusion(distance: float) -> str:
-    """What a relative distance from convolutions means: 0 for one, about 1 for weights that have nothing of them."""
+    """Return what a relative distance from convolutions means: 0 is a convolution, about 1 is unrelated."""
     if distance <= CONVOLVES:
         return "it has learned to convolve"
-    return "it has not learned to convolve; more --outer-steps may"
+    return "it has not learned to convolve; try more --outer-steps"
 
 
 def _table(scores: dict[str, dict[str, float]]) -> Table:

@@ -18,18 +18,20 @@ _FILE = """\
 FILE holds one data set:
   .npz             arrays x [examples, ...] and y [examples, ...] (numpy.savez("data.npz", x=x, y=y));
                    whole numbers y [examples] are labels
-  .csv .parquet    a table, one row an example: --outputs names the columns of y; --inputs those of x (default: all
+  .csv .parquet    a table, one row per example: --outputs names the columns of y; --inputs those of x (default: all
                    others); --labels says that y holds classes
-or a family of tasks: an .npz with x [tasks, examples, ...] and y [tasks, examples, ...].
-What is looked for: in one data set continuous g with f(g x) = f(x): inputs that are vectors or points of a few
-numbers each, rotations, so(p, q) and other linear groups, translations, scalings, and their sums; rotations with
-f(g x) = g' f(x); and, there and in every task of a family, finite groups of signed permutations of inputs and outputs
-with f(g x) = g' f(x). A part of the examples (of the tasks) takes no part: what is claimed is certified on it. With
---group the function is also asked about a group of your own: yes, no or how nearly. Of more than 10,000 examples a
-random sample (--seed) is looked at: a table may be of any size.
-or FILE names a function that is called, with --inputs x.npz for the points: an exported network .pt2 or .onnx, or
-package.module:function, which maps a batch [points, ...] to [points, ...]. Nothing is fitted; finite g with
-f(g x) = g' f(x) are claimed by calls at fresh points.
+or a family of tasks: an .npz with x [tasks, examples, ...] and y [tasks, examples, ...],
+or FILE names a function to call, with --inputs x.npz for the points: an exported network .pt2 or .onnx, or
+package.module:function, which maps a batch [points, ...] to [points, ...].
+
+The search in one data set covers
+  f(g x) = f(x)      continuous g: inputs that are vectors or points of a few numbers each, rotations, so(p, q) and
+                     other linear groups, translations, scalings, and sums of these
+  f(g x) = g' f(x)   rotations, and finite groups of signed permutations of inputs and outputs
+and in a family of tasks, the finite groups that all tasks share. Every claim is certified on held-out examples (or
+tasks). --group also tests a group of your own: yes, no or how nearly. A table may be of any size: of more than 10,000
+examples the search uses a random sample (--seed). For a function nothing is fitted: finite groups are certified by
+calls at fresh points.
 """
 
 
@@ -38,8 +40,8 @@ def add(commands: Commands) -> None:
     parser = commands.add_parser(
         "discover",
         help="find symmetries of the function behind a data set",
-        description="Find symmetries of the function behind a data set, certify them on data that took no part, and "
-        "fit a model that has them.",
+        description="Find symmetries of the function behind a data set, certify them on held-out data, and fit a "
+        "model that has them.",
         epilog=_FILE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -50,26 +52,24 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--centre",
         metavar="NUMBERS",
-        help="function: the point that moves with signs keep, such as a rest pose: a number an input, with commas "
-        "between them, --centre=-0.3,1.2 (default: found)",
+        help="function: the point that sign changes keep fixed, such as a rest pose: one number per input, separated "
+        "by commas, --centre=-0.3,1.2 (default: found)",
     )
     parser.add_argument("--out", type=Path, required=True, help="folder for the run's files")
-    parser.add_argument("--resume", action="store_true", help="go on with the run in --out, if there is one")
-    parser.add_argument("--progress", choices=PROGRESS, default="auto", help="silent says nothing meanwhile")
-    from metasym.runs.discovering.discover_options import DiscoverOptions
-    from metasym.runs.files.discover_files import DiscoverReading
+    parser.add_argument("--resume", action="store_true", help="continue the run in --out, if there is one")
+    parser.add_argument("--progress", choices=PROGRESS, default="auto", help="silent prints no progress")
+    from metasym.runs.discovering.discover_options import DiscoverOptions, DiscoverReading
 
     add_flags(parser, DiscoverReading, "how the file is read")
-    add_flags(parser, DiscoverOptions, "what is looked for")
+    add_flags(parser, DiscoverOptions, "what to search for")
     parser.add_argument("--threads", type=int, metavar="N", help="threads of torch and numpy (default: 1)")
     parser.set_defaults(command=_discover)
 
 
 def _discover(options: argparse.Namespace) -> None:
-    from metasym.runs.discovering.discover_options import DiscoverOptions
+    from metasym.runs.discovering.discover_options import DiscoverOptions, DiscoverReading
     from metasym.runs.discovering.discover_run import discover_file
     from metasym.runs.discovering.function_files import is_function
-    from metasym.runs.files.discover_files import DiscoverReading
     from metasym.tasks.dataset import read_dataset
     from metasym.types import MetasymError
 
@@ -177,7 +177,7 @@ def _summary(folder: Path, found: dict[str, Any]) -> None:
         if one.get("rows_upper") is not None:
             line(f"    at most {one['rows_upper']:.1%} of further rows may be far from it (95 %)")
     for one in found["refused"]:
-        said = "not looked for" if one["outcome"] == "not examined" else "not claimed"
+        said = "not tested" if one["outcome"] == "not examined" else "not claimed"
         line(f"  {said}, {one['what']}: {one['words']}")
     if found.get("answer") is not None:
         line(f"{found['answer']['words']}.")
@@ -190,11 +190,11 @@ def _summary(folder: Path, found: dict[str, Any]) -> None:
     metric = found["plain"]["metric"]
     words = "Accuracy" if metric == "accuracy" else "Mean squared error"
     what = "tasks" if found.get("family") else "examples"
-    table = Table(title=f"{words} on {found['held_out']} {what} that took no part", title_justify="left")
+    table = Table(title=f"{words} on {found['held_out']} held-out {what}", title_justify="left")
     table.add_column("model")
     table.add_column(metric, justify="right")
     table.add_column("unexplained variance", justify="right")
-    for label, key in (("knows no symmetry", "plain"), ("with the symmetry", "symmetric")):
+    for label, key in (("without symmetry", "plain"), ("with the symmetry", "symmetric")):
         scores = found[key]
         if scores is not None:
             relative = "not finite" if scores["relative"] is None else f"{scores['relative']:.2%}"
@@ -204,7 +204,7 @@ def _summary(folder: Path, found: dict[str, Any]) -> None:
     if own:
         shown = ", ".join("not finite" if one is None else f"{one:.2%}" for one in own[:_MOST_OUTPUTS])
         more = f" and {len(own) - _MOST_OUTPUTS} more" if len(own) > _MOST_OUTPUTS else ""
-        line(f"Unexplained of each output, by its own variance: {shown}{more}")
+        line(f"Unexplained share of each output's variance: {shown}{more}")
     for text in found["notes"]:
         line(f"Note: {text}.")
     line(f"Saved in {folder}: result.json, model.safetensors ({found['seconds'] or 0:.0f} s)")

@@ -36,9 +36,10 @@ _EXTRAS = {
     "tensorboard": (("tensorboard",), "ms.Files(tensorboard=True) of ms.train is refused"),
     "robots": (("mujoco",), "metasym mirror reads URDF, not MuJoCo's XML"),
     "kornia": (("kornia",), "metasym.tasks.kornia_transform is refused"),
+    "cluster": (("dask", "distributed"), "metasym reproduce cannot use --backend dask"),
     "simulators": (
         ("gymnasium", "mujoco", "rebound", "ase", "spglib"),
-        "the studies and examples with robots, satellites and crystals do not run",
+        "the studies and examples with robots, satellites and crystals cannot run",
     ),
 }
 """For each extra: the modules that it brings, and what cannot be done without them."""
@@ -59,10 +60,10 @@ def add(commands: Commands) -> None:
     """The command's flags."""
     doctor = commands.add_parser(
         "doctor",
-        help="what this machine has, what is missing, and what that costs",
+        help="check this machine: what works, what is missing, and what that costs",
         description=(
-            "Look at versions, compiler, kernels, threads, GPU, data folders and free memory. Compiles the kernels "
-            "if that has not been done. Whatever is missing, metasym works: the last column says what it costs."
+            "Check versions, compiler, kernels, threads, GPU, data folders and free memory, and compile the "
+            "kernels if needed. metasym works without all of these; the last column says what a missing one costs."
         ),
     )
     doctor.add_argument("--json", action="store_true", help="for programs")
@@ -125,10 +126,10 @@ def _version(name: str) -> str | None:
 def _kernels() -> Iterator[Finding]:
     from metasym.native.compiled import compiler, library
 
-    slower = "the same numbers by torch's own operations, which take longer: docs, Speed and memory"
+    slower = "same results from torch's own operations, but slower: see Speed and memory in the docs"
     path = compiler()
     if path is None:
-        yield Finding("C++ compiler", "none", False, f"{slower}; g++ in the PATH, or CXX, mends it")
+        yield Finding("C++ compiler", "none", False, f"{slower}; put g++ in the PATH or set CXX to fix it")
         return
     yield Finding("C++ compiler", f"{path}, {_first_line(path)}")
     made = {source.stem: library(source) is not None for source in kernel_sources()}
@@ -137,10 +138,10 @@ def _kernels() -> Iterator[Finding]:
         problem = _kernel_folder()
         again = f"; each process compiles them again, because {problem}"
         said = f"{len(made)} of {len(made)} compiled: {', '.join(made)}{again if problem else ''}"
-        yield Finding("kernels", said, problem is None, "a start takes longer" if problem else "")
+        yield Finding("kernels", said, problem is None, "slower start" if problem else "")
         return
-    forgone = os.environ.get("METASYM_KERNELS") == "torch"
-    why = "METASYM_KERNELS=torch forgoes them" if forgone else f"{', '.join(lacking)} could not be compiled"
+    disabled = os.environ.get("METASYM_KERNELS") == "torch"
+    why = "METASYM_KERNELS=torch disables them" if disabled else f"{', '.join(lacking)} could not be compiled"
     yield Finding("kernels", f"{len(made) - len(lacking)} of {len(made)} compiled: {why}", False, slower)
 
 
@@ -175,7 +176,7 @@ def _first_line(compiler: str) -> str:
         )
     except (OSError, subprocess.SubprocessError):
         return "which does not start"
-    return (said.stdout.splitlines() or ["which does not tell its version"])[0]
+    return (said.stdout.splitlines() or ["which does not report its version"])[0]
 
 
 def _threads() -> Iterator[Finding]:
@@ -185,7 +186,7 @@ def _threads() -> Iterator[Finding]:
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
     text = f"{threads} of torch, {cores} cores, load {load:.1f}"
     busy = threads > 1 and load > cores
-    costs = "threads that wait for each other on busy cores can be ten times slower: OMP_NUM_THREADS=1"
+    costs = "threads that compete for busy cores can be ten times slower: set OMP_NUM_THREADS=1"
     yield Finding("threads", text, not busy, costs if busy else "")
 
 
@@ -197,9 +198,7 @@ def _gpu() -> Iterator[Finding]:
             "GPU", ", ".join(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))
         )
     else:
-        yield Finding(
-            "GPU", "none", False, "the paper's 60,000 steps of Table 3 take days; --budget cpu is for that"
-        )
+        yield Finding("GPU", "none", False, "the paper's 60,000 steps of Table 3 take days; use --budget cpu")
 
 
 def _places() -> Iterator[Finding]:
@@ -216,7 +215,7 @@ def _places() -> Iterator[Finding]:
         "data folder",
         f"{folder}: {', '.join(there) or 'no images'}",
         bool(there),
-        "" if there else "Table 3 and metasym angles need images: metasym data omniglot",
+        "" if there else "Table 3 and metasym angles need images: run metasym data omniglot",
     )
     place = _nearest(folder)
     writable = os.access(place, os.W_OK)
@@ -227,7 +226,7 @@ def _places() -> Iterator[Finding]:
         writable and free > 2e9,
         ""
         if writable and free > 2e9
-        else "images are converted into up to 1.3 GB: METASYM_DATA names another folder",
+        else "converted images take up to 1.3 GB: set METASYM_DATA to another folder",
     )
     memory = available_memory()
     yield Finding(
@@ -236,7 +235,7 @@ def _places() -> Iterator[Finding]:
         memory > 2e9,
         ""
         if memory > 2e9
-        else "large files are read as needed, and few tasks fit into a step: --tasks-per-step",
+        else "large files are read as needed, and few tasks fit into a step: lower --tasks-per-step",
     )
 
 

@@ -13,7 +13,7 @@ from metasym.paper.catalogue import names, printed
 from metasym.paper.image_cells import BUDGETS
 from metasym.paper.synthetic_cells import RECIPES
 from metasym.runs.reproducing.whole_tables import TABLES, USUAL_SEEDS, results_folder
-from metasym.storage.json_files import finite
+from metasym.storage.json_files import storable
 from metasym.training.distributed import is_main
 from metasym.types import MetasymError
 
@@ -31,16 +31,16 @@ def add(commands: Commands) -> None:
     )
     run.add_argument("name", help="the experiment, such as translation/rank1/small/msr-fc")
     run.add_argument("--out", type=Path, required=True, help="folder for its files")
-    run.add_argument("--resume", action="store_true", help="go on with the run in --out, if there is one")
-    run.add_argument("--progress", choices=PROGRESS, default="auto", help="how to show the steps")
-    run.add_argument("--verbose", action="store_true", help="say how the steps are computed, and why")
+    run.add_argument("--resume", action="store_true", help="continue the run in --out, if there is one")
+    run.add_argument("--progress", choices=PROGRESS, default="auto", help="how to show progress")
+    run.add_argument("--verbose", action="store_true", help="show how the steps are computed, and why")
     add_recipe(run)
     run.set_defaults(command=_run)
 
     reproduce = commands.add_parser(
         "reproduce",
-        help="a table, or the figures, of the paper beside ours",
-        description="Run what has not been run yet, then show ours beside the paper's.",
+        help="reproduce a table, or the figures, of the paper",
+        description="Run the missing experiments, then compare our numbers with the paper's.",
     )
     reproduce.add_argument("table", choices=list(TABLES), help="what to reproduce")
     reproduce.add_argument("--out", type=Path, help="folder for the runs")
@@ -50,6 +50,20 @@ def add(commands: Commands) -> None:
         help="folder for the small result files (default: results; OUT/results if quick)",
     )
     reproduce.add_argument("--jobs", type=int, default=1, help="runs side by side, of one thread each")
+    reproduce.add_argument(
+        "--backend",
+        choices=("threading", "dask"),
+        default="threading",
+        help="where they run: here, or on a dask cluster (pip install 'metasym[cluster]') that sees the same folders",
+    )
+    reproduce.add_argument(
+        "--scheduler", metavar="ADDRESS", help="of the dask cluster, such as tcp://host:8786"
+    )
+    reproduce.add_argument(
+        "--commands",
+        action="store_true",
+        help="run nothing: print the command of each run that is missing, a line each, for job arrays",
+    )
     reproduce.add_argument(
         "--quick", action="store_true", help="few steps and tasks: smoke test; results are not comparable"
     )
@@ -77,7 +91,7 @@ def add(commands: Commands) -> None:
         help="run nothing: show the table of the small result files that are there",
     )
     reproduce.add_argument("--json", action="store_true", help="with --status: as JSON")
-    reproduce.add_argument("--progress", choices=PROGRESS, default="auto", help="how to show the steps")
+    reproduce.add_argument("--progress", choices=PROGRESS, default="auto", help="how to show progress")
     reproduce.set_defaults(command=_reproduce)
 
     cost = commands.add_parser(
@@ -168,13 +182,19 @@ def _reproduce(options: argparse.Namespace) -> None:
     if options.status:
         _status(options, selected)
         return
-    from metasym.runs.reproducing.whole_tables import reproduce, run_folder
+    from metasym.runs.reproducing.whole_tables import commands, reproduce, run_folder
 
+    if options.commands:
+        for line in commands(options.table, options.out, results=options.results, **selected):
+            print(line)
+        return
     written = reproduce(
         options.table,
         options.out,
         results=options.results,
         jobs=options.jobs,
+        backend=options.backend,
+        scheduler=options.scheduler,
         progress=options.progress,
         note=say,
         **selected,
@@ -230,7 +250,7 @@ def _status(options: argparse.Namespace, selected: dict[str, Any]) -> None:
             raise MetasymError(
                 f"{options.out}: expected runs of {options.table}{which}, found "
                 f"{'none' if options.out.exists() else 'no such folder'}; "
-                "with --budget, --recipe or --seeds what is still to do is shown",
+                "use --budget, --recipe or --seeds to show what is still to do",
                 about=str(options.out),
             )
         places = f"Runs read from {options.out}."
@@ -240,7 +260,7 @@ def _status(options: argparse.Namespace, selected: dict[str, Any]) -> None:
         places = f"{'Runs read from' if options.out.exists() else 'There is no folder'} {options.out}"
         places += f"; small files read from {small}." if small.is_dir() else "."
     if options.json:
-        print(json.dumps([finite(cell.as_dict()) for cell in found], indent=1))
+        print(json.dumps([storable(cell.as_dict()) for cell in found], indent=1))
         return
     from metasym.cli.status_table import states
 

@@ -96,7 +96,7 @@ def show(found: Exported) -> None:
         if found.change:
             out.print(f"U was snapped to its symmetry: it changed by {found.change:.2%}.", highlight=False)
         out.print(
-            f"Largest difference of outputs, compiled beside dense, on random inputs: {found.difference:.2g} "
+            f"Largest difference between compiled and dense outputs on random inputs: {found.difference:.2g} "
             f"(outputs up to {found.scale:.3g}).",
             highlight=False,
             soft_wrap=True,

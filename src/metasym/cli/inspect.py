@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from metasym.cli.adapted_table import show_functions
 from metasym.cli.common import Commands, console, say
+from metasym.storage.json_files import storable
 from metasym.types import MetasymError
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def add(commands: Commands) -> None:
         "inspect",
         help="which symmetry a trained run has learned",
         description="Read, from U U^T, which weights of each layer are tied, and by which group.",
-        epilog=f"groups to ask about with --group:\n{groups}",
+        epilog=f"groups for --group:\n{groups}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     inspect.add_argument(
@@ -44,19 +45,21 @@ def add(commands: Commands) -> None:
     )
     inspect.add_argument("--json", action="store_true", help="for programs")
     inspect.add_argument(
-        "--group", metavar="NAME", help="also the equivariance error for this group (see below)"
+        "--group", metavar="NAME", help="also print the equivariance error for this group (see below)"
     )
     inspect.add_argument(
         "--function",
         action="store_true",
-        help="also ask the networks adapted to the run's test tasks, all layers together, about --group "
+        help="also test the networks adapted to the run's test tasks, all layers together, for --group "
         "(default: the usual transforms of images, else a group that half of the tasks propose); for every method",
     )
     inspect.add_argument(
         "--model",
         metavar="MODULE:FUNCTION",
-        help="with --function: makes what only your program can, the own network of a learn run, or the learner of "
-        "a folder of ms.train",
+        help=(
+            "with --function: creates what only your program can: your own network of a learn run, or the learner "
+            "of a folder of ms.train"
+        ),
     )
     inspect.add_argument(
         "--test-tasks",
@@ -72,7 +75,10 @@ def add(commands: Commands) -> None:
         action="append",
         default=[],
         metavar="DIR",
-        help="with --function: another run to ask the same, shown in the same table (may be given several times)",
+        help=(
+            "with --function: another run to test in the same way, shown in the same table (may be given several "
+            "times)"
+        ),
     )
     inspect.add_argument(
         "--project",
@@ -103,7 +109,7 @@ def _inspect(options: argparse.Namespace) -> None:
         found = {**report.to_json(), **_scores(result)}
         if projection is not None:
             found["projection"] = projection
-        print(json.dumps(_finite(found), allow_nan=False))
+        print(json.dumps(storable(found), allow_nan=False))
         return
     show(report)
     if result is not None:
@@ -147,7 +153,7 @@ def _ask_functions(options: argparse.Namespace) -> None:
         functions = adapted_functions(asked_tasks, group, tasks=count, first=first, note=note)
         others = []
         for path in options.beside:
-            say(f"beside it, {path}")
+            say(f"also {path}")
             run, its_tasks = open_asked(path, options.model, options.test_tasks)
             other = adapted_functions(its_tasks, group, tasks=count, first=first, note=note)
             others.append((path, run.name, other))
@@ -157,7 +163,7 @@ def _ask_functions(options: argparse.Namespace) -> None:
         layers = {} if report is None else report.to_json()
         beside = [{"run": str(path), **other.to_json()} for path, _, other in others]
         more = {"beside": beside} if beside else {}
-        print(json.dumps(_finite({**layers, "function": functions.to_json(), **more}), allow_nan=False))
+        print(json.dumps(storable({**layers, "function": functions.to_json(), **more}), allow_nan=False))
         return
     if report is not None:
         show(report)
@@ -376,11 +382,3 @@ def _show_projection(projection: dict[str, Any]) -> None:
         f"{projection['before']:.6g} before, {projection['after']:.6g} after{change}"
     )
     print(projection["file"])
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and value - value != 0 else value

@@ -28,8 +28,9 @@ which says which task a row belongs to. Lists of text input_names and output_nam
 An array blocks [tasks] (or [rows]) says which tasks belong together, as --blocks COLUMN does in a table.
 Files that do not fit into memory are read as needed if they are not compressed.
 
-Or a table, one row an example (.csv, .tsv; .parquet with the package pyarrow):
+Or a table, one row per example (.csv, .tsv; .parquet with the package pyarrow):
   metasym learn runs.csv --task robot --inputs 'torque_*' --outputs acc_x,acc_y --out DIR
+Or many Parquet files, a folder or a pattern in quotes ('data/*.parquet'), with more rows than fit into memory.
 """
 
 
@@ -38,16 +39,20 @@ def add(commands: Commands) -> None:
     learn = commands.add_parser(
         "learn",
         help="learn the symmetry that your own tasks share",
-        description="Learn the symmetry that tasks share (MSR), beside MAML on the same network; say what was found.",
+        description="Learn the symmetry that tasks share (MSR), compare it with MAML on the same network, and report "
+        "what was found.",
         epilog=_FILE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     learn.add_argument(
-        "tasks", type=Path, metavar="TASKS", help="the tasks: .npz, .csv, .tsv or .parquet (see below)"
+        "tasks",
+        type=Path,
+        metavar="TASKS",
+        help="the tasks: .npz, .csv, .tsv, .parquet or many of these (see below)",
     )
     learn.add_argument("--out", type=Path, required=True, help="folder for the run's files")
-    learn.add_argument("--resume", action="store_true", help="go on with the run in --out, if there is one")
-    learn.add_argument("--progress", choices=PROGRESS, default="auto", help="how to show the steps")
+    learn.add_argument("--resume", action="store_true", help="continue the run in --out, if there is one")
+    learn.add_argument("--progress", choices=PROGRESS, default="auto", help="how to show progress")
     from metasym.runs.files.learn_options import Options
     from metasym.tasks.task_file import Reading
 
@@ -119,7 +124,6 @@ def _summary(found: Learned) -> None:
     from metasym.verdicts.answer_words import answer_words
     from metasym.verdicts.group_words import method_words, tasks_share
     from metasym.verdicts.layer_words import verdict_words
-    from metasym.verdicts.network_words import deep_words
 
     out, metric = console(), found.msr["metric"]
     better = "lower" if metric == "mse" else "higher"
@@ -147,14 +151,14 @@ def _summary(found: Learned) -> None:
     if metric == "mse":
         _line(out, f"Predicting the mean would give {found.msr['mean_prediction']:.4g}.")
         if found.choices.layout.y_columns:
-            _line(out, "All errors are of outputs divided by their scales, as told above.")
-    deep = deep_words(found.msr, found.maml)
+            _line(out, "All errors are of outputs divided by their scales, as listed above.")
+    deep = _deep(found)
     for sentence in (*deep, linear_instead(found.msr)):
         if sentence is not None:
             _line(out, sentence)
     for layer in found.report:
         if deep and layer.group is None and not layer.partial:
-            continue  # no layer has to show what the whole network has; metasym inspect tells of each
+            continue  # no layer has to show what the whole network has; metasym inspect shows each
         if layer.group is not None:  # first in words that need no glossary, as the page begins
             _line(out, tasks_share(layer, layer.name if len(found.report) > 1 else ""))
         _line(out, f"In {layer.name or 'the layer'}: {verdict_words(layer)}.")
@@ -164,7 +168,7 @@ def _summary(found: Learned) -> None:
             _line(out, f"{answer_words(layer)}.")
     for name, result in (("MSR", found.msr), ("MAML", found.maml)):
         if result is not None and result.get("out_of_time"):
-            _line(out, f"{name} ran out of --max-minutes: more time may find more.")
+            _line(out, f"{name} stopped after --max-minutes. A longer run may find more.")
     if found.msr.get("completed"):
         _line(out, given_back(found.msr["completed"]))
     if (buys := bought(found.msr)) is not None:
@@ -175,12 +179,21 @@ def _summary(found: Learned) -> None:
     folder = found.folder
     seconds = found.msr["seconds"] + (0 if found.maml is None else found.maml["seconds"])
     if found.stored:
-        _line(out, f"This run was finished before: the above is read from {folder}, nothing was trained.")
+        _line(out, f"This run is already complete. The report was read from {folder}, nothing was trained.")
     _line(out, f"Saved in {folder}: result.json, model.safetensors, symmetry.safetensors ({seconds:.0f} s)")
     baseline = "" if found.maml is None else f"; the baseline in {folder / 'maml'}"
     _line(out, f"More: metasym inspect {folder}, metasym report {folder}{baseline}")
     _line(out, "Use it from Python:")
     _line(out, snippet(found.folder, found.choices))
+
+
+def _deep(found: Learned) -> list[str]:
+    """Sentences about the whole network, where it has more than one layer."""
+    if found.choices.single_layer:
+        return []
+    from metasym.verdicts.network_words import deep_words
+
+    return deep_words(found.msr, found.maml)
 
 
 def snippet(folder: Path, choices: Choices) -> str:

@@ -28,7 +28,7 @@ _GOES_ON = {
     "reproduce": "run the same command again to continue",
     "data": "run the same command again: downloads continue, conversions start over",
 }
-"""What to do after an interrupt, by command; nothing where there is nothing to go on with."""
+"""What to do after an interrupt, by command; commands that cannot be continued are not listed."""
 
 _MODULES = {
     "demo": ("demo",),
@@ -51,7 +51,7 @@ _UNLOADED = "failed to map segment"
 """What the loader of libraries says where a library does not fit."""
 
 _TRAINING = ("angles", "demo", "learn", "reproduce", "run")
-"""Commands whose steps use the same large buffers again and again."""
+"""Commands whose steps use the same large buffers repeatedly."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -136,7 +136,8 @@ def _check_address_space() -> None:
 def _refuse(error: MetasymError) -> int:
     """Say in one line what was wrong; the exit status."""
     line = f"metasym: error: {' '.join(str(error).split())}"
-    print(line, file=sys.stderr)
+    with contextlib.suppress(OSError):  # stderr may be what is full
+        print(line, file=sys.stderr)
     _tell_torchrun(escaped(line))
     return 2
 
@@ -200,7 +201,7 @@ def parser(only: str | None = None) -> argparse.ArgumentParser:
     whole = Parser(
         prog="metasym",
         description="Learn the symmetries that a family of tasks shares, and build them into a network.",
-        epilog="metasym COMMAND --help tells all about a command.",
+        epilog="Use metasym COMMAND --help for the details of a command.",
     )
     whole.add_argument("--version", action="version", version=f"metasym {metasym.__version__}")
     commands = whole.add_subparsers(required=True, metavar="COMMAND", dest="part")

@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from metasym.robots import RobotSymmetries
 
 _MORE = """\
-What is looked for: signed permutations of the joints, about a rest pose, under which the robot is itself while its
-base is mirrored or turned. Candidates come from the axes of the joints; what is claimed is measured on the joint
-inertia at fresh postures. Joint limits are compared too.
+The search covers signed permutations of the joints, about a rest pose, that map the robot to itself while its base is
+mirrored or turned. Candidates come from the axes of the joints. Each claim is tested on the joint inertia at fresh
+postures. Joint limits are compared too.
 
 --observation names the parts of a policy's observation in their order: ang_vel, lin_vel, gravity (vectors in the
 base's frame), command (forward, sideways, yaw rate), joint_pos, joint_vel, actions, torques, keep:N (N numbers that
-stay as they are). joint_pos is relative to a posture that the mirror keeps, unless --absolute says otherwise.
+stay as they are). joint_pos is relative to a posture that the mirror keeps, unless --absolute is given.
 
 --check takes a table as JSON: a list of {"joint", "image", "sign"}, or {"joint": "image" or "-image"}; or
-morpho-symm's permutation_Q_js and reflection_Q_js in YAML. A table that is wrong ends with status 1.
+morpho-symm's permutation_Q_js and reflection_Q_js in YAML. The exit status is 1 if the table is wrong.
 """
 
 

@@ -52,7 +52,7 @@ def _remarks(cells: Sequence[CellState]) -> tuple[str, ...]:
     counts = Counter(cell.state for cell in cells)
     spent = sum(cell.hours or 0.0 for cell in cells)
     left = [cell.hours_left or 0.0 for cell in cells if cell.state in _UNFINISHED]
-    begun = f"; {sum(left):.1f} hours left for what has begun" if left else ""
+    begun = f"; {sum(left):.1f} hours left for runs in progress" if left else ""
     if len(left) > 1:
         begun += f", {max(left):.1f} for the longest run"
     score = "accuracy in %" if cells[0].metric == "accuracy" else "mean squared error"

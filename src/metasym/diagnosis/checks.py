@@ -14,7 +14,7 @@ from metasym.diagnosis.family import few_tasks, outlying_tasks, tasks_alike
 from metasym.diagnosis.findings import CAUTION, NOTE, Diagnosis, Finding, Standard, ordered
 from metasym.diagnosis.linear_part import affordable, fit_tasks, what_is_left
 from metasym.diagnosis.repeated_tasks import copies_among_tasks
-from metasym.diagnosis.samples import Floats, Samples, take
+from metasym.diagnosis.samples import Floats, Samples, sampled_rows, take
 from metasym.tasks.task_file import TaskFile
 
 _MOST_COLUMNS = 1024
@@ -28,10 +28,10 @@ def diagnose(file: TaskFile) -> Diagnosis:
     """What can be seen in the data, in words, and what follows for centring and scaling.
 
     Columns are compared where examples are vectors; of images, whose borders may well be constant, only their mean
-    is looked at.
+    is examined.
     """
     whole = take(file)
-    findings = few_tasks(file)
+    findings = sampled_rows(file) + few_tasks(file)
     outliers: tuple[int, ...] = ()
     if not file.classes:
         some, outliers = outlying_tasks(file)
@@ -130,7 +130,7 @@ def _mean_offset(samples: Samples) -> list[Finding]:
         Finding(
             "offset",
             NOTE,
-            f"y has an offset: its mean over all tasks is {means.mean(0)[worst]:.4g} where it varies by "
+            f"y has an offset: its mean over all tasks is {means.mean(0)[worst]:.4g}, and it varies by "
             f"{spread[worst]:.3g}",
             {"mean": float(means.mean(0)[worst]), "spread": float(spread[worst])},
         )
@@ -143,9 +143,7 @@ def _labels_as_numbers(samples: Samples) -> list[Finding]:
     kinds = np.unique(values[: 10**6])
     if values.shape[1] > 1:
         one_hot = len(kinds) == 2 and set(kinds.tolist()) == {0.0, 1.0} and bool((values.sum(1) == 1).all())
-        said = (
-            "y holds one-hot labels: they are fitted as numbers, by squares, which is exact and can be read"
-        )
+        said = "y holds one-hot labels: they are fitted by least squares, which is exact and allows a verdict"
         return [Finding("one_hot", NOTE, said, {"classes": values.shape[1]})] if one_hot else []
     whole = bool((kinds == np.floor(kinds)).all())
     if not whole or not 2 <= len(kinds) <= min(_MOST_LABELS, len(values) // 5):
@@ -155,9 +153,8 @@ def _labels_as_numbers(samples: Samples) -> list[Finding]:
         Finding(
             "labels_as_numbers",
             CAUTION,
-            f"y holds only {len(kinds)} different whole numbers ({shown}): if they are labels, say --labels; as "
-            "they are, "
-            "they are fitted as numbers (one-hot columns in place of them would be fitted exactly, and can be read)",
+            f"y holds only {len(kinds)} different whole numbers ({shown}). They are fitted as numbers; if they are "
+            "labels, use --labels, or one-hot columns, which are fitted exactly and allow a verdict",
             {"values": [float(k) for k in kinds]},
         )
     ]

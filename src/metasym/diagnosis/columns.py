@@ -77,17 +77,16 @@ def never_varying(columns: Columns) -> list[Finding]:
     constant, fixed = np.flatnonzero(columns.constant).tolist(), np.flatnonzero(columns.fixed).tolist()
     if constant:
         means = (
-            "what the outputs owe to such a column cannot be learned"
+            "the effect of such a column on the outputs cannot be learned"
             if columns.what == "input"
-            else "such an output is predicted by a constant, and does not say which inputs it depends on"
+            else "such an output is predicted by a constant, and does not show which inputs it depends on"
         )
         found.append(
             Finding(
                 f"constant_{columns.what}s",
                 CAUTION,
-                f"{_capital(columns.called(constant))} never var{'y' if len(constant) > 1 else 'ies'}: {means}; "
-                "leave "
-                "such columns out, or read a verdict as one about the others",
+                f"{_capital(columns.called(constant))} never var{'y' if len(constant) > 1 else 'ies'}: {means}. "
+                "Remove such columns, or read the verdict as one about the other columns",
                 {"columns": constant, "values": [float(columns.mean[c]) for c in constant]},
             )
         )
@@ -97,7 +96,7 @@ def never_varying(columns: Columns) -> list[Finding]:
                 f"{columns.what}s_fixed_in_tasks",
                 CAUTION,
                 f"{_capital(columns.called(fixed))} differ{'' if len(fixed) > 1 else 's'} between tasks but never "
-                "inside one: inside a task such a column cannot be told from an offset",
+                "inside one: inside a task such a column looks the same as an offset",
                 {"columns": fixed},
             )
         )
@@ -150,16 +149,16 @@ def copies(columns: Columns) -> list[Finding]:
         listed_pairs.append([one, other, factor])
     if words:
         means = (
-            "their weights cannot be told apart, and a symmetry that exchanges them says nothing about the tasks"
+            "their weights cannot be distinguished, and a symmetry that exchanges them says nothing about the tasks"
             if columns.what == "input"
-            else "a symmetry that exchanges them is one of the columns, not of the tasks"
+            else "a symmetry that exchanges them belongs to the columns, not to the tasks"
         )
         more = f" and {len(words) - 4} more" if len(words) > 4 else ""
         found.append(
             Finding(
                 f"copied_{columns.what}s",
                 CAUTION,
-                f"{_capital('; '.join(words[:4]))}{more}: {means}; leave the copies out",
+                f"{_capital('; '.join(words[:4]))}{more}: {means}. Remove the copies",
                 {"pairs": listed_pairs},
             )
         )
@@ -181,9 +180,8 @@ def _dependent(columns: Columns, kept: npt.NDArray[np.int64]) -> list[Finding]:
                 "dependent_inputs",
                 CAUTION,
                 f"{_capital(columns.called(members))} depend on each other: {fixed} of them never var"
-                f"{'ies' if null == 1 else 'y'} (such as parts that add up to a fixed sum), and what the "
-                "outputs owe to it "
-                "cannot be told",
+                f"{'ies' if null == 1 else 'y'} (such as parts with a fixed sum), so "
+                f"{'its' if null == 1 else 'their'} effect on the outputs cannot be learned",
                 {"columns": members, "combinations": null},
             )
         ]
@@ -195,9 +193,8 @@ def _dependent(columns: Columns, kept: npt.NDArray[np.int64]) -> list[Finding]:
         Finding(
             "common_factor",
             CAUTION if condition >= _HARD else NOTE,
-            f"The inputs go together: one direction carries {percent(share)} of what they vary by (condition number "
-            f"{condition:.3g}), so that weights across it are known about {condition:.2g} times less exactly "
-            "than along it",
+            f"The inputs are correlated: one direction carries {percent(share)} of their variance (condition number "
+            f"{condition:.3g}). Weights across it are about {condition:.2g} times less precise than weights along it",
             {"condition": condition, "share": share},
         )
     ]
@@ -220,7 +217,10 @@ def unlike_scales(columns: Columns) -> tuple[list[Finding], tuple[float, ...]]:
     if len(groups) == 1:
         return [
             Finding(
-                f"unlike_{columns.what}s", NOTE, f"{first}, without a gap between; left as they are", numbers
+                f"unlike_{columns.what}s",
+                NOTE,
+                f"{first}, without a gap between. They are not rescaled",
+                numbers,
             )
         ], ()
     divide = np.ones(len(scale))
@@ -229,8 +229,8 @@ def unlike_scales(columns: Columns) -> tuple[list[Finding], tuple[float, ...]]:
     divide[columns.constant] = math.exp(float(np.log(scale[vary]).mean()))
     divide /= math.exp(float(np.log(divide).mean()))  # what is common to all is in the one scale of x or y
     note = (
-        f"{first}; each of the {len(groups)} groups of like scale is divided by its own, so that no {columns.what} "
-        "drowns: a symmetry that exchanges columns of different groups would be one of the divided numbers"
+        f"{first}. Each of the {len(groups)} groups of similar scale is divided by its scale, so that no "
+        f"{columns.what} is lost. A symmetry between columns of different groups holds for the divided numbers"
     )
     return [Finding(f"unlike_{columns.what}s", NOTE, note, numbers)], tuple(float(d) for d in divide)
 

@@ -1,6 +1,6 @@
-"""Whether the noise of an example goes on in the next one, and the examples without that.
+"""Whether the noise of an example continues in the next one, and the examples without that.
 
-Examples of a recording come one after the other. If noise of the one goes on in the next, and inputs do, then least
+Examples of a recording come one after the other. If noise of the one continues in the next, and inputs do, then least
 squares weights err by more than any formula for independent examples says. With ``noise_i = r noise_(i-1) + new_i``
 the examples ``(x_i - r x_(i-1), y_i - r y_(i-1))`` have the same map, and their noise is new.
 """
@@ -48,7 +48,7 @@ def dependence(samples: Samples, scales: Floats, precision: float = 1e-16) -> De
     if here[2] <= rounding:
         return None
     low, high = (-_MOST, 0.0) if here[0] < 0 else (0.0, _MOST)
-    for _ in range(_HALVINGS):  # what is left falls with the correlation that is taken off
+    for _ in range(_HALVINGS):  # what is left falls with the correlation that is subtracted
         middle = (low + high) / 2
         left = _lagged(samples, scales, middle, 1)
         if left is not None and left[0] > 0:
@@ -64,14 +64,15 @@ def dependence(samples: Samples, scales: Floats, precision: float = 1e-16) -> De
 def said(found: Dependence) -> Finding:
     """It in words."""
     done = (
-        f"certificates rest on examples less {found.correlation:.2g} times the one before, whose noise is independent"
+        f"certificates use each example minus {found.correlation:.2g} times the one before, whose noise is "
+        "independent"
         if found.explained
-        else "and not only from one to the next, so that nothing can be certified"
+        else "It is correlated over more than one step, so nothing can be certified"
     )
     return Finding(
         "dependent_examples",
         CAUTION,
-        f"The noise of an example goes on in the next one (correlation {found.correlation:.2g}); {done}",
+        f"The noise of successive examples is correlated ({found.correlation:.2g}). {done}",
         {"correlation": found.correlation, "explained": found.explained},
     )
 
@@ -88,7 +89,7 @@ def _lagged(
 ) -> tuple[float, float, float] | None:
     """The correlation of what a linear map leaves with that ``lag`` examples later, its standard errors, the squares.
 
-    What independent noise would show is taken off: residuals of a fit go together a little.
+    What independent noise would show is subtracted: residuals of a fit go together a little.
     """
     if correlation:
         samples = less_the_one_before(samples, correlation)

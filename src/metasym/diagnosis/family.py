@@ -9,7 +9,8 @@ import numpy as np
 from metasym.diagnosis.findings import CAUTION, NOTE, Finding
 from metasym.diagnosis.linear_part import LinearPart
 from metasym.diagnosis.samples import Floats, Ints, Samples
-from metasym.tasks.task_file import Array, TaskFile, parts, present
+from metasym.tasks.plain_facts import Array
+from metasym.tasks.task_file import TaskFile, parts, present
 
 _FEW = 100
 _FAR = 8.0
@@ -33,8 +34,8 @@ def few_tasks(file: TaskFile) -> list[Finding]:
         Finding(
             "few_tasks",
             NOTE,
-            f"There are only {file.tasks} tasks: a symmetry that leaves few weights free can still be found, but "
-            f"directions{weights} in which none of these tasks differ cannot be seen",
+            f"There are only {file.tasks} tasks. A symmetry that leaves few weights free can still be found, but "
+            f"directions{weights} in which these tasks do not differ stay unknown",
             {"tasks": file.tasks},
         )
     ]
@@ -53,7 +54,7 @@ def outlying_tasks(file: TaskFile) -> tuple[list[Finding], tuple[int, ...]]:
             CAUTION,
             f"{len(ids)} of {file.tasks} tasks {'is' if len(ids) == 1 else 'are'} far larger than all "
             "others (task"
-            f"{'s' if len(ids) > 1 else ''} {shown}{more}): left out of training and validation, kept in the test",
+            f"{'s' if len(ids) > 1 else ''} {shown}{more}): excluded from training and validation, kept in the test",
             {"tasks": ids},
         )
     ], tuple(ids)
@@ -100,8 +101,8 @@ def tasks_alike(samples: Samples, part: LinearPart, scales: Floats) -> list[Find
             Finding(
                 "tasks_alike",
                 CAUTION,
-                "All tasks are the same map: a symmetry that is found is one of this map, and nothing says which "
-                "symmetries other tasks would have",
+                "All tasks are the same map. A symmetry that is found is one of this map; these tasks do not show "
+                "which symmetries other tasks would have",
                 {"left": common, "noise": noise},
             )
         ]
@@ -117,8 +118,8 @@ def tasks_alike(samples: Samples, part: LinearPart, scales: Floats) -> list[Find
             Finding(
                 "tasks_multiples",
                 CAUTION,
-                "All tasks are multiples of one map: a symmetry that is found is one of this map, and nothing says "
-                "which symmetries other tasks would have",
+                "All tasks are multiples of one map. A symmetry that is found is one of this map; these tasks do not "
+                "show which symmetries other tasks would have",
                 {"left": multiples, "noise": noise},
             )
         ]

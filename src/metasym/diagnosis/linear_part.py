@@ -1,6 +1,6 @@
 """How much of y a linear map of each task's inputs explains, whether it needs an offset, and whether the rest bends.
 
-Every task is fitted by least squares by itself, so that nothing is assumed about what tasks share. What is left is
+Every task is fitted separately by least squares, so that nothing is assumed about what tasks share. What is left is
 compared with the degrees of freedom that are left, over all tasks together.
 """
 
@@ -19,7 +19,7 @@ from metasym.diagnosis.shared_bends import shared_bend
 _WORK, _TASKS = 2e9, 2000
 """Multiply-adds and tasks that a look may cost: it takes a second or two."""
 _FREEDOM = 30
-"""Degrees of freedom, over all tasks, that a share needs to be told from."""
+"""Degrees of freedom, over all tasks, that a share needs to be estimated from."""
 _SURE = 1e-6
 """A test's probability below which something is there: looked at by the thousand, none is seen by chance."""
 _RANK = 1e-9
@@ -48,13 +48,13 @@ class LinearPart:
     bend: float
     """A share of y that squares of the inputs explain beyond a linear map, at least; 0 where none was seen."""
     per_task: Floats
-    """``[tasks]``: the share that is unexplained in each; NaN where it cannot be told."""
+    """``[tasks]``: the share that is unexplained in each; NaN where it is unknown."""
     variance: float
     """The variance of y around each task's own mean."""
 
 
 def fit_tasks(samples: Samples, scales: Floats, precision: float = 1e-16) -> LinearPart:
-    """Fit every task by itself; each output is divided by its entry of ``scales [outputs]`` first.
+    """Fit every task separately; each output is divided by its entry of ``scales [outputs]`` first.
 
     ``precision`` is that of the numbers as they are stored: what it takes away is no offset.
     """
@@ -166,7 +166,7 @@ def _single_bends(
     noise = np.linalg.solve(mixing[known], rest**2)
 
     def beyond(features: Floats, each: bool) -> Floats:
-        """``[tasks, features]``; ``each``: a feature is held against its own output alone."""
+        """``[tasks, features]``; ``each``: a feature is compared with its own output alone."""
         left = maker @ features * there[..., None]
         left = left / np.maximum(np.linalg.norm(left, axis=1, keepdims=True), 1e-300)
         if each:
@@ -190,11 +190,9 @@ def what_is_left(part: LinearPart, inputs: int, examples: int) -> list[Finding]:
         why = (
             f"A task has fewer examples ({examples}) than a linear map of {inputs} inputs has unknowns"
             if examples <= inputs + 1
-            else "All tasks together have few examples more than their linear maps have unknowns"
+            else "All tasks together have hardly more examples than their linear maps have unknowns"
         )
-        said = (
-            f"{why}: how much of y is linear, and whether it has an offset, cannot be told from single tasks"
-        )
+        said = f"{why}: single tasks do not show how much of y is linear, or whether it has an offset"
         return [Finding("few_examples", NOTE, said, {"examples": examples, "inputs": inputs})]
     found, left = [], min(1.0, part.unexplained)
     numbers = {"unexplained": part.unexplained, "bend": part.bend}
@@ -203,11 +201,9 @@ def what_is_left(part: LinearPart, inputs: int, examples: int) -> list[Finding]:
             Finding(
                 "not_linear",
                 CAUTION if part.bend > _LITTLE else NOTE,
-                f"The tasks are not linear: squares or cubes explain at least {percent(part.bend)} of y "
-                "more than a "
-                f"linear map, which explains {percent(1 - left)}; with a linear network the verdict is about "
-                "the linear "
-                f"part: {percent(1 - left)} of y",
+                f"The tasks are not linear: a linear map explains {percent(1 - left)} of y, and squares or cubes at "
+                f"least {percent(part.bend)} more. The verdict of a linear network is about the linear part, "
+                f"{percent(1 - left)} of y",
                 numbers,
             )
         )
@@ -216,9 +212,8 @@ def what_is_left(part: LinearPart, inputs: int, examples: int) -> list[Finding]:
             Finding(
                 "linear_share",
                 CAUTION if left > _MUCH else NOTE,
-                f"A linear map of each task's inputs explains {percent(1 - left)} of y; the rest looks like "
-                "noise, or bends "
-                "in ways that single tasks do not show: the verdict of a linear network is about "
+                f"A linear map of each task's inputs explains {percent(1 - left)} of y. The rest looks like noise, "
+                "or is nonlinear in ways that single tasks do not show. The verdict of a linear network is about "
                 f"{percent(1 - left)} of y",
                 numbers,
             )
@@ -230,7 +225,7 @@ def what_is_left(part: LinearPart, inputs: int, examples: int) -> list[Finding]:
             Finding(
                 "offset",
                 NOTE,
-                f"y has an offset: without one a linear map leaves {percent(share)} of y more unexplained",
+                f"y has an offset: a linear map without one leaves another {percent(share)} of y unexplained",
                 {"share": share},
             )
         )

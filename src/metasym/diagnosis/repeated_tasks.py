@@ -85,8 +85,8 @@ def copies_among_tasks(file: TaskFile) -> list[Finding]:
     near = sorted(set(np.flatnonzero(near_copies(file) != np.arange(file.tasks)).tolist()) - set(exact))
     found = []
     for kind, ids, how in (
-        ("copied_tasks", exact, "copies of others, number by number"),
-        ("near_copies", near, f"others measured again: x and y differ by less than {_NEAR:.0%}"),
+        ("copied_tasks", exact, "exact copies of others"),
+        ("near_copies", near, f"repeated measurements of others: x and y differ by less than {_NEAR:.0%}"),
     ):
         if not ids:
             continue
@@ -96,9 +96,9 @@ def copies_among_tasks(file: TaskFile) -> list[Finding]:
             Finding(
                 kind,
                 CAUTION,
-                f"{len(ids)} of {file.tasks} tasks are {how} (task{'s' if len(ids) > 1 else ''} {shown}{more}): a "
-                "task and its copies count as one in certificates, and scores on test tasks whose copies trained say "
-                "too much; --blocks keeps tasks together that belong together",
+                f"{len(ids)} of {file.tasks} tasks are {how} (task{'s' if len(ids) > 1 else ''} {shown}{more}). A "
+                "task and its copies count as one in certificates. Scores are too good where a test task has a copy "
+                "in training; --blocks keeps tasks together that belong together",
                 {"tasks": ids},
             )
         )

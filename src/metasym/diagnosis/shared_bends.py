@@ -26,7 +26,7 @@ def shared_bend(x: Floats, fit: Floats, rest: Floats, maker: Floats, noise: Floa
 
     ``x [tasks, examples, n]`` and ``fit``, ``rest [tasks, examples, m]`` are about their means; ``maker`` makes
     residuals of outputs and ``noise`` is the variance of the noise of every number of y. Weights and fits have noise
-    that goes together with that of the rest; what this adds on average is taken off.
+    that goes together with that of the rest; what this adds on average is subtracted.
     """
     weights_of = np.linalg.pinv(x)
     weights = weights_of @ (fit + rest)

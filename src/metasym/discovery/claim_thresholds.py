@@ -1,8 +1,8 @@
 """The numbers that decide what ``discover`` claims: a record for each room, each number with what set it.
 
 "Counted" means: fixed on seeds below 50, and what is claimed with it counted on fresh seeds by ``python -m
-studies.discover`` (results under ``results/discover``, tables in ``docs/discover-studies.md``). "By hand" means that no study
-compared it with other values. Sizes that only bound the cost of a search stand beside it.
+studies.discover`` (results under ``results/discover``, tables in ``docs/discover-studies.md``). "By hand" means that
+no study compared it with other values. Sizes that only bound the cost of a search are in its code.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ class LikelihoodThresholds:
     level: float = 3.3
     """Logarithms of likelihood below the best that still count: about 99 %, to one side. From the chi-square law."""
     rough: float = 0.2
-    """The length of functions that are rough along one input, which are looked for too: short beside the spread of
-    the inputs, long beside the distances of examples. By hand, after seven false claims of a user's 93 functions."""
+    """The length of functions that are rough along one input, which the search also covers: short compared with the
+    spread of the inputs, long compared with the distances of examples. By hand, after seven false claims of a user's
+    93 functions."""
     worth: float = 2.0
     """By how much another kernel has to make the logarithm of the likelihood larger to be taken. By hand."""
 
@@ -37,7 +38,7 @@ class SplitThresholds:
     """Which examples take part in what; for all rooms."""
 
     held_out: float = 0.2
-    """The part of the examples that takes no part in the search. By hand; ``--test`` changes it."""
+    """The part of the examples that is held out from the search. By hand; ``--test`` changes it."""
     fewest: int = 10
     """Different examples below which there is nothing to split. By hand."""
 
@@ -96,8 +97,8 @@ class ContinuousThresholds:
     closed: float = 1e-5
     """The mean closure defect below which a space counts as an algebra. By hand: far above rounding."""
     evidence: float = 3.0
-    """Logarithms of evidence that count as none: for a part beside the symmetry, and between two models. By hand; the
-    rule came of two wrong claims (seeds 1000 and 1010)."""
+    """Logarithms of evidence that count as none: for a part that breaks the symmetry, and between two models. By
+    hand; the rule came of two wrong claims (seeds 1000 and 1010)."""
     surely: float = 0.1
     """Fraction of the tolerance allowed as unexplained residual of the symmetric model. From the
     same two claims, whose models left one to three thousandths of the variance."""
@@ -217,14 +218,14 @@ class FamilyThresholds:
     """Differences of tied entries that are less likely than this by chance refute. By hand, counted with it."""
     violation: float = 0.01
     """The largest violation along what fitted functions add, as a part of the variance, at the default tolerance: it
-    grows with it. What the tasks' linear maps allow is held against the tolerance itself. Counted."""
+    grows with it. What the tasks' linear maps allow is compared with the tolerance itself. Counted."""
     common: float = 0.002
     """The same where a polynomial that all tasks share shows it. Set on seeds below 50, where a curvature by position
     of 0.023 of the variance had been named; counted on seeds 2100 to 2109."""
     same_law: float = 1e-3
     """Means that differ by less likely a chance than this are those of inputs with different laws. By hand."""
     held_out: float = 0.35
-    """The part of the tasks that takes no part in the search. By hand."""
+    """The part of the tasks that is held out from the search. By hand."""
     least_tasks: int = 12
     """Tasks below which none can be left out of the search. By hand."""
 
@@ -250,8 +251,8 @@ class CallThresholds:
     mixes: float = 1e-3
     """Relative differences between batches that are more than rounding: the function mixes points. By hand."""
     away: float = 0.5
-    """Standard deviations, or parts of one, by which means and spreads of inputs may change before it is said. By
-    hand."""
+    """Standard deviations, or parts of one, by which means and spreads of inputs may change before the result says
+    so. By hand."""
     least_points: int = 16
     """Points below which a sample says nothing about the law of the inputs. By hand."""
 

@@ -43,15 +43,15 @@ def discover_in(
     prepared = prepare(data, options.seed, options.test)
     notes = [*([] if data.sampled is None else [str(data.sampled)]), *prepared.notes]
     generator = np.random.default_rng([options.seed, 2])
-    note(f"fitting a model that knows no symmetry to {len(prepared.train[0])} examples")
+    note(f"fitting a model without symmetry to {len(prepared.train[0])} examples")
     plain = plain_fit(*prepared.train, generator)
     found = Findings()
     model: FunctionModel | None = None
     polynomial: PolynomialModel | None = None
     if options.continuous and not data.classes:
         found, polynomial, model = polynomial_in(prepared, plain, options, note, memory)
-    if polynomial is not None:  # next to exact: what it refutes no poorer model may claim
-        notes.append(f"the model that knows no symmetry is a polynomial of {polynomial.support.size} terms")
+    if polynomial is not None:  # almost exact: what it refutes no poorer model may claim
+        notes.append(f"the model without symmetry is a polynomial of {polynomial.support.size} terms")
     elif options.continuous:
         found, model = invariances_in(data, prepared, plain, options, note, memory)
         if not data.classes:
@@ -102,7 +102,7 @@ def _finish(
     symmetric = present[0] if present else None
     if len(present) > 1:
         notes.append(
-            "of the models with a symmetry the one is used that errs less inside the training examples"
+            "of the models with a symmetry, the one with the smaller error inside the training examples is used"
         )
         symmetric = _better(present[0], present[1], prepared)
     used = plain if symmetric is None else _used(plain, symmetric, prepared, notes)
@@ -114,8 +114,8 @@ def _finish(
     ):
         # The claim rests on tests that hold for poor models too; which model predicts better is another question.
         notes.append(
-            "the model with the symmetry errs more on held-out examples than the plain one, beyond chance: the plain "
-            "one is the one to use"
+            "the plain model is used: on held-out examples the model with the symmetry has a significantly larger "
+            "error"
         )
         used = plain
     every = [np.concatenate(parts) for parts in zip(prepared.train, prepared.held_out, strict=True)]
@@ -140,10 +140,10 @@ def _used(
     """The model with the symmetry, unless the plain one is better by what the two are compared by."""
     match symmetric.compared_by:
         case ComparedBy.ERRORS if _better(plain, symmetric, prepared) is plain:
-            notes.append("the plain model errs less inside the training examples and is the one to use")
+            notes.append("the plain model is used: its error inside the training examples is smaller")
             return plain
         case ComparedBy.EVIDENCE if plain.evidence > symmetric.evidence:
-            notes.append("the plain model has the higher evidence and is the one to use")
+            notes.append("the plain model is used: it has the higher evidence")
             return plain
     return symmetric
 

@@ -1,4 +1,4 @@
-"""What every search is asked, and how it is told of and remembered."""
+"""The settings of every search, and how it reports progress and stores its result."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 Note = Callable[[str], None]
-"""Is told what is being done."""
+"""Receives each progress line."""
 Memory = Callable[[str, Callable[[], dict[str, Any]]], dict[str, Any]]
 """``memory(stage, compute)`` gives what a stage found: computed now, or before."""
 

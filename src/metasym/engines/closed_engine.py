@@ -37,7 +37,7 @@ class ClosedEngine(Engine, ABC):
 def refuses_step(description: Description, setting: Setting) -> str | None:
     """Why there is no closed form of any layer's step; None where the layer decides."""
     if not isinstance(description, Adapting):
-        return "no closed form with prototypes or with parameters of each task's own"
+        return "no closed form with prototypes or with parameters that differ between tasks"
     if description.solver != "sgd":
         return f"solver {description.solver}"
     if not is_squared(description.loss):

@@ -26,7 +26,7 @@ class Engine(ABC):
     way: ClassVar[str]
     """What the decision ``engine`` calls it."""
     serves: ClassVar[tuple[type[nn.Module], ...]]
-    """The kinds of models that it is made for: where it refuses one of these, the user is told why."""
+    """The kinds of models that it is made for: if it refuses one of these, the user sees why."""
 
     @abstractmethod
     def refuses(self, description: Description, setting: Setting) -> str | None:

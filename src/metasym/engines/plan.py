@@ -27,7 +27,7 @@ WAYS: dict[str, tuple[str, ...]] = {
 ``engine``: ``closed`` is the meta-gradient by matrix products (``dense/closed_form.py``), ``mapped`` torch.func
 over tasks, ``chain`` a network's layers differentiated one by one, task after task (``layerwise/adapting.py``).
 ``contract``: whether U is contracted with the filter first (W is built) or with the inputs. The closed engine
-decides for the query set (its support set is always contracted first), the mapped one for each set by itself.
+decides for the query set (its support set is always contracted first), the mapped one for each set separately.
 ``map``: how torch.func goes over tasks, all at once or one after the other (an argument of its own, too).
 ``convolve``: how the chain convolves with kernels of 3 x 3 or 5 x 5: torch's convolution, or Winograd's algorithm,
 which needs four to six times fewer multiplications and is compiled on first use (``kernels/winograd.cpp``).

@@ -58,13 +58,13 @@ class Reference(Engine):
         return {}
 
     def choices(self, description: Description, setting: Setting) -> Plan:
-        """How to map; each set of examples decides for itself what to contract U with, unless the user has."""
+        """How to map; each set of examples decides what to contract U with, unless the user has decided."""
         found = (Choice("map", description.map, "rule on the model, or forced"),)
         contract = description.forced.get("contract")
         return found if contract is None else (*found, Choice("contract", contract, "forced"))
 
     def losses(self, description: Description, ways: Ways, episodes: Episode) -> OuterLoss:
-        """Every task by itself."""
+        """Every task separately."""
         if isinstance(description, Embedding):
             return self._embedding(description, episodes, ways["map"])
         d = adapting(description)
@@ -78,7 +78,7 @@ class Reference(Engine):
     def scores(
         self, description: Description, ways: Ways, episodes: Episode, metric: Loss, steps: int
     ) -> Tensor:
-        """Every task by itself, without a graph."""
+        """Every task separately, without a graph."""
         mode = ways.get("map", description.map)
         with torch.no_grad():
             if isinstance(description, Embedding):

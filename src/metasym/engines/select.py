@@ -14,7 +14,6 @@ from torch import Tensor
 
 from metasym.engines.description import Description, Setting
 from metasym.engines.engine import Engine, Ways
-from metasym.engines.kernels.engine_kernels import library
 from metasym.engines.plan import WAYS, Choice, Plan, choose
 from metasym.types import Batch, Episode, Loss, MetasymError, OuterLoss, Params
 
@@ -34,6 +33,10 @@ class Selected:
 
     def computed_by(self) -> dict[str, str]:
         """All that a step's last bits depend on: the ways, and for each kernel whether it is compiled."""
+        from metasym.engines.kernels.engine_kernels import (
+            library,  # needs a compiler: only engines with kernels ask
+        )
+
         names = self.engine.kernels(self.ways)
         return {**self.ways, **{n: "torch" if library(n) is None else "compiled" for n in names}}
 

@@ -26,11 +26,11 @@ _NOISES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 """There the rounds take too little noise, since many directions explain a few examples whatever they are: held-out
 tasks are asked about so many times the noise of the rounds."""
 LARGEST_SYSTEM = 2048
-"""Unknowns ``n (k + 1)`` of a round's system: more directions than fit are not looked for."""
+"""Unknowns ``n (k + 1)`` of a round's system: more directions than fit are not searched for."""
 _SUBSET = 1000
 """The number of directions is found on so many tasks at most; all others join for the last rounds."""
 _HELD_OUT = 6
-"""Without validation tasks one task in so many is held out to tell the number of directions."""
+"""Without validation tasks one task in so many is held out to choose the number of directions."""
 
 
 _COLLAPSED = 4.0
@@ -121,7 +121,7 @@ def _unless_collapsed(prior: Prior, tasks: TaskStatistics) -> Prior:
     """The prior; but the tasks' own weights where it takes what tasks differ in for noise.
 
     Fewer tasks than there are directions do not show where the next task lies: held-out tasks then ask for hardly any
-    direction and much noise. How much noise there is, each task tells by itself where it has examples to spare.
+    direction and much noise. How much noise there is, each task estimates itself if it has enough examples.
     """
     ample = tasks[tasks.ample]
     if len(ample) < max(2, 0.9 * len(tasks)):
@@ -144,7 +144,7 @@ class _Fit:
         self.floor = LEAST_NOISE * tasks.mean_square
         self.weights = torch.ones(len(tasks), dtype=torch.float64)
         self.open_noise = False
-        """Whether only held-out tasks tell how much noise there is."""
+        """Whether only held-out tasks show how much noise there is."""
         self.rounds = 0
         self.value = -math.inf
         self.prior: Prior
@@ -178,7 +178,7 @@ class _Fit:
         """Where tasks have few examples: from the ``early`` prior again, if nothing was found that is better.
 
         Many directions explain a few examples whatever they are, with too little noise: nothing can be dropped, or
-        nearly all is taken for noise. With the noise that held-out tasks ask for, they tell which are there.
+        nearly all is treated as noise. With the noise that held-out tasks ask for, they show which are there.
         """
         found = middle(self.prior.evidence(self.validation))
         self.open_noise = True
@@ -267,7 +267,7 @@ def _worse(evidence: Tensor, best: Tensor, *, sure: bool = True) -> bool:
 def start(tasks: TaskStatistics, directions: int) -> Prior:
     """A first guess with at most so many directions.
 
-    Where most tasks tell their own weights: the principal directions of their own least squares weights, in
+    Where most tasks determine their own weights: the principal directions of their own least squares weights, in
     units of these weights' noise, as many as stand out of it. Elsewhere all directions alike: which of them a task
     shows differs from task to task, and to begin with the weights of smallest norm would put the unseen ones at zero.
     """
@@ -306,7 +306,7 @@ def start(tasks: TaskStatistics, directions: int) -> Prior:
 
 
 def _mostly_ample(tasks: TaskStatistics) -> bool:
-    """Whether most tasks tell their own weights."""
+    """Whether most tasks determine their own weights."""
     return int(tasks.ample.sum()) >= max(2, len(tasks) // 2)
 
 

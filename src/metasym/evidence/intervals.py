@@ -1,7 +1,7 @@
 """How wide a predictive interval has to be: quantiles of errors of held-out tasks, in predictive standard deviations.
 
 The posterior says how uncertain a prediction is, from which examples it learned. Where the tasks' filters are not
-Gaussian, or noise is not, its standard deviations are right in proportion only; errors on tasks that took no part in
+Gaussian, or noise is not, its standard deviations are right in proportion only; errors on tasks held out from
 learning say how many of them an interval needs.
 """
 

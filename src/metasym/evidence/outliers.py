@@ -1,7 +1,7 @@
 """Tasks that do not belong to the family: so few that they spoil the prior of all others, and so unlike them.
 
-A task of another kind takes directions of its own and looks well explained by the prior that it has spoiled. Held
-against a prior that other tasks have made it does not.
+A task of another kind takes directions of its own and looks well explained by the prior that it has spoiled.
+It is badly explained by a prior from the other tasks.
 """
 
 from __future__ import annotations

@@ -77,6 +77,31 @@ class TaskStatistics:
         return cls.joined(parts)[order]
 
     @classmethod
+    def of_factors(
+        cls, factors: Tensor, counts: Tensor, inputs: int, *, offset: bool = False
+    ) -> TaskStatistics:
+        """From triangular ``factors [T, 1 + n + m, 1 + n + m]`` of the rows ``[1 x y]``, ``counts [T]`` of each task.
+
+        The same as :meth:`of` makes of these rows, however many they are.
+        """
+        if offset:
+            means, rest = factors[:, 0, 1:] / factors[:, 0, :1], factors[:, 1:, 1:]
+        else:
+            means = torch.zeros_like(factors[:, 0, 1:])
+            rest = torch.linalg.qr(factors[:, :, 1:], mode="r").R
+        residual = rest[:, inputs:, inputs:].square().sum(1)
+        residual = residual.where((counts - int(offset) > inputs)[:, None], 0.0)
+        return cls(
+            rest[:, :inputs, :inputs],
+            rest[:, :inputs, inputs:],
+            residual,
+            counts - int(offset),
+            means[:, :inputs],
+            means[:, inputs:],
+            offset,
+        )
+
+    @classmethod
     def _even(cls, x: Tensor, y: Tensor, offset: bool) -> TaskStatistics:
         tasks, count = x.shape[:2]
         x_mean = x.mean(1) if offset else torch.zeros_like(x[:, 0])
@@ -186,8 +211,8 @@ class TaskStatistics:
     def told(self) -> TaskStatistics:
         """The tasks without what says nothing about weights: as many examples as the inputs of each have rank.
 
-        What is dropped would tell the noise. But where no task tells its own weights, a prior that knows how little
-        noise there is takes hundreds of rounds to let go of directions that the tasks do not have.
+        What is dropped would estimate the noise. But if no task determines its own weights, a prior that knows the
+        small noise takes hundreds of rounds to let go of directions that the tasks do not have.
         """
         left, values, _ = torch.linalg.svd(self.factors * self._units, full_matrices=False)
         kept = values > math.sqrt(SEEN) * values[:, :1]
@@ -206,7 +231,7 @@ class TaskStatistics:
 
     @property
     def ample(self) -> Tensor:
-        """Which tasks tell their own weights, ``[T]``: inputs that span, and two examples to spare."""
+        """Which tasks determine their own weights, ``[T]``: inputs that span, and two examples to spare."""
         return self.spanning & (self.counts >= self.inputs + 2)
 
 

@@ -37,7 +37,7 @@ from metasym.verdicts.symmetry_report import SymmetryReport
 CHANGED = 2.0
 """A U that is this many times as far from the reported pattern as the report says was changed since."""
 _BATCHES = tuple(2**k for k in range(1, 13))
-"""Sizes of batches among which the first one that pays is told."""
+"""Sizes of batches; the first one that pays is reported."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,7 +268,7 @@ def plan_layer(
 
 
 def ways(sharing: Sharing, pairs: Sequence[SignedPermutation] = ()) -> list[Candidate]:
-    """Every way that is known to compute a layer with this pattern; looked for once and remembered with it."""
+    """Every way that is known to compute a layer with this pattern; searched once and remembered with it."""
     key = tuple(pairs)
     if not sharing.count:  # nothing but zeros
         return []

@@ -60,7 +60,7 @@ class FilterUser(nn.Module):
         return value
 
     def times(self, x: Tensor, prepared: Tensor) -> Tensor:
-        """``x * prepared`` of an x that nobody else holds: in its place while the filter is not trained.
+        """``x * prepared`` of an x that nothing else holds: in its place while the filter is not trained.
 
         One tensor fewer on the way: with large batches the system's memory, not arithmetic, takes the time.
         """

@@ -84,6 +84,14 @@ def structured(
 
     Returns:
         A new module; ``module`` does not change.
+
+    Example:
+        >>> import torch, metasym as ms
+        >>> layer = torch.nn.Linear(2, 2, bias=False)
+        >>> _ = layer.weight.data.copy_(torch.tensor([[1.0, 3.0], [3.0, 1.0]]))
+        >>> fast = ms.structured(layer, torch.tensor([[1, 2], [2, 1]]), always=True)
+        >>> fast.state_dict()["filter"].tolist()
+        [1.0, 3.0]
     """
     if isinstance(module, Learner):
         if structure is not None or project or always or not training:

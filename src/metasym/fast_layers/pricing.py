@@ -1,7 +1,7 @@
 """What a way of computing a layer costs: a model on sizes, calibrated once, never timed at run time.
 
 Rates are of one thread of an AMD EPYC (AVX2), torch 2.13.0, float32, November 2026; ratios matter, not the machine.
-They were read off layers of 96, 100, 144, 200, 400, 512 and 1,600 points and batches of 4 and 128.
+They were read from layers of 96, 100, 144, 200, 400, 512 and 1,600 points and batches of 4 and 128.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from torch import Tensor, nn
-
-from metasym.fast_layers.sharing import Sharing
 
 CALL, TRAINED_CALL, ENGINE = 4.0, 12.0, 80.0
 """Microseconds of a torch operation on small tensors, with what Python does around it; of one there and back; and of
@@ -130,6 +128,3 @@ class Candidate:
     """``(filter [count], bias or None) -> the layer``."""
     transforms: bool = False
     """Whether it needs Fourier transforms, which ONNX has and its runtimes have only partly."""
-
-
-Finder = Callable[[Sharing], list[Candidate]]

@@ -26,7 +26,7 @@ class Sharing:
     classes: Classes
     """Classes are numbered 1, 2, ... without gaps."""
     ways: dict[Any, list[Any]] = field(default_factory=dict, repr=False)
-    """What a compiler found in the pattern, by what it was told besides."""
+    """What a compiler found in the pattern, by what else it knew."""
 
     @classmethod
     def of(cls, classes: Any, what: str = "a sharing pattern") -> Sharing:

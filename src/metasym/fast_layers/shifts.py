@@ -1,7 +1,7 @@
 """Shifts behind a relabelling: an abelian group that takes every input to every other, and every output, just once.
 
 A weight that it keeps is a circular convolution on a torus of one or more dimensions. Where every class of a pattern
-is a permutation matrix the shifts can be read off: class c after class b undone is one. Where classes hold a tap and
+is a permutation matrix the shifts can be read from: class c after class b undone is one. Where classes hold a tap and
 its mirror image (D_n), they draw cycles. Elsewhere the elements of a group that is known are looked through.
 """
 

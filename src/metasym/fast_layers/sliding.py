@@ -31,7 +31,7 @@ from metasym.fast_layers.relabelling import Relabelling
 from metasym.fast_layers.sharing import Classes, Index, Sharing
 
 _TAPS = 8192
-"""Taps of a kernel that is looked for."""
+"""Taps of a kernel that the search covers."""
 _STARTS = 4
 """Classes from which steps to all others are tried."""
 

@@ -24,7 +24,7 @@ from metasym.fast_layers.relabelling import Relabelling
 from metasym.fast_layers.sharing import Index, Sharing
 
 _CLASSES = 64
-"""Classes of a pattern that is looked at."""
+"""Classes of a pattern that is examined."""
 _LOCAL = 6
 """Classes between one kind of outputs and one kind of inputs."""
 _TERMS = 64
@@ -52,7 +52,7 @@ class Cliques:
 
     @property
     def entries(self) -> int:
-        """How many entries of an example are looked at or written."""
+        """How many entries of an example are examined or written."""
         if self.everything:
             return len(self.inputs) + len(self.outputs)
         return len(self.outputs) + (0 if self.matching else int((self.inputs >= 0).sum()))

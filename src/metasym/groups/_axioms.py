@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from metasym.groups.names import generated
 from metasym.types import MetasymError
 
 TOLERANCE = 1e-9
@@ -67,23 +68,12 @@ def generating_set(table: Tensor, identity: int, known: Sequence[int] | None) ->
             about="generators",
             found=generators,
         )
-    reached = _reach(table, identity, generators)
-    while not bool(reached.all()):
-        generators.append(int((~reached).to(torch.int64).argmax()))
-        reached = _reach(table, identity, generators)
+    products = table.numpy()
+    reached = generated(products, generators, identity)
+    while not reached.all():
+        generators.append(int(reached.argmin()))
+        reached = generated(products, generators, identity)
     return tuple(generators)
-
-
-def _reach(table: Tensor, identity: int, generators: Sequence[int]) -> Tensor:
-    """Which elements, ``[|G|]`` bool, are products of ``generators``."""
-    reached = torch.zeros(len(table), dtype=torch.bool)
-    reached[identity] = True
-    frontier = torch.tensor([identity])
-    while len(frontier) and len(generators):
-        products = table[frontier][:, list(generators)].flatten().unique()
-        frontier = products[~reached[products]]
-        reached[frontier] = True
-    return reached
 
 
 def check_associative(table: Tensor, generators: Sequence[int], names: Sequence[str]) -> None:

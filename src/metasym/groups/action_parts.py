@@ -23,7 +23,7 @@ from metasym.groups.signed_permutations import SignedPermutation
 
 Side = Literal["outputs", "inputs"]
 _MOST_POINTS = 400
-"""Outputs and inputs of a group whose parts are looked for."""
+"""Outputs and inputs of a group whose parts are searched for."""
 _MOST_ELEMENTS = 2000
 
 

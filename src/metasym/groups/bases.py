@@ -23,6 +23,11 @@ def symmetry_matrix(group: Group) -> Tensor:
 
     Args:
         group: A finite group with its representation.
+
+    Example:
+        >>> import metasym as ms
+        >>> tuple(ms.groups.symmetry_matrix(ms.groups.cyclic(4)).shape)    # 16 weights, 4 filter entries
+        (16, 4)
     """
     blocks = group.matrices
     if group.exact and not group.is_orthogonal:

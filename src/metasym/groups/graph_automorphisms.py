@@ -14,7 +14,7 @@ from typing import NamedTuple
 from metasym.types import MetasymError
 
 _WHOLE = 10**10
-"""Orders below this are told as they are, as nauty does."""
+"""Orders below this are exact, as in nauty."""
 
 
 class GraphGroup(NamedTuple):

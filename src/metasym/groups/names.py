@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -122,12 +122,12 @@ def element_orders(table: Table) -> Table:
     return orders
 
 
-def generated(table: Table, elements: list[int]) -> npt.NDArray[np.bool_]:
+def generated(table: Table, elements: Sequence[int], identity: int = 0) -> npt.NDArray[np.bool_]:
     """The subgroup that ``elements`` generate, as a mask ``[order]``."""
     reached = np.zeros(len(table), dtype=bool)
-    reached[0] = True
-    frontier = np.array([0])
-    while len(frontier):
+    reached[identity] = True
+    frontier = np.array([identity])
+    while len(frontier) and len(elements):
         products = np.unique(table[frontier][:, elements])
         frontier = products[~reached[products]]
         reached[frontier] = True

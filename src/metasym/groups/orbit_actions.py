@@ -1,4 +1,4 @@
-"""How a permutation group moves the points of one orbit: at will, as a ring, in blocks, as a grid.
+"""How a permutation group moves the points of one orbit: freely, as a ring, in blocks, as a grid.
 
 A shape is given only where it is proven, by the order of the group on the orbit and by the blocks that it keeps.
 """
@@ -17,7 +17,7 @@ from metasym.groups.signed_permutations import cycles
 from metasym.groups.stabilizer_chain import StabilizerChain
 
 _MOST_POINTS = 300
-"""Block systems are looked for among so many points."""
+"""Block systems are searched for among up to so many points."""
 
 
 class Shape(StrEnum):
@@ -30,7 +30,7 @@ class Shape(StrEnum):
     """The turns of a ring."""
     REFLECTED = "ring with reflections"
     BLOCKS = "blocks"
-    """A wreath product: each block for itself, and the blocks among each other."""
+    """A wreath product: it acts inside each block separately, and permutes the blocks."""
     GRID = "grid"
     """A direct product: rows, and columns."""
     OTHER = "other"
@@ -142,7 +142,7 @@ def _elements(moves: Sequence[Permutation], n: int, order: int) -> list[Permutat
 def _wreath(
     moves: Sequence[Permutation], names: tuple[int, ...], order: int, systems: list[Blocks]
 ) -> OrbitAction | None:
-    """Blocks that are moved each for itself: the order is that of the whole wreath product, which contains it."""
+    """Blocks that move independently: the order is that of the whole wreath product, which contains it."""
     for blocks in systems:
         if (
             len(blocks) * len(blocks[0]) ** len(blocks) > order
@@ -168,7 +168,7 @@ def _wreath(
 def _grid(
     moves: Sequence[Permutation], names: tuple[int, ...], order: int, systems: list[Blocks]
 ) -> OrbitAction | None:
-    """Two block systems that cross: every row meets every column once, and each is moved for itself."""
+    """Two block systems that cross: every row meets every column once, and rows and columns move independently."""
     for rows in systems:
         for columns in systems:
             if len(rows) * len(columns) != len(names) or len(rows) > len(columns):

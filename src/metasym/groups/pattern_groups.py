@@ -17,13 +17,13 @@ from metasym.groups.signed_permutations import SignedPermutation
 
 Permutation = tuple[int, ...]
 _EXACT = 10
-"""Orders of so many digits are told exactly by programs for graphs; larger ones are counted."""
+"""Programs for graphs return orders with up to this many digits exactly; larger ones are counted."""
 
 
 def pattern_group(classes: npt.NDArray[np.int64]) -> SignedGroup:
     """The largest group that keeps the pattern ``classes [m, n]``: 0 zero, equal numbers tied, opposite up to sign.
 
-    Signs are looked at where some entries are tied with opposite signs; elsewhere they could only flip
+    Signs are examined where some entries are tied with opposite signs; elsewhere they could only flip
     blocks that no weight connects. Elements count up to the sign of all outputs and inputs, which no weight sees.
     """
     m, n = classes.shape

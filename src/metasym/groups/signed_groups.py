@@ -49,7 +49,9 @@ class SignedGroup:
 
     @property
     def name(self) -> str:
-        """Up to isomorphism: ``Z_12``, ``D_10`` (of order 20), ``S_3 x Z_2``; else ``a group of order 48``, say."""
+        """Up to isomorphism: ``Z_12``, ``D_10`` (of order 20), ``S_3 x Z_2``; else
+        for example ``a group of order 48``.
+        """
         return self._identity[0]
 
     @property

@@ -78,7 +78,7 @@ class KernelAction:
     outputs: tuple[Channels, ...]
     inputs: tuple[Channels, ...]
     consistent: bool
-    """Whether the permutations multiply as the rotations do; if not, each was found by itself."""
+    """Whether the permutations multiply as the rotations do; if not, each was found separately."""
 
     def average(self, blocks: Tensor) -> Tensor:
         """The mean over the group of ``blocks [out, in, pixels, k]``: its projection on the equivariant kernels."""

@@ -48,13 +48,8 @@ def largest_error(U: Array, elements: Sequence[SignedPermutation]) -> float:
     return max(_gap(U, g) for g in elements) / size if size else 0.0  # a U of zeros has every symmetry
 
 
-def element_error(U: Array, g: SignedPermutation) -> float:
-    """``|U - g U| / |U|``: how far the rows of U are from those that g takes them to."""
-    return largest_error(U, [g])
-
-
 def _gap(U: Array, g: SignedPermutation) -> float:
-    """``|U - g U|``: only what g moves is looked at, little for the exchange of two inputs, a part at a time."""
+    """``|U - g U|``: only what g moves is examined, little for the exchange of two inputs, a part at a time."""
     outputs, inputs = np.array(g.outputs), np.array(g.inputs)
     output_signs, input_signs = np.array(g.output_signs), np.array(g.input_signs)
     grid = U.reshape(len(outputs), len(inputs), -1)

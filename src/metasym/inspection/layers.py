@@ -15,9 +15,7 @@ from metasym.groups.signed_groups import weight_orbits
 from metasym.inspection.actions import Asked, act, found_action, parse_group
 from metasym.inspection.equivariance import asked_rotations, errors_of, kernel_action, kernel_errors
 from metasym.inspection.finding import find_group
-from metasym.inspection.kronecker import read_factors
 from metasym.inspection.layer_verdict import with_verdict
-from metasym.inspection.network import end_to_end
 from metasym.inspection.pattern import MOST_WEIGHTS, PAIRS, Labels, find_pattern
 from metasym.inspection.spatial import match, spatial_group, transforms
 from metasym.inspection.spectrum import dominant, effective_size, singular_values, symmetry_values
@@ -59,6 +57,14 @@ def inspect(
 
     Returns:
         A :class:`SymmetryReport`, one entry per layer.
+
+    Example:
+        >>> import torch, metasym as ms
+        >>> U = ms.groups.symmetry_matrix(ms.groups.cyclic(6)).float()
+        >>> symmetry = ms.DenseSymmetry((6, 6), U=U)
+        >>> model = ms.reparameterize(torch.nn.Linear(6, 6, bias=False), lambda name, module: symmetry)
+        >>> ms.inspect(model)[0].group.name
+        'Z_6'
     """
     if not isinstance(model, nn.Module):
         raise MetasymError(
@@ -85,11 +91,13 @@ def inspect(
     )
     if asked is None:
         return SymmetryReport(tuple(layers))
+    from metasym.inspection.network import end_to_end  # few inspections ask about a group
+
     ends = end_to_end(model, asked, layers, inputs)
     answers = [layer.errors for layer in layers] + [ends]
     if not any(answer is not None and answer.errors for answer in answers):
         notes = [answer.note for answer in answers if answer is not None]
-        reasons = dict.fromkeys(notes)  # what is wrong with the group itself is said once
+        reasons = dict.fromkeys(notes)  # what is wrong with the group itself is reported once
         raise MetasymError("; ".join(reasons), about="group", found=group)
     return SymmetryReport(tuple(layers), ends)
 
@@ -153,6 +161,8 @@ def inspect_layer(
             unread = GroupErrors(asked.text, (), (), None, None, f"layer {name!r}: {note}")
         group, notes = None, [note]
         if isinstance(symmetry, KroneckerSymmetry) and not joint:
+            from metasym.inspection.kronecker import read_factors
+
             drops = [effective_size(singular_values([factor])) for factor in symmetry.factors]
             group, notes = read_factors(symmetry.factors, [size if drop else 0 for size, drop in drops])
         return with_verdict(dataclasses.replace(blank, group=group, errors=unread, notes=tuple(notes)))

@@ -10,6 +10,7 @@ import torch
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor, nn
 
+from metasym.errors import in_one_line
 from metasym.inspection.actions import Asked, act
 from metasym.inspection.element_actions import Move
 from metasym.inspection.image_transforms import image_transforms
@@ -59,7 +60,7 @@ def end_to_end(
     except MetasymError as error:
         return GroupErrors(asked.text, (), (), None, None, str(error))
     except RuntimeError as error:
-        line = str(error).splitlines()[0]
+        line = in_one_line(error)
         note = f"expected inputs that the network takes, found {tuple(x.shape)} ({line})"
         return GroupErrors(asked.text, (), (), None, None, note)
 

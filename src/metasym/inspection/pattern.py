@@ -33,7 +33,7 @@ MOST_WEIGHTS = 2**18
 _NOTHING = 1e-150
 """Entries of U whose squares are no longer numbers: zero."""
 _USUAL = 64
-"""Entries of a class for which that is said in few dimensions; of the same scatter, more entries reach farther."""
+"""Entries of a class for which that holds in few dimensions; of the same scatter, more entries reach farther."""
 _CUTS = 24
 """Gaps between distances that are tried as the end of the tied ones, the widest first: the cost."""
 FLOOR = 1e-3
@@ -80,10 +80,10 @@ def find_pattern(
 ) -> SharingPattern:
     """The pattern of a weight ``[m, n]`` with the symmetry matrix ``U [m n, k]``, of any number of rows.
 
-    ``used`` is the size of the dominant eigenspace of U U^T, where a drop of the singular values tells it from
+    ``used`` is the size of the dominant eigenspace of U U^T, where a drop of the singular values separates it from
     the rest. The points are then also examined inside it, free of what is left of U's random start. A pattern
     with fewer classes than that space has dimensions cannot span it, and is not accepted. ``factors`` are the
-    Kronecker factors of U, where it has some: their products and directions are those of U, for next to nothing.
+    Kronecker factors of U, where it has some: their products and directions are those of U, for almost nothing.
     """
     ones: Labels = np.ones(len(U), dtype=np.int64)
     if not (np.abs(U) > _NOTHING).any():

@@ -1,8 +1,8 @@
-"""The numbers that decide what is read off a U: each with what it decides and what set it.
+"""The numbers that decide what is read from a U: each with what it decides and what set it.
 
 "Counted" means: fixed on some seeds, and what is named with it counted on fresh seeds by
 ``python -m studies.symmetries`` (results in ``results/inspect``, tables in ``docs/inspection.md``). "By hand" means
-that no study compared it with other values. Sizes that only bound cost or memory stand beside the code.
+that no study compared it with other values. Sizes that only bound cost or memory are in the code.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ def singular_values(factors: list[Tensor]) -> Tensor:
 
 
 def _of_matrix(matrix: Tensor) -> Tensor:
-    """A tall matrix is read from its small product with itself: decomposing all rows would tell no more."""
+    """A tall matrix is read from its small product with itself: decomposing all rows gives the same."""
     found: Tensor
     if len(matrix) <= _TALL or len(matrix) < 4 * matrix.shape[1]:
         found = torch.linalg.svdvals(matrix)

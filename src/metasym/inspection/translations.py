@@ -2,7 +2,7 @@
 
 A valid convolution of 70 inputs to 68 outputs has no symmetry among permutations of all indices: what moves over
 the border is lost. But row i + 1 of its pattern is row i moved by 1, wherever both have entries. Such shifts are
-read off the pattern row by row and claimed only where far more ties agree than chance would make.
+read from the pattern row by row and claimed only where far more ties agree than chance would make.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def find_translations(classes: Classes) -> tuple[PartialSymmetry, ...]:
     """
     m, n = classes.shape
     surprise = _surprise(classes)
-    tried = math.log(max(1, m // 2) * (2 * n - 1))  # the best of so many shifts is looked at
+    tried = math.log(max(1, m // 2) * (2 * n - 1))  # the best of so many shifts is examined
     found: list[tuple[PartialSymmetry, npt.NDArray[np.bool_]]] = []
     for step in range(1, m // 2 + 1):
         best: tuple[PartialSymmetry, npt.NDArray[np.bool_]] | None = None

@@ -29,6 +29,14 @@ class EvidenceMSR(Learner):
         out_features: Its outputs.
         bias: Whether every task also has its own offset.
         directions: Number of directions of U of a learner to load a file into.
+
+    Example:
+        >>> import metasym as ms
+        >>> data = ms.tasks.planted("signed8", tasks=60)
+        >>> learner = ms.EvidenceMSR(8, 8)
+        >>> _ = learner.fit(ms.Batch(data.x, data.y))
+        >>> type(learner.adapt(ms.Batch(data.x[0, :2], data.y[0, :2]))).__name__
+        'Linear'
     """
 
     mean: Tensor

@@ -122,7 +122,7 @@ class MTSR(Learner):
         optimizer = torch.optim.Adam(list(own.values()), lr=self.test_lr)
         with torch.enable_grad(), evaluating(self):
             for _ in range(steps):
-                total = self._losses(own, support, frozen=True).sum()  # Adam scales each entry by itself
+                total = self._losses(own, support, frozen=True).sum()  # Adam scales each entry separately
                 for v, g in zip(own.values(), torch.autograd.grad(total, list(own.values())), strict=True):
                     v.grad = g
                 optimizer.step()

@@ -5,7 +5,7 @@ torch's own operations are used instead. The file's name holds a digest of the s
 processor, so that different machines can share a folder. The file is written under a temporary name and then
 renamed, so that two processes can start at once.
 
-A compiled file is executed, so it is loaded only from where nobody else could have put it:
+A compiled file is executed, so it is loaded only from where no other user could have put it:
 :mod:`metasym.native.trusted_places`. Where the cache folder is not such a place, each process compiles into a
 folder of its own. A file that is not the one we would build, or that cannot be loaded, is built again.
 """
@@ -92,7 +92,7 @@ def cache_folder() -> Path:
 
 
 def _trusted_folder() -> Path:
-    """The cache folder, made if need be; nobody but this user (and root) can write there."""
+    """The cache folder, made if need be; only this user (and root) can write there."""
     folder = cache_folder()
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     return check_trusted(folder)

@@ -16,8 +16,8 @@ class UntrustedError(Exception):
 def check_trusted(path: Path) -> Path:
     """``path`` with its links resolved, if only this user and root could have written it; else ``UntrustedError``.
 
-    It and every folder above it belong to this user or to root, and nobody else may write to them. A folder above
-    that everybody may write to is accepted if it is sticky, as /tmp is: there nobody renames what belongs to others.
+    It and every folder above it belong to this user or to root, and no other user may write to them. A folder above
+    that everybody may write to is accepted if it is sticky, as /tmp is: there no user can rename files of others.
     """
     real = path.resolve(strict=True)
     for place in (real, *real.parents):

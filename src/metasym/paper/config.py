@@ -36,7 +36,7 @@ class Recipe:
     schedule: str = option("constant", "how the outer learning rate falls, to 0 at the end", SCHEDULES)
     warmup_steps: int = option(0, "outer steps over which the learning rate rises", least=0, most=_MANY)
     average: float | None = option(
-        None, "decay of an average of the outer parameters, which is what is tested (none: the last ones)"
+        None, "decay of an average of the outer parameters, which is then tested (none: the last parameters)"
     )
     clip_norm: float | None = option(None, "bound of the outer gradient's norm", least=0)
     inner_steps: int = option(3, "steps (cg: iterations) of adaptation in training", least=0, most=_STEPS)
@@ -48,7 +48,7 @@ class Recipe:
         least=0,
         most=_STEPS,
     )
-    inner_lr: float = option(0.02, "where inner step sizes start (mtsr: Adam's rate at test)")
+    inner_lr: float = option(0.02, "initial inner step sizes (mtsr: Adam's rate at test)")
     step_sizes: str = option("layer", "which inner step sizes are learned", STEP_SIZES)
     solver: str = option("sgd", "how the inner problem is solved", SOLVERS)
     penalty: float = option(1e-6, "penalty of the solvers ridge and cg", least=0)
@@ -75,8 +75,8 @@ class Recipe:
     validate_every: int = option(0, "outer steps between validations", least=0, most=_MANY)
     on_nonfinite: str = option("stop", "what a task with an infinite or NaN loss does", ("stop", "skip"))
     image_size: int = option(32, "height and width of the images (rotation problems)", least=3, most=_PIXELS)
-    queries: int = option(15, "query images a class in training (image problems)", least=1, most=_IMAGES)
-    test_queries: int = option(15, "query images a class at test (image problems)", least=1, most=_IMAGES)
+    queries: int = option(15, "query images per class in training (image problems)", least=1, most=_IMAGES)
+    test_queries: int = option(15, "query images per class at test (image problems)", least=1, most=_IMAGES)
     d8_fields: int | None = option(
         None,
         "regular fields of a layer of maml-d8, 16 channels each (none: as many channels as MAML's 1-shot network)",
@@ -171,7 +171,7 @@ class Experiment:
 
     @property
     def has_classes(self) -> bool:
-        """Whether the problem is to tell classes of images apart (else: regression)."""
+        """Whether the problem is to distinguish classes of images (else: regression)."""
         return self.problem.startswith("aug-")
 
     @property

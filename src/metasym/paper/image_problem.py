@@ -74,7 +74,7 @@ def build_image_problem(experiment: Experiment) -> ImageProblem:
         name=experiment.problem,
         description=(
             f"{column.data}, {column.ways}-way {column.shots}-shot, {len(train)} classes to train on, "
-            f"{len(validation)} to validate, {len(test)} to test; {recipe.queries} query images a class in "
+            f"{len(validation)} to validate, {len(test)} to test; {recipe.queries} query images per class in "
             f"training, {recipe.test_queries} at test, augmented; support images as they are"
         ),
         train=AugmentQuery(tasks(train, recipe.queries, **many), transform),

@@ -17,7 +17,7 @@ from metasym.training.task_scores import summarise
 def accuracies(
     cells: Sequence[Cell], beside: Sequence[Cell] = (), unfinished: Sequence[UnfinishedCell] = ()
 ) -> Table:
-    """Table 3: ours next to the paper's, with the number of steps that each has been trained for.
+    """Table 3: ours and the paper's, with the number of steps that each has been trained for.
 
     ``beside`` has cells without a row of their own: MSR's may be among them, which the others are compared with.
     A cell without a result has a row too: it says how many steps an hour were measured.
@@ -63,9 +63,9 @@ def accuracies(
         )
         + "), with the 95 % interval over tasks.",
         "Steps x tasks: outer steps and tasks in each; the paper has 60,000 x 32 (Omniglot), x 10 (MiniImagenet).",
-        "Msr - it: how far MSR with the same recipe is ahead, task by task on the same test tasks, with the 95 % "
-        "interval of the difference.",
-        "Hours: processor time (of the longest seed) on the machine it was made on, one thread, and at most "
+        "Msr - it: the accuracy of MSR with the same recipe minus that of the method, task by task on the same test "
+        "tasks, with its 95 % interval.",
+        "Hours: processor time of the longest seed on one thread of the machine that ran it, and at most "
         f"{max(cell.memory for cell in cells):,.0f} MiB. Inner steps: at test.",
     )
     if unfinished:

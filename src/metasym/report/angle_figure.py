@@ -52,7 +52,7 @@ def angles_table(measured: Sequence[dict[str, Any]]) -> Table:
     header = ("problem", "method", "as they are", "augmented", "flips", *(f"{d}°" for d in degrees))
     run = measured[0]
     remarks = (
-        f"Accuracy in per cent on {run['tasks']} test tasks of {run['queries']} queries a class, with the 95 % "
+        f"Accuracy in per cent on {run['tasks']} test tasks of {run['queries']} queries per class, with the 95 % "
         "interval; support images are never changed.",
         "Flips: both at random, before turning."
         + (" Differences are of the same tasks, task by task." if pairs else ""),

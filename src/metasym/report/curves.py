@@ -21,7 +21,7 @@ LOOKS = {
     "maml-d8": ("#CC79A7", "--", "MAML+D8"),
     "msr": ("#0072B2", "-", "MSR"),
 }
-"""Colours that most colour-blind people can tell apart, and dashes."""
+"""Colours that most colour-blind people can distinguish, and dashes."""
 
 
 _KEY = (

@@ -18,29 +18,27 @@ _MOST_NAMES = 6
 GLOSSARY = (
     (
         "symmetry",
-        "A way to move the inputs, and where it says so the outputs, after which the function gives the same "
-        "answers.",
+        "A way to move the inputs, and the outputs where they are listed, that leaves the function unchanged.",
     ),
     (
         "continuous",
-        "It can be done by any amount, like turning. The dimension counts the ways that are independent: so(2) "
-        "turns two coordinates, so(3) three, so(1,n) mixes time and n places as in relativity; a translation moves "
-        "along.",
+        "A move by any amount, such as a rotation. The dimension is the number of independent moves: so(2) rotates "
+        "two coordinates, so(3) three, and so(1,n) mixes time and n places as in relativity. A translation shifts.",
     ),
     (
         "finite",
-        "A list of moves, like exchanging two inputs or changing signs. Z_n turns a ring of n, D_n turns and "
-        "reflects it, S_n permutes n things at will; the order is the number of moves.",
+        "A list of moves, such as exchanging two inputs or changing signs. Z_n turns a ring of n, D_n turns and "
+        "reflects it, S_n permutes n things freely. The order is the number of moves.",
     ),
-    ("generator", "One of the few moves that all others are made of."),
+    ("generator", "One of the few moves from which all others are composed."),
     (
         "violation",
-        "How much of the variance of y may break the symmetry, at most, as far as the data can tell: no data can "
-        "show that it is 0.",
+        "The largest part of the variance of y that may break the symmetry, according to the data. No data can show "
+        "that it is 0.",
     ),
     (
         "beta",
-        "A check on examples that took no part: 0 for a true symmetry, 1 where a model without it knows something "
+        "A check on held-out examples: 0 for a true symmetry, 1 if a model without the symmetry predicts something "
         "that the symmetric model has lost.",
     ),
 )
@@ -48,7 +46,7 @@ GLOSSARY = (
 
 
 def lead(found: dict[str, Any], names: Sequence[str]) -> list[str]:
-    """Sentences of one paragraph: what was found, how sure it is, what it buys."""
+    """Return the sentences of one paragraph: what was found, how sure it is, what it is worth."""
     symmetries = [one for one in found["symmetries"] if isinstance(one, dict)]
     what = "tasks" if found.get("family") else "examples"
     called = found["plain"] is None
@@ -59,35 +57,35 @@ def lead(found: dict[str, Any], names: Sequence[str]) -> list[str]:
     )
     if not symmetries:
         return [
-            f"No symmetry of the {of} is claimed: it has none of the kinds that were looked for, or these "
-            f"{what} cannot tell."
+            f"No symmetry of the {of} is claimed: there is none of the kinds that were tested, or these {what} "
+            "cannot decide."
         ]
-    told = " and ".join(_told(one, names) for one in symmetries[:3])
+    said = " and ".join(_said(one, names) for one in symmetries[:3])
     more = f", and {len(symmetries) - 3} more" if len(symmetries) > 3 else ""
     keep = "keep their" if found.get("family") else "keeps its"
-    sentences = [f"The {of} {keep} answers under {told}{more}."]
+    sentences = [f"The {of} {keep} answers under {said}{more}."]
     worst = max(float(one["violation_upper"]) for one in symmetries)
     if called:
         sentences.append(
             f"How sure: calls at {symmetries[0]['tested_on']} fresh points allow a defect of at most "
-            f"{percent(defect_of(worst))} (root mean square)."
+            f"{percent(defect_of(worst))} (root mean square, 95 %)."
         )
         return sentences
     sentences.append(
-        f"How sure: the data allow that at most {percent(worst)} of the variance of y breaks "
-        f"{'it' if len(symmetries) == 1 else 'them'}."
+        f"How sure: at most {percent(worst)} of the variance of y breaks {'it' if len(symmetries) == 1 else 'them'} "
+        "(95 %)."
     )
     plain, symmetric = found["plain"], found.get("symmetric")
     if isinstance(symmetric, dict):
         words = "accuracy" if plain["metric"] == "accuracy" else "mean squared error"
         sentences.append(
-            f"What it buys: on {found['held_out']} {what} that took no part the {words} is {_score(symmetric)} with "
-            f"the symmetry built in, and {_score(plain)} for a model that knows none."
+            f"What it is worth: on {found['held_out']} held-out {what} the {words} is {_score(symmetric)} with the "
+            f"symmetry built in, and {_score(plain)} for a model without symmetry."
         )
     return sentences
 
 
-def _told(one: dict[str, Any], names: Sequence[str]) -> str:
+def _said(one: dict[str, Any], names: Sequence[str]) -> str:
     places = [names[i] if i < len(names) else f"input {i}" for i in one.get("inputs") or ()]
     on = f", moving {', '.join(places[:_MOST_NAMES])}" if places else ""
     on += f" and {len(places) - _MOST_NAMES} more" if len(places) > _MOST_NAMES else ""

@@ -31,7 +31,7 @@ def write_discovered(folder: Path, out: Path) -> str:
     """The page about a finished run, written to the file ``out`` whole or not at all."""
     if not (folder / RESULT).exists():
         raise MetasymError(
-            f"{folder}: expected a finished run with {RESULT}, found none: metasym discover --resume goes on with it",
+            f"{folder}: expected a finished run with {RESULT}, found none: metasym discover --resume continues it",
             about=str(folder / RESULT),
         )
     if out.is_dir():
@@ -71,16 +71,14 @@ def _scores(found: dict[str, Any]) -> dict[str, Any] | None:
         return None
     metric = found["plain"]["metric"]
     rows = []
-    for label, key in (("knows no symmetry", "plain"), ("with the symmetry built in", "symmetric")):
+    for label, key in (("without symmetry", "plain"), ("with the symmetry built in", "symmetric")):
         score = found.get(key)
         if isinstance(score, dict):
             value = f"{number(score['mean'])} ± {number(score['ci95'], 2)}"
             rows.append((label, value, _percent(score["relative"])))
     what = "tasks" if found.get("family") else "examples"
     words = "Accuracy" if metric == "accuracy" else "Mean squared error"
-    caption = (
-        f"{words} on {found['held_out']} {what} that took no part, and the variance of y left unexplained"
-    )
+    caption = f"{words} on {found['held_out']} held-out {what}, and the unexplained variance of y"
     return {"caption": caption, "metric": metric, "rows": rows}
 
 
@@ -100,9 +98,9 @@ def _symmetry(one: dict[str, Any], inputs: list[str], outputs: list[str]) -> dic
     continuous = one["kind"] == "continuous"
     size = f"dimension {one.get('dimension', '?')}" if continuous else f"{one.get('order', '?')} elements"
     about = (
-        f"The data allow a violation of at most {number(one['violation_upper'], 2)} of the variance of y: up to that "
-        f"the function keeps it. {interval_words(one['beta'], *one['beta_ci'])}: what breaks the "
-        "symmetry in a model without it does not predict what the symmetric model leaves (0 for a true symmetry)."
+        f"The data allow a violation of at most {number(one['violation_upper'], 2)} of the variance of y (95 %). The "
+        f"part of a free model that breaks the symmetry does not predict the residual of the symmetric model: "
+        f"{interval_words(one['beta'], *one['beta_ci'])}, where 0 is a true symmetry."
     )
     if one.get("rows_upper") is not None:
         about += f" At most {percent(one['rows_upper'])} of further rows may be far from it (95 %)."
@@ -188,7 +186,7 @@ def _matrix(rows: list[list[float]]) -> dict[str, Any]:
 def _refused(refused: list[dict[str, Any]]) -> list[tuple[str, list[tuple[str, str]]]]:
     unseen = [one for one in refused if one["outcome"] == Outcome.NOT_EXAMINED]
     seen = [one for one in refused if one["outcome"] != Outcome.NOT_EXAMINED]
-    named = (("Looked for and not claimed", seen), ("Not looked for", unseen))
+    named = (("Tested and not claimed", seen), ("Not tested", unseen))
     return [(title, [(one["what"], one["words"]) for one in some]) for title, some in named if some]
 
 

@@ -28,9 +28,9 @@ _WIDTH, _HEIGHT, _EDGE = 520, 420, 30
 _COLOURS = 8
 _WORDS = (
     ("defect", "How much of the joint inertia changes when the robot is mirrored, over postures."),
-    ("centre", "A posture that the mirror keeps; positions change sign about it."),
-    ("certified", "Geometry fits, and no defect above the tolerance is left at 95 %."),
-    ("certified approximately", "Geometry fits; masses or limits in the file do so only nearly."),
+    ("centre", "A posture that the mirror keeps. Positions are measured from it before they change sign."),
+    ("certified", "The geometry fits, and the defect is below the tolerance at 95 % confidence."),
+    ("certified approximately", "The geometry fits; masses or limits in the file fit only nearly."),
 )
 
 

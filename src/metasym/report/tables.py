@@ -1,4 +1,4 @@
-"""Our results beside the paper's: read from result files, rendered for a terminal or as Markdown."""
+"""Our results compared with the paper's: read from result files, rendered for a terminal or as Markdown."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _judged(cell: Cell, printed: Printed | None) -> tuple[str, str]:
 
 
 def comparison(table: str, cells: Sequence[Cell]) -> Table:
-    """Table 1 or Table 2: ours beside the paper's."""
+    """Table 1 or Table 2: ours and the paper's."""
     paper, title = {
         "table1": (TABLE1, "Table 1: (partial) translation symmetry, MSE on test tasks"),
         "table2": (TABLE2, "Table 2: rotations and flips, MSE on test tasks"),

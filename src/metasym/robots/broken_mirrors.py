@@ -1,4 +1,4 @@
-"""What in a robot's file breaks a mirror or turn: masses, centres, inertias, limits."""
+"""What in a robot's file breaks a mirror or turn: masses, centres, inertias, limits, drives and springs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ class Break:
     image: str
     """Where it is taken."""
     what: str
-    """``"no mass"``, ``"mass"``, ``"centre of mass"``, ``"no inertia"``, ``"inertia"`` or ``"limits"``."""
+    """``"no mass"``, ``"mass"``, ``"centre of mass"``, ``"no inertia"``, ``"inertia"``, ``"limits"``, ``"rotor"``,
+    ``"stiffness"``, ``"spring"``, ``"damping"`` or ``"friction"``."""
     text: str
     weight: float
     """How much it matters beside others: about the part of the robot's mass that is in the wrong place."""
@@ -125,6 +126,39 @@ def breaking_limits(mechanism: Mechanism, candidate: Candidate) -> tuple[Break, 
             )
             found.append(Break(mine.name, theirs.name, "limits", text, apart))
     return tuple(sorted(found, key=lambda one: -one.weight))
+
+
+def breaking_drives(mechanism: Mechanism, candidate: Candidate) -> tuple[Break, ...]:
+    """Joints whose rotor, spring, damping or friction are not those of their images."""
+    found = []
+    for i, j in enumerate(candidate.images):
+        mine, theirs = mechanism.joints[i], mechanism.joints[j]
+        if j < i and candidate.images[j] == i:
+            continue
+        named = mine.name if i == j else f"{mine.name} and {theirs.name}"
+        for what, a, b in (
+            ("rotor", mine.rotor, theirs.rotor),
+            ("stiffness", mine.stiffness, theirs.stiffness),
+            ("damping", mine.damping, theirs.damping),
+            ("friction", mine.friction, theirs.friction),
+        ):
+            apart = abs(a - b) / max(abs(a), abs(b), 1e-300)
+            if apart > _PART:
+                inertia = " inertia" if what == "rotor" else ""
+                text = f"{named}: {what}{inertia} of {a:.3g} and {b:.3g}"
+                found.append(Break(mine.name, theirs.name, what, text, apart))
+        if mine.stiffness and theirs.stiffness:
+            slack = candidate.signs[i] * mine.spring_at + float(candidate.offsets[i])
+            apart = slack - theirs.spring_at
+            if mine.kind == REVOLUTE:
+                apart = math.remainder(apart, 2 * math.pi)
+            if abs(apart) > _PART * _LIMITS:
+                text = (
+                    f"{mine.name} to {theirs.name}: spring slack at {slack:.3g} after the move, at "
+                    f"{theirs.spring_at:.3g} in the file"
+                )
+                found.append(Break(mine.name, theirs.name, "spring", text, abs(apart)))
+    return tuple(sorted(found, key=lambda one: (one.what != "rotor", -one.weight)))
 
 
 def limits_hold(mechanism: Mechanism, breaks: tuple[Break, ...]) -> bool:

@@ -9,7 +9,13 @@ import numpy as np
 
 from metasym.argument_types import checked
 from metasym.groups.signed_groups import SignedGroup
-from metasym.robots.broken_mirrors import Break, breaking_limits, breaking_masses, limits_hold
+from metasym.robots.broken_mirrors import (
+    Break,
+    breaking_drives,
+    breaking_limits,
+    breaking_masses,
+    limits_hold,
+)
 from metasym.robots.centres import common_centre
 from metasym.robots.isometries import candidate_isometries
 from metasym.robots.matching import Candidate, Matcher
@@ -113,7 +119,8 @@ def _judged(
     status, refused = _status(
         certificate, masses, limits_hold(mechanism, ends), bool(one.offsets.any()), tolerance
     )
-    return RobotSymmetry(one, certificate, masses, ends, status, refused)
+    drives = breaking_drives(mechanism, one)
+    return RobotSymmetry(one, certificate, masses, ends, drives, status, refused)
 
 
 def _status(

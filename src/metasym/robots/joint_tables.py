@@ -27,7 +27,7 @@ FORMS = (
 
 @dataclass(frozen=True)
 class JointTable:
-    """One mirror as somebody wrote it: the position of a joint's image becomes sign times the joint's."""
+    """One mirror as a user wrote it: the position of a joint's image becomes sign times the joint's."""
 
     moves: dict[str, tuple[str, int]]
     """The image and the sign of every joint that the table names."""

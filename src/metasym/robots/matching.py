@@ -36,7 +36,7 @@ _FITS = 0.01
 """As near must the masses of two bodies be that alone suggest an odd offset."""
 _IMPOSSIBLE = 1e6
 _VISITS = 300
-"""So many pairs of joints are looked at for other offsets; after that the first that fits is taken."""
+"""So many pairs of joints are examined for other offsets; after that the first that fits is taken."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,7 +189,7 @@ class Matcher:
         centres = b[:3, :3] @ centre_of_mass(mine.inertia) + b[:3, 3], centre_of_mass(theirs.inertia)
         found = [0.0]
         if mine.kind != REVOLUTE:
-            # A slide that is drawn at another place: what it carries tells by how much, else its centre of mass.
+            # A slide that is drawn at another place: its load determines by how much, else its centre of mass.
             for c in self.mechanism.children[i]:
                 at = (b @ self.mechanism.joints[c].placement)[:3, 3]
                 others = [self.mechanism.joints[d].placement[:3, 3] for d in self.mechanism.children[j]]

@@ -41,6 +41,12 @@ class Joint:
     upper: float = np.inf
     rotor: float = 0.0
     """What the drive adds to the joint's own inertia."""
+    stiffness: float = 0.0
+    """Of a spring that pulls it back."""
+    spring_at: float = 0.0
+    """The position where that spring is slack."""
+    damping: float = 0.0
+    friction: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)

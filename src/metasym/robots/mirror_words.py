@@ -28,12 +28,12 @@ def verdict_words(found: RobotSymmetries) -> str:
     """The first sentence: which symmetries the robot has, and how sure that is."""
     if not found.generators:
         best = found.refused[0] if found.refused else None
-        nearest = f"; the nearest, {best.base}, does not: {best.refused}" if best else ""
-        return f"no mirror or turn takes the robot to itself{nearest}."
+        nearest = f"; the nearest is {best.base}: {best.refused}" if best else ""
+        return f"the robot has no mirror or turn{nearest}."
     if found.status == Status.READ:
         return (
-            f"the robot's axes are themselves after {', '.join(g.base for g in found.generators)} "
-            f"({found.group.name}, order {found.group.order}); the file has no masses that could certify it."
+            f"the robot's axes are symmetric under {', '.join(g.base for g in found.generators)} "
+            f"({found.group.name}, order {found.group.order}). The file has no masses to certify it."
         )
     sure = [g for g in found.generators if g.status == Status.CERTIFIED]
     near = [g for g in found.generators if g.status != Status.CERTIFIED]
@@ -43,7 +43,7 @@ def verdict_words(found: RobotSymmetries) -> str:
     if near:
         parts.append(f"{_listed(near)}: nearly")
     order = f"{found.group.name}, order {found.group.order}"
-    return f"the robot is itself after {'; '.join(parts)} ({order})."
+    return f"the robot is symmetric under {'; '.join(parts)} ({order})."
 
 
 def _listed(elements: list[RobotSymmetry]) -> str:
@@ -51,7 +51,7 @@ def _listed(elements: list[RobotSymmetry]) -> str:
 
 
 def evidence_words(found: RobotSymmetries, g: RobotSymmetry) -> str:
-    """How far the robot is from itself after one element, by what."""
+    """Return the defects of one element, by what they were measured on."""
     c = g.certificate
     entry = " and ".join(dict.fromkeys(c.worst_joints))
     base = "of the momentum it gives to the base" if found.mechanism.floating else "of gravity's torques"
@@ -68,8 +68,12 @@ def breaking_words(g: RobotSymmetry) -> list[str]:
     if g.certificate.untested:
         names = ", ".join(g.certificate.untested[:_MOST])
         more = ", ..." if len(g.certificate.untested) > _MOST else ""
-        lines.append(f"signs rest on geometry alone for joints that move no mass: {names}{more}")
-    for kind, what in ((g.masses, "differences of masses"), (g.limits, "joints with other limits")):
+        lines.append(f"joints that move no mass have their signs from the geometry alone: {names}{more}")
+    for kind, what in (
+        (g.masses, "differences of masses"),
+        (g.limits, "joints with other limits"),
+        (g.drives, "differences of drives and springs"),
+    ):
         lines += [one.text for one in kind[:_MOST]]
         if len(kind) > _MOST:
             lines.append(f"and {len(kind) - _MOST} more {what}")
@@ -77,7 +81,7 @@ def breaking_words(g: RobotSymmetry) -> list[str]:
 
 
 def refused_words(found: RobotSymmetries) -> list[str]:
-    """What geometry has and the robot has not, a line each: the first thing that is in the way."""
+    """Return the symmetries of the geometry that the robot does not have, a line each, with the first obstacle."""
     lines = []
     for g in found.refused:
         first = next(iter(g.limits if g.refused == LIMITS else g.masses), None)
@@ -97,9 +101,9 @@ def check_words(check: TableCheck) -> str:
     if check.status == Status.CERTIFIED:
         return f"right: {check.nearest} ({defect})"
     if check.status == Status.APPROXIMATE:
-        return f"right by geometry, nearly so by masses and limits: {check.nearest} ({defect})"
+        return f"right by geometry; masses and limits fit only nearly: {check.nearest} ({defect})"
     if check.status == Status.READ:
-        return f"right by geometry; the file has no masses that could certify it: {check.nearest}"
+        return f"right by geometry; the file has no masses to certify it: {check.nearest}"
     if check.nearest:
-        return f"not a symmetry, though geometry has it: {check.nearest} ({defect})"
+        return f"not a symmetry of the robot, only of its geometry: {check.nearest} ({defect})"
     return f"wrong: the robot has no mirror or turn at all ({defect})"

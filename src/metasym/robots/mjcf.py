@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from metasym.errors import in_one_line
 from metasym.robots.mechanism import (
     PRISMATIC,
     REVOLUTE,
@@ -34,12 +35,14 @@ def read_mjcf(path: Path, floating: bool | None = None) -> Mechanism:
     try:
         model = mujoco.MjModel.from_xml_path(str(path))
     except ValueError as error:
-        said = " ".join(str(error).split())
+        said = in_one_line(error)
         raise MetasymError(
             f"{path}: expected a model that MuJoCo reads, found {said}", about=str(path), found=said
         ) from None
     kinds = mujoco.mjtJoint
-    free = [b for b in range(model.nbody) if _joints(model, b, int(kinds.mjJNT_FREE))]
+    loose = [b for b in range(model.nbody) if _joints(model, b, int(kinds.mjJNT_FREE))]
+    free = [b for b in loose if any(_joints(model, k) for k in _below(model, b))]
+    objects = [b for b in loose if b not in free]
     if len(free) > 1:
         names = ", ".join(model.body(b).name for b in free)
         raise MetasymError(
@@ -63,7 +66,7 @@ def read_mjcf(path: Path, floating: bool | None = None) -> Mechanism:
     for b in range(base, model.nbody):
         parent = int(model.body_parentid[b])
         if b != base:
-            if parent not in at:
+            if parent not in at or b in objects:
                 continue
             carrier, frame = at[parent]
             frame = frame @ pose(_rotation(model.body_quat[b]), model.body_pos[b])
@@ -83,6 +86,10 @@ def read_mjcf(path: Path, floating: bool | None = None) -> Mechanism:
                     lower=float(lower),
                     upper=float(upper),
                     rotor=float(model.dof_armature[model.jnt_dofadr[j]]),
+                    stiffness=float(model.jnt_stiffness[j]),
+                    spring_at=float(model.qpos_spring[model.jnt_qposadr[j]]),
+                    damping=float(model.dof_damping[model.jnt_dofadr[j]]),
+                    friction=float(model.dof_frictionloss[model.jnt_dofadr[j]]),
                 )
                 # The drawn posture is at qpos0, which need not be 0.
                 back = joint_motion(joint, -float(model.qpos0[model.jnt_qposadr[j]]))
@@ -95,19 +102,29 @@ def read_mjcf(path: Path, floating: bool | None = None) -> Mechanism:
         usual = turned @ np.diag(model.body_inertia[b]) @ turned.T
         held = pseudo_inertia(float(model.body_mass[b]), model.body_ipos[b], usual)
         inertias[carrier] = inertias[carrier] + frame @ held @ frame.T
-    notes = (
-        ("equality constraints of the file (closed chains, coupled joints) are not looked at",)
-        if model.neq
-        else ()
-    )
+    notes = []
+    if model.neq:
+        notes.append("equality constraints of the file (closed chains, coupled joints) are ignored")
+    if objects:
+        names = ", ".join(model.body(b).name or f"body {b}" for b in objects)
+        notes.append(f"free bodies without joints are no part of the robot: {names}")
     return Mechanism(
         path.name,
         tuple(replace(joint, inertia=inertias[i]) for i, joint in enumerate(joints)),
         model.body(base).name or "world",
         inertias[-1],
         bool(free) if floating is None else floating,
-        notes,
+        tuple(notes),
     )
+
+
+def _below(model: Any, body: int) -> list[int]:
+    """The bodies that a body carries."""
+    found = {body}
+    for b in range(body + 1, model.nbody):  # parents come before children
+        if int(model.body_parentid[b]) in found:
+            found.add(b)
+    return sorted(found - {body})
 
 
 def _joints(model: Any, body: int, kind: int | None = None) -> list[int]:

@@ -95,7 +95,7 @@ def _move_origin(whole: Array, starts: dict[str, int], isometry: Array, size: fl
         return
     if "ang_vel" not in starts:
         raise MetasymError(
-            "expected ang_vel beside lin_vel, as the base's origin is off the plane, found none",
+            "expected ang_vel together with lin_vel, because the base's origin is not on the plane, found none",
             about="layout",
             found="lin_vel without ang_vel",
         )

@@ -1,8 +1,8 @@
 """Does a mechanism do the same after a mirror or turn? Measured at fresh postures, with bounds.
 
 What is compared is the joint inertia ``M(g q) = g M(q) g^T``, with a free base eliminated: all entries together, and
-each on the scale of its own two joints, since a gripper weighs nothing beside a leg. The base's part is compared by
-itself: the momentum that the joints give to a free base, or the torques of gravity where the base stands.
+each on the scale of its own two joints, since a gripper weighs nothing compared with a leg. The base's part is
+compared by itself: the momentum that the joints give to a free base, or the torques of gravity where the base stands.
 """
 
 from __future__ import annotations

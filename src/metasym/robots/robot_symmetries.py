@@ -31,9 +31,16 @@ class RobotSymmetry:
     """Bodies whose masses do not fit, those that matter most first."""
     limits: tuple[Break, ...]
     """Joints whose limits do not fit."""
+    drives: tuple[Break, ...]
+    """Joints whose rotors, springs, damping or friction do not fit; only the rotors are part of the certificate."""
     status: Status
     refused: str = ""
     """Why it is not claimed, where it is not."""
+
+    @property
+    def breaks(self) -> tuple[Break, ...]:
+        """All that breaks it: masses, then limits, then drives."""
+        return (*self.masses, *self.limits, *self.drives)
 
     @property
     def base(self) -> str:
@@ -81,7 +88,7 @@ class RobotSymmetry:
             "untested": list(found.untested),
             "offsets": as_floats(self.action.offsets),
             "table": self.table(names),
-            "what_breaks_it": [one.as_dict() for one in (*self.masses, *self.limits)],
+            "what_breaks_it": [one.as_dict() for one in self.breaks],
         }
 
 

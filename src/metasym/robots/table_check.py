@@ -1,4 +1,4 @@
-"""Whether a table that somebody wrote by hand is right, and if not, which joints and signs are wrong."""
+"""Whether a table written by hand is right, and if not, which joints and signs are wrong."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def check_table(found: RobotSymmetries, table: JointTable, *, seed: int = 1) -> 
         status = (
             Status.CERTIFIED if max(together.upper, worst.upper) <= found.tolerance else Status.APPROXIMATE
         )
-    breaks = tuple(one.text for one in (*known.masses, *known.limits)) if known is not None else ()
+    breaks = tuple(one.text for one in known.breaks) if known is not None else ()
     if dismissed is not None and not wrong:
         breaks = (dismissed.refused, *breaks)
     return TableCheck(status, wrong, known.base if known else "a product", together, worst, joints, breaks)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -83,7 +83,7 @@ def read_urdf(root: Element, path: Path, floating: bool | None = None) -> Mechan
     if floating is None:
         floating = bool(inertia[3, 3] > 0) and sum(joint.parent < 0 for joint in tree.joints) > 1
     mimics = [edge.name for edge, _ in edges if edge.element.find("mimic") is not None]
-    notes = (f"joints that mimic others count as joints of their own: {', '.join(mimics)}",) if mimics else ()
+    notes = (f"joints that mimic others count as separate joints: {', '.join(mimics)}",) if mimics else ()
     return Mechanism(path.name, tuple(tree.joints), base, inertia, floating, notes)
 
 
@@ -101,12 +101,22 @@ def _walk(tree: _Tree, link: str, parent: int, frame: Array) -> Array:
         here = len(tree.joints)
         lower, upper = _limits(edge, tree.where)
         moved = _axis(edge, tree.where)
+        damping, friction = _losses(edge, tree.where)
         blank = Joint(
-            edge.name, _KINDS[edge.kind], parent, at, moved, edge.child, np.zeros((4, 4)), lower, upper
+            edge.name,
+            _KINDS[edge.kind],
+            parent,
+            at,
+            moved,
+            edge.child,
+            np.zeros((4, 4)),
+            lower,
+            upper,
+            damping=damping,
+            friction=friction,
         )
         tree.joints.append(blank)
-        own = _walk(tree, edge.child, here, np.eye(4))
-        tree.joints[here] = Joint(edge.name, blank.kind, parent, at, moved, edge.child, own, lower, upper)
+        tree.joints[here] = replace(blank, inertia=_walk(tree, edge.child, here, np.eye(4)))
     return inertia
 
 
@@ -188,6 +198,16 @@ def _limits(edge: _Edge, where: str) -> tuple[float, float]:
     at = f"{where}: limits of joint {edge.name}"
     lower, upper = (_numbers(element.get(end, "0"), 1, at)[0] for end in ("lower", "upper"))
     return lower, upper
+
+
+def _losses(edge: _Edge, where: str) -> tuple[float, float]:
+    """Damping and friction."""
+    element = edge.element.find("dynamics")
+    if element is None:
+        return 0.0, 0.0
+    at = f"{where}: dynamics of joint {edge.name}"
+    damping, friction = (_numbers(element.get(what, "0"), 1, at)[0] for what in ("damping", "friction"))
+    return damping, friction
 
 
 def _origin(element: Element, where: str) -> Array:

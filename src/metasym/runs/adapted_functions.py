@@ -2,14 +2,14 @@
 
 A deep network may have a symmetry that no single layer shows. So the functions themselves are asked: on each test
 task the run adapts to the support set, and its answers for the query inputs are compared with those for the moved
-ones, ``f(g x)`` with ``g f(x)``. Test tasks took no part in training, so an interval over them holds for new ones.
+ones, ``f(g x)`` with ``g f(x)``. Test tasks are held out, so an interval over them holds for new ones.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -26,6 +26,7 @@ from metasym.runs.proposed_groups import MOST_ENTRIES, linear_part, proposed_by_
 from metasym.tasks.sampling import sample
 from metasym.types import Batch, MetasymError, Tasks
 from metasym.verdicts.function_reports import NEAR, AdaptedFunctions, ElementOfFunctions
+from metasym.verdicts.transform_ranges import TOLERANCE
 
 TASKS = 50
 LEAST_PROPOSING = 8
@@ -58,7 +59,7 @@ class Adapting(Protocol):
         ...
 
     def test_tasks(self) -> Tasks:
-        """Tasks that took no part in training."""
+        """Held-out tasks."""
         ...
 
 
@@ -85,7 +86,7 @@ class LearnerOnTasks:
         return self.test_tasks().episode(0, torch.Generator().manual_seed(self.test_seed))
 
     def test_tasks(self) -> Tasks:
-        """Tasks that took no part in training."""
+        """Held-out tasks."""
         if not hasattr(self.tasks, "episode") or not hasattr(self.tasks, "__len__"):
             raise MetasymError(
                 f"expected the test tasks of a learner, found {type(self.tasks).__name__}", about="x"
@@ -100,12 +101,13 @@ def adapted_functions(
     *,
     tasks: int = TASKS,
     first: int = 0,
+    tolerance: float = TOLERANCE,
     note: Note = lambda _done, _of: None,
 ) -> AdaptedFunctions:
     """Ask the networks adapted to the test tasks from number ``first`` to ``tasks`` about ``group``.
 
-    Without a group, :func:`default_group` has one. Classes are compared by their probabilities. ``note`` is told how
-    many tasks are done.
+    Without a group, :func:`default_group` has one. Classes are compared by their probabilities. Transforms of images
+    hold up to ``tolerance``. ``note`` receives how many tasks are done.
     """
     if group is None:
         group, first = default_group(opened, tasks)
@@ -124,11 +126,11 @@ def adapted_functions(
             row, moves, said = _task(network, moves_of, query, labels=opened.labels)
         rows.append(row)
         note(index + 1, count)
-    return _joined(name, rows, moves, said, labels=opened.labels)
+    return replace(_joined(name, rows, moves, said, labels=opened.labels), tolerance=tolerance)
 
 
 def default_group(opened: Adapting, tasks: int = TASKS) -> tuple[GivenGroup, int]:
-    """A group to ask about, and the first task that took no part in proposing it.
+    """A group to ask about, and the first task that was not used to propose it.
 
     For images, ``[channels, height, width]``, the usual transforms. Else half of the tasks propose a group, by the
     mean derivatives of their networks.

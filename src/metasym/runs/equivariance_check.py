@@ -110,15 +110,22 @@ def check_equivariance(
         tolerance: the defect, with its bound, up to which a transform of images holds.
         seed: of the points, or of the tasks' episodes.
 
+
+    Example:
+        >>> import torch, metasym as ms
+        >>> ring = torch.nn.Conv1d(1, 1, 3, padding=1, padding_mode="circular", bias=False)
+        >>> found = ms.check_equivariance(lambda x: ring(x[:, None])[:, 0], torch.randn(100, 8), "shifts")
+        >>> max(element.defect for element in found.elements) < 1e-5
+        True
     """
     if isinstance(f, TrainedRun):
         f = f.learner
     if isinstance(f, Run):
         if x is not None:
             raise MetasymError("expected no x for a run with test tasks of its own, found one", about="x")
-        return adapted_functions(f, group, tasks=tasks)
+        return adapted_functions(f, group, tasks=tasks, tolerance=tolerance)
     if isinstance(f, Learner):
-        return adapted_functions(LearnerOnTasks(f, x, seed), group, tasks=tasks)
+        return adapted_functions(LearnerOnTasks(f, x, seed), group, tasks=tasks, tolerance=tolerance)
     function = as_function(f)
     if function is None:
         raise MetasymError(f"expected a function, a learner or a run, found {type(f).__name__}", about="f")

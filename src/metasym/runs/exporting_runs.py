@@ -25,7 +25,7 @@ from metasym.runs.run import Run
 from metasym.storage.plain_files import open_plain
 from metasym.symmetry.reparam import symmetries
 from metasym.tasks.npz import DAMAGED
-from metasym.tasks.table_files import SUFFIXES as TABLES
+from metasym.tasks.plain_facts import TABLES
 from metasym.tasks.table_files import read_one_task
 from metasym.types import Batch, MetasymError
 

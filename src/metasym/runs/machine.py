@@ -89,7 +89,7 @@ def enough_threads(model: nn.Module, episodes: Episode, tasks: int) -> int:
     with torch.no_grad(), evaluating(model), counter:
         try:
             model(episodes.query.x[0].to(device))
-        except (RuntimeError, ValueError, TypeError):  # what does not fit is said where the step is taken
+        except (RuntimeError, ValueError, TypeError):  # the step itself reports what does not fit
             return torch.get_num_threads()
     return threads_for(counter.get_total_flops() * tasks)
 

@@ -53,7 +53,7 @@ class Run:
         "symmetry": "a report on layers",
         "symmetries": "symmetries of a function",
         "function": "adapted networks that were asked about a group",
-        "answer": "an answer: no group was asked about; group=, or --group, does",
+        "answer": "an answer: no group was given with group= or --group",
         "scores": "scores",
         "baseline": "a baseline",
         "curves": "learning curves",
@@ -140,7 +140,7 @@ class Run:
     def report(self, path: str | os.PathLike[str] | None = None) -> Path:
         """Write the page about this run, one self-contained HTML file, and return its path."""
         if self.folder is None:
-            raise self._missing("a folder: run.save(folder) makes one")
+            raise self._missing("a folder: use run.save(folder)")
         out = self.folder / NAME if path is None else Path(path)
         write(self.folder, out)
         return out
@@ -199,7 +199,7 @@ class Run:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy files and folders; a link, which may lead out of a run that somebody else made, is refused."""
+    """Copy files and folders; a link, which may lead out of a run from someone else, is refused."""
     target.mkdir()
     for path in sorted(source.iterdir()):
         if path.is_symlink() or not (path.is_dir() or path.is_file()):

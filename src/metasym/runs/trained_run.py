@@ -39,12 +39,12 @@ class TrainedRun(Run):
         """``result.json``, which :meth:`add_score` writes."""
         assert self.folder is not None
         if not (self.folder / RESULT).exists():
-            raise self._missing("a result: run.add_score(ms.evaluate(...)) puts one in")
+            raise self._missing("a result: use run.add_score(ms.evaluate(...))")
         return read_result(self.folder / RESULT)
 
     @property
     def scores(self) -> Score:
-        """The score that was put in by :meth:`add_score`."""
+        """The score that :meth:`add_score` stored."""
         return score_of(self.result)
 
     def add_score(self, score: Score) -> None:

@@ -1,6 +1,6 @@
 """Files that are written whole or not at all, and read with one line about what is wrong.
 
-A folder may come from somebody else. So nothing here follows a symbolic link that stands where a file of ours is
+A folder may come from someone else. So nothing here follows a symbolic link that stands where a file of ours is
 expected, and no name that is written to can be known beforehand.
 """
 
@@ -12,7 +12,7 @@ import stat
 from pathlib import Path
 
 from metasym.storage.locks import check_still_there, remove_abandoned, temporary
-from metasym.storage.plain_files import read_plain
+from metasym.storage.plain_files import check_plain, read_plain
 from metasym.storage.serialization import CheckpointError
 from metasym.storage.system import replace_open, sync_folder
 from metasym.types import MetasymError
@@ -28,7 +28,7 @@ def write_atomically(
     returns. What killed writes of this file have left is removed.
     """
     for place in (path,) if keep is None else (path, keep):
-        refuse_link(place, f"{what}, or nothing yet")
+        refuse_other(place, f"{what}, or nothing yet")
     try:
         remove_abandoned(path.parent, path.name)
         with temporary(path) as (file, name):
@@ -54,7 +54,7 @@ def as_bytes(text: str) -> bytes:
 def open_own(path: str, flags: int) -> int:
     """Open a file of ours that is changed in place: an opener for :func:`open`.
 
-    Refuses symbolic links, and files that have a second name, whose contents belong to somebody else too.
+    Refuses symbolic links, and files that have a second name, whose contents may belong to someone else.
     """
     refuse_link(Path(path), "a file of this run")
     handle = os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0), 0o666)
@@ -78,6 +78,19 @@ def refuse_link(path: Path, what: str) -> None:
             about=str(path),
             found="a symbolic link",
         )
+
+
+def refuse_other(path: Path, what: str) -> None:
+    """Refuse a link, a folder, a pipe or a device where ``what`` is expected: writing would replace it."""
+    refuse_link(path, what)
+    try:
+        check_plain(path)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise MetasymError(
+            f"{path}: expected {what}, found {error.strerror}", about=str(path), found=error.strerror
+        ) from None
 
 
 def read_bytes(path: Path) -> bytes:

@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from metasym.storage.atomic import make_folder, write_atomically
+from metasym.storage.atomic import as_bytes, make_folder, write_atomically
 from metasym.storage.described import described
 from metasym.storage.plain_files import read_plain
 from metasym.types import MetasymError
@@ -17,10 +17,10 @@ _DEEPEST = 64
 
 
 def write_json(path: Path, value: dict[str, Any]) -> None:
-    """Write ``value`` atomically, a line for each key; NaN and infinity, which JSON does not know, as null."""
+    """Write ``value`` atomically, a line for each key, as :func:`storable` has it."""
     make_folder(path.parent)
     lines = [
-        f" {json.dumps(key)}: {json.dumps(finite(item), allow_nan=False)}" for key, item in value.items()
+        f" {json.dumps(key)}: {json.dumps(item, allow_nan=False)}" for key, item in storable(value).items()
     ]
     write_atomically(path, ("{\n" + ",\n".join(lines) + "\n}\n").encode(), what="a JSON file")
 
@@ -78,10 +78,15 @@ def _check(value: Any, left: int) -> None:
         value.encode()  # half a character, \ud800, is a UnicodeError, which is a ValueError
 
 
-def finite(value: Any) -> Any:
-    """``value`` with null for numbers that JSON does not know."""
+def storable(value: Any) -> Any:
+    """``value`` as it can be read again: null for numbers that JSON does not know, undecoded bytes as their numbers.
+
+    A file name that is not Unicode has such bytes, and reaches a config with the name of the data.
+    """
     if isinstance(value, dict):
-        return {key: finite(item) for key, item in value.items()}
+        return {storable(key): storable(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [finite(item) for item in value]
+        return [storable(item) for item in value]
+    if isinstance(value, str):
+        return as_bytes(value).decode()
     return None if isinstance(value, float) and not math.isfinite(value) else value

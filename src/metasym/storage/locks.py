@@ -1,6 +1,6 @@
 """Files and folders that belong to one process while it lives: a lock ends with the process that holds it.
 
-A file that nobody holds any more was left by a process that was killed, and any other process may remove it. A
+A file that no process holds any more was left by a process that was killed, and any other process may remove it. A
 process holds a file while it removes it, and a process that has just got hold of a file checks that it is still
 there. So no two processes both believe that they are the only one.
 """
@@ -187,7 +187,7 @@ def remove_abandoned(folder: Path, suffix: str) -> None:
 
 
 def _hold(file: IO[bytes]) -> bool:
-    """Wait until nobody else holds the file; False where the system or the file system has no locks."""
+    """Wait until nothing else holds the file; False where the system or the file system has no locks."""
     try:
         return lock(file, wait=True)
     except OSError as error:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from metasym.storage.json_files import storable
 from metasym.types import MetasymError
 
 _MOST_SHOWN = 4
@@ -46,9 +47,9 @@ def check_same_run(
 
 
 def as_stored(value: Any, error: type[MetasymError] = MetasymError) -> Any:
-    """``value`` as it comes back from JSON: tuples as lists, keys as text."""
+    """``value`` as it comes back from a file: tuples as lists, keys as text."""
     try:
-        return json.loads(json.dumps(value))
+        return json.loads(json.dumps(storable(value)))
     except TypeError as cause:
         raise error(
             f"expected numbers and text in the settings of a run, found {cause}",

@@ -1,6 +1,6 @@
 """Networks that ``torch.compile`` has wrapped: learning takes what is inside.
 
-Steps are computed by ``torch.func`` or by engines that read the layers; compiled code would take no part in them, and
+Steps are computed by ``torch.func`` or by engines that read the layers; compiled code would not be used by them, and
 its wrapper would change every parameter's name.
 """
 

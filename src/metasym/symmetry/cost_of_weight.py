@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Cost:
-    """What a reparameterized weight costs beside the plain one (Appendix A)."""
+    """What a reparameterized weight costs compared with the plain one (Appendix A)."""
 
     plain_entries: int
     """Entries of W: what the plain layer stores."""

@@ -1,4 +1,4 @@
-"""What a reparameterized model costs beside the plain one, layer by layer."""
+"""What a reparameterized model costs compared with the plain one, layer by layer."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class FieldSymmetry(Symmetry):
 
     @torch.no_grad()
     def right_inverse(self, W: Tensor) -> Tensor:
-        """Least squares, for each pair of fields by itself."""
+        """Least squares, for each pair of fields separately."""
         self._check_weight(W)
         out, inp, height, width, _ = self.block.shape
         fields_out, fields_in, _ = self.filter_shape

@@ -55,7 +55,7 @@ class Symmetry(nn.Module, ABC):
 
     @abstractmethod
     def cost(self) -> Cost:
-        """Entries, bytes and multiply-adds beside the plain weight's."""
+        """Entries, bytes and multiply-adds, compared with the plain weight's."""
 
     @property
     def learnable(self) -> bool:

@@ -7,6 +7,7 @@ find or make one asks here.
 
 from __future__ import annotations
 
+import copy
 import re
 
 from torch import Tensor, nn
@@ -14,6 +15,9 @@ from torch.nn.utils import parametrize
 
 _LISTS = "parametrizations"
 _ORIGINAL = "original"
+_COPIES = ("_flat_weights", "_flat_weight_refs")
+"""torch's list of a recurrent layer's weights. With a symmetry it holds what was made last, with its graph, and is
+made anew in a copy."""
 
 _MAP = re.compile(r"in_proj_weight|[qkv]_proj_weight|weight_(?:ih|hh|hr)(?:_l\d+)?(?:_reverse)?")
 """What torch calls the linear maps of recurrent layers and of attention."""
@@ -125,6 +129,20 @@ def short_name(name: str) -> str:
     layer = weight_name(found[1] or "", found[2])
     short = "v" if found[3] == _ORIGINAL else f"U{found[4]}"
     return f"{short} of {layer}" if layer else short
+
+
+def make_copyable(layer: nn.RNNBase) -> None:
+    """Teach the class that ``parametrize`` has made for ``layer`` how it is copied."""
+    type(layer).__deepcopy__ = _copied  # type: ignore[attr-defined]
+
+
+def _copied(layer: nn.RNNBase, memo: dict[int, object]) -> nn.RNNBase:
+    replica = layer.__new__(type(layer))
+    memo[id(layer)] = replica
+    own = {key: value for key, value in vars(layer).items() if key not in _COPIES}
+    replica.__dict__ = copy.deepcopy(own, memo)
+    replica._init_flat_weights()
+    return replica
 
 
 def _prefix(layer: str) -> str:

@@ -1,7 +1,7 @@
 """How few filter entries a family of tasks needs: an optimizer that prunes U, and how to drop or restore directions.
 
 The inner problem only sees U up to a rotation of the filter, ``(U R, R^T v)``, so sparsity of U's columns
-means nothing by itself. What counts is the rank of U. The nuclear norm, the sum of U's singular values, does not
+means nothing on its own. What counts is the rank of U. The nuclear norm, the sum of U's singular values, does not
 change under the rotation, and its proximal step sets small singular values to exactly 0.
 """
 

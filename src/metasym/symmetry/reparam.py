@@ -24,12 +24,12 @@ from metasym.symmetry.parametrized import (
     drop_lists,
     list_of,
     lists_of,
+    make_copyable,
     plain_type,
     weight_name,
     weight_site,
     weight_tensors,
 )
-from metasym.symmetry.recurrent_copies import make_copyable
 from metasym.symmetry.selection import (
     Select,
     check_fit,
@@ -127,7 +127,7 @@ def reparameterize(
         unused = [name for name, value in given.items() if value is not None]
         if unused:
             raise MetasymError(
-                f"expected {', '.join(unused)} only with a named kind, found a callable beside it",
+                f"expected {', '.join(unused)} only with a named kind, found it with a callable",
                 about=", ".join(unused),
                 found="a callable",
             )
@@ -233,6 +233,12 @@ def split(model: nn.Module) -> Split:
 
     Returns:
         A :class:`Split` with the parameters by name.
+
+    Example:
+        >>> import torch, metasym as ms
+        >>> parts = ms.split(ms.reparameterize(torch.nn.Linear(4, 3)))
+        >>> len(parts.U), len(parts.v), list(parts.other)
+        (2, 1, ['bias'])
     """
     result = Split()
     u_ids = {id(p) for m in model.modules() if isinstance(m, Symmetry) for p in m.parameters()}

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from metasym.storage.system import available_memory
 from metasym.tasks.grouping import Grouped, checked_file, group_rows
-from metasym.tasks.task_file import LEAST_TASKS, TOO_SHORT, Array, Reading, TaskFile
+from metasym.tasks.plain_facts import Array
+from metasym.tasks.task_file import LEAST_TASKS, TOO_SHORT, Reading, TaskFile
 from metasym.types import MetasymError
 
 NAME = Path("arrays")

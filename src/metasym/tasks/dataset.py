@@ -14,10 +14,11 @@ import numpy.typing as npt
 
 from metasym.storage.plain_files import open_plain
 from metasym.tasks.npz import DAMAGED, damage
+from metasym.tasks.plain_facts import LARGEST_SIZE, TABLES
 from metasym.tasks.reading import check_archive
 from metasym.tasks.row_sample import RowSample, Sampled, sampled_rows
-from metasym.tasks.table_files import SUFFIXES, read_columns
-from metasym.tasks.task_file import LARGEST_SIZE, check_not_tiny
+from metasym.tasks.table_files import read_columns
+from metasym.tasks.task_file import check_not_tiny
 from metasym.types import MetasymError
 
 Array = npt.NDArray[np.float64]
@@ -27,7 +28,7 @@ MOST_EXAMPLES = 10_000
 MOST_IN_TASKS = 1_000_000
 """Examples of all tasks of a family; of more a random sample of its tasks is kept."""
 _BLOCK = 2**20
-"""Numbers that are checked in one go."""
+"""Numbers that are checked at once."""
 CONSTANT = 1e-12
 """Columns whose deviation is no more than this part of their largest number are constant but for rounding."""
 
@@ -85,7 +86,7 @@ def dataset(
         )
     if 0 in inputs.shape or 0 in targets.shape[1:]:
         raise MetasymError(
-            f"{where}: expected at least one number an example, found {shapes}",
+            f"{where}: expected at least one number per example, found {shapes}",
             about=f"{where}: x, y",
             found=(tuple(inputs.shape), tuple(targets.shape)),
         )
@@ -152,7 +153,7 @@ def read_dataset(
     large file a random sample by ``seed`` is kept; a table is read a part at a time.
     """
     file = Path(path)
-    if file.suffix.lower() in SUFFIXES:
+    if file.suffix.lower() in TABLES:
         sample = RowSample(MOST_EXAMPLES, seed)
         x, y, names, outs = read_columns(file, inputs, outputs, labels=bool(labels), sample=sample)
         found = dataset(x, y, where=str(file), labels=labels, names=names)
@@ -161,7 +162,7 @@ def read_dataset(
     for flag, value in (("--inputs", inputs), ("--outputs", outputs)):
         if value is not None:
             raise MetasymError(
-                f"expected {flag} only for a table ({', '.join(SUFFIXES)}), found it with {file.name}",
+                f"expected {flag} only for a table ({', '.join(TABLES)}), found it with {file.name}",
                 about=flag,
                 found=file.name,
             )
@@ -224,7 +225,7 @@ def family(x: Any, y: Any, *, where: str = "discover", seed: int = 0) -> Family:
 
 def read_arrays(file: Path) -> dict[str, npt.NDArray[Any]]:
     """The arrays ``x`` and ``y`` of an ``.npz`` file, or one line that says what is wrong with it."""
-    want = f"{file}: expected an .npz file with arrays x and y, or a table ({', '.join(SUFFIXES)})"
+    want = f"{file}: expected an .npz file with arrays x and y, or a table ({', '.join(TABLES)})"
     try:
         with open_plain(file) as stream, np.load(stream, allow_pickle=False) as archive:
             if not hasattr(archive, "files"):

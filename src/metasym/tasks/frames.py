@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from metasym.tasks.task_file import Array
+from metasym.tasks.plain_facts import Array
 from metasym.types import MetasymError
 
 NAME = Path("frame")
@@ -26,7 +26,7 @@ def _names(value: Any) -> list[str]:
 
 
 def names_in(value: Any) -> tuple[str, ...]:
-    """The names of a frame's columns; none of arrays, and of columns that nobody named."""
+    """The names of a frame's columns; none of arrays, and of columns that have no name."""
     names = tuple(_names(value)) if is_frame(value) else ()
     return () if names == tuple(map(str, range(len(names)))) else names
 
@@ -38,7 +38,7 @@ class Frame:
         self.path, self._value, self.names = NAME, value, _names(value)
         own = (
             getattr(value, "column_names", None) or value.columns
-        )  # pandas calls columns 0, 1, 2 where nobody named them
+        )  # pandas calls columns 0, 1, 2 where have no name them
         self._called = dict(zip(self.names, own, strict=True))
 
     def read(

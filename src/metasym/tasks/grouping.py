@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from metasym.tasks.plain_facts import Array, size_in_words, stamp_of
 from metasym.tasks.task_file import (
     LEAST_TASKS,
     TOO_SHORT,
-    Array,
     Columns,
     Reading,
     TaskFile,
@@ -25,8 +25,6 @@ from metasym.tasks.task_file import (
     parts,
     present,
     root_mean_square,
-    size_in_words,
-    stamp_of,
 )
 from metasym.types import MetasymError
 
@@ -57,22 +55,7 @@ def group_rows(
     names, first, inverse, counts = np.unique(
         task, return_index=True, return_inverse=True, return_counts=True
     )
-    if len(names) < LEAST_TASKS:
-        found = ", ".join(repr(str(name)) for name in names)
-        raise MetasymError(
-            f"{where}: expected at least {LEAST_TASKS} tasks in {column} (dozens to learn a symmetry from), "
-            f"found {len(names)}: {found}",
-            about=f"{where}: {column}",
-            found=len(names),
-        )
-    kept = counts >= TOO_SHORT
-    if kept.sum() < LEAST_TASKS:
-        raise MetasymError(
-            f"{where}: expected at least {LEAST_TASKS} tasks of 2 or more rows (support and query) in {column}, "
-            f"found {int(kept.sum())} such tasks among {len(names)}",
-            about=f"{where}: {column}",
-            found=int(kept.sum()),
-        )
+    kept = enough_rows(where, column, names, counts)
     order = np.argsort(first, kind="stable")
     order = order[kept[order]]
     place = np.full(len(names), -1)
@@ -106,6 +89,28 @@ def group_rows(
         dropped=int((~kept).sum()),
         crc=(zlib.crc32(padded[0].data), zlib.crc32(padded[1].data)),
     )
+
+
+def enough_rows(where: str, column: str, names: Array, counts: Array) -> npt.NDArray[np.bool_]:
+    """``[tasks]``: which have rows for support and query; refuses too few such tasks."""
+    if len(names) < LEAST_TASKS:
+        found = ", ".join(repr(str(name)) for name in names)
+        raise MetasymError(
+            f"{where}: expected at least {LEAST_TASKS} tasks in {column} (dozens to learn a symmetry from), "
+            f"found {len(names)}: {found}",
+            about=f"{where}: {column}",
+            found=len(names),
+        )
+    kept = counts >= TOO_SHORT
+    if kept.sum() < LEAST_TASKS:
+        raise MetasymError(
+            f"{where}: expected at least {LEAST_TASKS} tasks of 2 or more rows (support and query) in {column}, "
+            f"found {int(kept.sum())} such tasks among {len(names)}",
+            about=f"{where}: {column}",
+            found=int(kept.sum()),
+        )
+    enough: npt.NDArray[np.bool_] = kept
+    return enough
 
 
 def _blocks_of(where: str, names: Array, order: Array, inverse: Array, blocks: Array) -> tuple[str, ...]:
@@ -154,7 +159,7 @@ def checked_file(
         counts=counts,
         classes=classes,
         mapped=isinstance(x, np.memmap),
-        stamp=stamp_of(path) if isinstance(x, np.memmap) else None,
+        stamps={path: stamp_of(path)} if isinstance(x, np.memmap) else {},
         x_rms=root_mean_square(where, "x", x, counts),
         y_rms=1.0 if labels else y_rms,
         x_crc=grouped.crc[0],

@@ -16,7 +16,8 @@ import numpy as np
 
 from metasym.storage.plain_files import open_plain
 from metasym.tasks.grouping import Grouped, checked_file, group_rows
-from metasym.tasks.task_file import LEAST_TASKS, TOO_SHORT, Array, Reading, TaskFile, size_in_words
+from metasym.tasks.plain_facts import Array, size_in_words
+from metasym.tasks.task_file import LEAST_TASKS, TOO_SHORT, Reading, TaskFile
 from metasym.types import MetasymError
 
 NAMES = ("input_names", "output_names")
@@ -222,7 +223,7 @@ def _check_shapes(file: Path, x: _Member, y: _Member, reading: Reading, labels: 
         )
     if 0 in x.shape[2:] or 0 in y.shape[2:]:
         raise MetasymError(
-            f"{file}: expected x and y of at least one number an example, found {shapes}",
+            f"{file}: expected x and y of at least one number per example, found {shapes}",
             about=f"{file}: numbers an example",
             found=(x.shape, y.shape),
         )
@@ -235,7 +236,7 @@ def _check_shapes(file: Path, x: _Member, y: _Member, reading: Reading, labels: 
         )
     if x.shape[1] < TOO_SHORT:
         raise MetasymError(
-            f"{file}: expected at least 2 examples a task (support and query), found {x.shape[1]}",
+            f"{file}: expected at least 2 examples per task (support and query), found {x.shape[1]}",
             about=f"{file}: examples",
             found=x.shape[1],
         )

@@ -7,25 +7,23 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
+from metasym.errors import in_one_line
 from metasym.storage.plain_files import check_plain
 from metasym.storage.system import available_memory
+from metasym.tasks import arrow_columns
+from metasym.tasks.arrow_columns import Text
+from metasym.tasks.plain_facts import Array, size_in_words
 from metasym.tasks.row_sample import RowSample
-from metasym.tasks.task_file import Array, size_in_words
 from metasym.types import MetasymError
 
 _ROWS = 20_000
-"""Rows of a file that are made into numbers in one go."""
+"""Rows of a file that are made into numbers at once."""
 _ENTRY = 8
 """Bytes of a number in memory."""
 _COPIES = 4
 """How often what was read is in memory at once: as it came, joined, as rows, as tasks."""
-_LONGEST = 1000
-"""Characters of the name of a task or a class; a column of longer ones is no column of names."""
-
-Text = npt.NDArray[np.str_]
+_BUFFER = 2**16
+"""Bytes of a column that are read from the disk at once; without a buffer it is a whole row group."""
 
 
 class ParquetTable:
@@ -50,7 +48,9 @@ class ParquetTable:
                 if types.is_string(field.type) or types.is_large_string(field.type)
             ]
             # Text stays as the file has it, each different one once.
-            self.file = parquet.ParquetFile(path, memory_map=False, read_dictionary=words)
+            self.file = parquet.ParquetFile(
+                path, memory_map=False, read_dictionary=words, buffer_size=_BUFFER
+            )
         except OSError as error:
             raise MetasymError(
                 f"{path}: expected a Parquet file, found {error.strerror or error}",
@@ -59,9 +59,9 @@ class ParquetTable:
             ) from None
         except ArrowException as error:
             raise MetasymError(
-                f"{path}: expected a Parquet file, found {str(error).splitlines()[0]}",
+                f"{path}: expected a Parquet file, found {in_one_line(error)}",
                 about=str(path),
-                found=str(error).splitlines()[0],
+                found=in_one_line(error),
             ) from None
         self.names: list[str] = list(self.file.schema_arrow.names)
         for name, times in Counter(self.names).items():
@@ -81,13 +81,12 @@ class ParquetTable:
         held = 0
         if sample is None:
             self._check_room(_ENTRY * self.file.metadata.num_rows * (len(text) + len(numbers)), memory)
-        for batch in self._batches([*text, *numbers]):
+        for batch in self.batches([*text, *numbers]):
+            where = str(self.path)
             for name in (*text, *numbers):
-                if batch.column(name).null_count:
-                    first = int(np.argmax(batch.column(name).is_null().to_numpy(zero_copy_only=False)))
-                    raise self._wrong("a value", name, kept.seen + first, "an empty cell")
-            words = {name: self._words(name, batch.column(name), kept.seen) for name in text}
-            values = {name: self._numbers(name, batch.column(name), kept.seen) for name in numbers}
+                arrow_columns.check_filled(where, name, batch.column(name), kept.seen)
+            words = {n: arrow_columns.words(where, n, batch.column(n), kept.seen) for n in text}
+            values = {n: arrow_columns.numbers(where, n, batch.column(n), kept.seen) for n in numbers}
             if sample is None:
                 held += sum(one.nbytes for one in (*words.values(), *values.values()))
                 self._check_room(held, memory)
@@ -98,7 +97,7 @@ class ParquetTable:
         return {name: joined[name] for name in text}, {name: joined[name] for name in numbers}
 
     def _check_room(self, needs: int, memory: int) -> None:
-        """Refuse what does not fit into memory: equal entries take next to nothing in the file."""
+        """Refuse what does not fit into memory: equal entries take almost nothing in the file."""
         if needs * _COPIES > memory:
             rows = self.file.metadata.num_rows
             raise MetasymError(
@@ -108,51 +107,25 @@ class ParquetTable:
                 found=rows,
             )
 
-    def _words(self, name: str, column: Any, before: int) -> Text:
-        """Text, of which each different one is made once: a long one may stand in every row."""
-        encoded = column.dictionary_encode() if not hasattr(column, "dictionary") else column
-        codes = encoded.indices.to_numpy(zero_copy_only=False)
-        different = [str(value) for value in encoded.dictionary.to_pylist()]
-        longest = max(map(len, different), default=0)
-        if longest > _LONGEST:
-            odd = next(i for i, value in enumerate(different) if len(value) > _LONGEST)
-            row = before + int(np.argmax(codes == odd))
-            raise self._wrong(f"text of at most {_LONGEST:,} characters", name, row, f"{longest:,}")
-        found: Text = np.array(different)[codes]
-        return found
+    @property
+    def groups(self) -> list[int]:
+        """The rows of each row group."""
+        about = self.file.metadata
+        return [int(about.row_group(i).num_rows) for i in range(about.num_row_groups)]
 
-    def _batches(self, columns: list[str]) -> Iterator[Any]:
-        """The rows of the file, a part at a time."""
+    def batches(
+        self, columns: list[str], groups: list[int] | None = None, rows: int = _ROWS
+    ) -> Iterator[Any]:
+        """The rows of the file, or of some of its row groups, a part at a time."""
         from pyarrow import ArrowException
 
         try:
-            for batch in self.file.iter_batches(_ROWS, columns=columns):
+            for batch in self.file.iter_batches(rows, row_groups=groups, columns=columns, use_threads=False):
                 if batch.num_rows:
                     yield batch
         except (OSError, ArrowException) as error:
             raise MetasymError(
-                f"{self.path}: expected a whole Parquet file, found {str(error).splitlines()[0]}",
+                f"{self.path}: expected a whole Parquet file, found {in_one_line(error)}",
                 about=str(self.path),
-                found=str(error).splitlines()[0],
+                found=in_one_line(error),
             ) from None
-
-    def _numbers(self, name: str, column: Any, before: int) -> Array:
-        from pyarrow import types
-
-        kind = column.type.value_type if types.is_dictionary(column.type) else column.type
-        if not any(
-            check(kind) for check in (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
-        ):
-            raise self._wrong("a number", name, before, f"{str(column[0].as_py())[:40]!r} of type {kind}")
-        values = np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
-        if not np.isfinite(values).all():
-            first = int(np.argmin(np.isfinite(values)))
-            raise self._wrong("a finite number", name, before + first, str(values[first]))
-        return values
-
-    def _wrong(self, want: str, column: str, row: int, found: str) -> MetasymError:
-        return MetasymError(
-            f"{self.path}: expected {want} in row {row + 1}, column {column!r}, found {found}",
-            about=f"{self.path}: row {row + 1}, column {column}",
-            found=found,
-        )

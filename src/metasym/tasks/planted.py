@@ -103,6 +103,12 @@ def planted(
             has its symmetry only nearly.
         seed: Seed of everything drawn.
         image_size: Height and width s of an image.
+
+    Example:
+        >>> import metasym as ms
+        >>> data = ms.tasks.planted("shifts12", tasks=5)
+        >>> tuple(data.x.shape), tuple(data.y.shape)
+        ((5, 20, 12), (5, 20, 12))
     """
     if tasks < 1 or examples < 1 or not (0 <= noise < math.inf and 0 <= broken < math.inf):
         raise MetasymError(

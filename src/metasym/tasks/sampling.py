@@ -15,6 +15,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from metasym.errors import in_one_line
 from metasym.types import Batch, Episode, MetasymError, Tasks
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -196,7 +197,7 @@ def explained(episodes: Episode, where: str) -> Iterator[None]:
     except (MetasymError, torch.OutOfMemoryError):
         raise
     except (RuntimeError, IndexError, ValueError) as error:
-        said = (str(error).strip() or type(error).__name__).splitlines()[0]
+        said = in_one_line(error)
         raise MetasymError(
             f"{where}: expected episodes that fit the model and the loss, found {said} "
             f"(of {episodes.count} tasks: {describe(episodes)})",

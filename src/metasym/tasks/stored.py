@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from metasym.tasks.arrays import draw_seed, shuffled, single
-from metasym.tasks.task_file import Array, TaskFile
+from metasym.tasks.plain_facts import Array
+from metasym.tasks.task_file import TaskFile
 from metasym.types import Batch, Episode, MetasymError
 
 _MOST_QUERY = 0.9
@@ -107,6 +108,28 @@ class StoredTasks:
     def examples(self) -> Examples:
         """Every example of every task, including tasks with too few for an episode."""
         return self._examples(self.given)
+
+    def factors(self, before: float = 0.0) -> tuple[Tensor, Tensor]:
+        """Of all rows of a file that keeps some: the factors of ``[1 x y]`` as the network sees it, and how many.
+
+        Triangular, ``[tasks, 1 + numbers, 1 + numbers]`` float64, and ``[tasks]``. ``before``: of every row less so
+        many times the one before it.
+        """
+        assert self.file.streamed is not None
+        found, layout = self.file.streamed.factors_less(before), self.layout
+        inputs = self.file.streamed.inputs
+        outputs = found.values.shape[1] - 1 - inputs
+        change = torch.eye(1 + inputs + outputs, dtype=torch.float64)
+        for first, size, offset, columns, scale in (
+            (1, inputs, layout.x_offset, layout.x_columns, layout.x_scale),
+            (1 + inputs, outputs, layout.y_offset, layout.y_columns, layout.y_scale),
+        ):
+            divisor = torch.tensor(columns or (1.0,), dtype=torch.float64) * scale
+            moved = torch.tensor(offset or (0.0,), dtype=torch.float64) * (1 - before)
+            places = torch.arange(first, first + size)
+            change[places, places] = 1 / divisor.expand(size)
+            change[0, places] = (-moved / divisor).expand(size)
+        return found.values[self.given] @ change, torch.from_numpy(found.counts)[self.given]
 
     def _examples(self, given: Tensor) -> Examples:
         rows, file, layout = given.numpy(), self.file, self.layout

@@ -1,36 +1,29 @@
-"""Tasks from a table with a row for each example: CSV by Python's reader, Parquet by pyarrow if it is installed."""
+"""Tasks from a table with a row for each example."""
 
 from __future__ import annotations
 
-import csv
 import difflib
 import fnmatch
-import io
-import itertools
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
-from metasym.storage.plain_files import open_plain
+from metasym.tasks.arrow_columns import Text
+from metasym.tasks.csv_table import CsvTable
 from metasym.tasks.grouping import checked_file, group_rows
 from metasym.tasks.parquet_table import ParquetTable
+from metasym.tasks.plain_facts import Array
 from metasym.tasks.row_sample import RowSample
-from metasym.tasks.task_file import Array, Columns, Reading, TaskFile
+from metasym.tasks.task_file import Columns, Reading, TaskFile
 from metasym.types import MetasymError, MetasymWarning
 
-SUFFIXES = (".csv", ".tsv", ".parquet")
-_ROWS = 20_000
-"""Rows of a file that are made into numbers in one go."""
 _SHOWN = 20
 _INDEX = ("", "Unnamed: 0", "__index_level_0__")
 """What pandas calls the column of the rows' numbers that it writes."""
-
-Text = npt.NDArray[np.str_]
 
 
 class Table(Protocol):
@@ -55,6 +48,30 @@ def read_table(path: Path, reading: Reading, memory: int) -> TaskFile:
 def tasks_of_table(table: Table, reading: Reading, memory: int) -> TaskFile:
     """The tasks of an opened table, or of a data frame."""
     path = table.path
+    task, inputs, outputs, blocks, labels = chosen_columns(path, reading, table.names)
+    words = list(dict.fromkeys([task, *blocks, *(outputs if labels else [])]))
+    text, numbers = table.read(words, [*inputs, *([] if labels else outputs)])
+    x, y, classes = _stacked(text, numbers, inputs, outputs, labels=labels)
+    together = text[blocks[0]] if blocks else None
+    grouped = group_rows(str(path), f"column {task!r}", text[task], x, y, memory, together)
+    stored = {"input_names": tuple(inputs), "output_names": classes or tuple(outputs)}
+    columns = Columns(task, tuple(inputs), tuple(outputs))
+    return checked_file(path, grouped, reading, labels=labels, stored=stored, columns=columns)
+
+
+class Chosen(NamedTuple):
+    """Which columns are what."""
+
+    task: str
+    inputs: list[str]
+    outputs: list[str]
+    blocks: list[str]
+    """One column, or none."""
+    labels: bool
+
+
+def chosen_columns(path: Path, reading: Reading, names: Sequence[str]) -> Chosen:
+    """The columns that ``--task``, ``--inputs``, ``--outputs`` and ``--blocks`` stand for, each for one thing."""
     if reading.scalar_x:
         raise MetasymError(
             f"expected --scalar-x only for arrays, found it with {path.name}",
@@ -65,26 +82,26 @@ def tasks_of_table(table: Table, reading: Reading, memory: int) -> TaskFile:
         if getattr(reading, flag) is None:
             raise MetasymError(
                 f"{path}: expected --task, --inputs and --outputs to say what the columns of a table are, found no "
-                f"--{flag}; {_listed(table.names)}",
+                f"--{flag}; {_listed(names)}",
                 about=f"{path}: --{flag}",
             )
     assert reading.task is not None
     assert reading.inputs is not None
     assert reading.outputs is not None
-    task = _chosen(path, "--task", reading.task, table.names)
-    inputs = _chosen(path, "--inputs", reading.inputs, table.names)
-    outputs = _chosen(path, "--outputs", reading.outputs, table.names)
+    task = _chosen(path, "--task", reading.task, names)
+    inputs = _chosen(path, "--inputs", reading.inputs, names)
+    outputs = _chosen(path, "--outputs", reading.outputs, names)
     if len(task) != 1:
         raise MetasymError(
             f"{path}: expected --task to name one column, found {', '.join(task)}",
             about=f"{path}: --task",
             found=task,
         )
-    blocks = [] if reading.blocks is None else _chosen(path, "--blocks", reading.blocks, table.names)
+    blocks = [] if reading.blocks is None else _chosen(path, "--blocks", reading.blocks, names)
     if len(blocks) > 1 or set(blocks) & set(task):
         found = "that of --task" if set(blocks) & set(task) else ", ".join(blocks)
         raise MetasymError(
-            f"{path}: expected --blocks to name one column besides that of --task, found {found}",
+            f"{path}: expected --blocks to name one column other than that of --task, found {found}",
             about=f"{path}: --blocks",
             found=blocks,
         )
@@ -102,14 +119,7 @@ def tasks_of_table(table: Table, reading: Reading, memory: int) -> TaskFile:
             about=f"{path}: --outputs",
             found=len(outputs),
         )
-    words = list(dict.fromkeys([*task, *blocks, *(outputs if labels else [])]))
-    text, numbers = table.read(words, [*inputs, *([] if labels else outputs)])
-    x, y, classes = _stacked(text, numbers, inputs, outputs, labels=labels)
-    together = text[blocks[0]] if blocks else None
-    grouped = group_rows(str(path), f"column {task[0]!r}", text[task[0]], x, y, memory, together)
-    stored = {"input_names": tuple(inputs), "output_names": classes or tuple(outputs)}
-    columns = Columns(task[0], tuple(inputs), tuple(outputs))
-    return checked_file(path, grouped, reading, labels=labels, stored=stored, columns=columns)
+    return Chosen(task[0], inputs, outputs, blocks, labels)
 
 
 def read_columns(
@@ -239,6 +249,11 @@ def _chosen(path: Path, flag: str, wish: str, names: Sequence[str]) -> list[str]
     return found
 
 
+def classes_of(labels: Iterable[str]) -> tuple[str, ...]:
+    """The classes in the order of their numbers or of the alphabet."""
+    return _labels(np.array(list(labels)))[0]
+
+
 def _labels(text: Text) -> tuple[tuple[str, ...], Array]:
     """The classes in the order of their numbers or of the alphabet, and each row's class."""
     names, rows = np.unique(text, return_inverse=True)
@@ -251,133 +266,5 @@ def _labels(text: Text) -> tuple[tuple[str, ...], Array]:
     return tuple(str(name) for name in names[order]), place[rows]
 
 
-def _opened(path: Path) -> _Csv | ParquetTable:
-    return ParquetTable(path) if path.suffix.lower() == ".parquet" else _Csv(path)
-
-
-def _filled(rows: Iterator[list[str]]) -> Iterator[tuple[int, list[str]]]:
-    """The rows that are not empty, with their numbers as a spreadsheet counts them, from 1."""
-    return (
-        (number, cells)
-        for number, cells in enumerate(rows, start=1)
-        if cells and (len(cells) > 1 or cells[0].strip())
-    )
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return "_" not in cell
-
-
-class _Csv:
-    """A text file with a header; separated by commas, semicolons or tabs, whichever the header has most of."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.header, header = next(_filled(self._rows()), (0, []))
-        """The row of the header, as a spreadsheet counts; lines above it are empty."""
-        if not header:
-            raise MetasymError(
-                f"{path}: expected a table with a header, found an empty file",
-                about=str(path),
-                found="an empty file",
-            )
-        self.names = [name.strip() for name in header]
-        for name, times in Counter(self.names).items():
-            if times > 1:
-                raise MetasymError(
-                    f"{path}: expected each column's name once in the header, found {name!r} twice",
-                    about=f"{path}: header",
-                    found=name,
-                )
-
-    def _rows(self) -> Any:
-        """All rows, empty ones too."""
-        want = f"{self.path}: expected a text file with a table (UTF-8)"
-        try:
-            with io.TextIOWrapper(open_plain(self.path), newline="", encoding="utf-8-sig") as stream:
-                first = next((line for line in stream if line.strip()), "")
-                stream.seek(0)
-                tab = self.path.suffix.lower() == ".tsv"
-                yield from csv.reader(stream, delimiter="\t" if tab else max(",;\t", key=first.count))
-        except OSError as error:
-            raise MetasymError(
-                f"{want}, found {error.strerror or error}",
-                about=str(self.path),
-                found=error.strerror or str(error),
-            ) from None
-        except UnicodeDecodeError as error:
-            raise MetasymError(
-                f"{want}, found byte {error.object[error.start]:#04x}, which is not UTF-8",
-                about=str(self.path),
-                found=error.object[error.start],
-            ) from None
-        except csv.Error as error:
-            raise MetasymError(f"{want}, found {error}", about=str(self.path), found=str(error)) from None
-
-    def read(
-        self, text: list[str], numbers: list[str], sample: RowSample | None = None
-    ) -> tuple[dict[str, Text], dict[str, Array]]:
-        """The columns ``text`` as they are written and the columns ``numbers`` as float64, of rows in ``sample``."""
-        of = {name: place for place, name in enumerate(self.names)}
-        places = {name: of[name] for name in (*text, *numbers)}
-        kept = RowSample() if sample is None else sample
-        rows = _filled(self._rows())
-        next(rows)
-        while chunk := list(itertools.islice(rows, _ROWS)):
-            numbered, lines = zip(*chunk, strict=True)
-            lengths = list(map(len, lines))
-            if lengths.count(len(self.names)) != len(lines):
-                odd = next(i for i, length in enumerate(lengths) if length != len(self.names))
-                raise MetasymError(
-                    f"{self.path}: expected {len(self.names)} cells in every row, as in the header, found "
-                    f"{lengths[odd]} in row {numbered[odd]} (the header is row {self.header})",
-                    about=f"{self.path}: row {numbered[odd]}",
-                    found=lengths[odd],
-                )
-            columns = list(zip(*lines, strict=True))
-            kept.add(
-                {
-                    name: (self._text if name in text else self._numbers)(name, columns[place], numbered)
-                    for name, place in places.items()
-                }
-            )
-        if not kept.seen:
-            raise MetasymError(
-                f"{self.path}: expected rows below the header, found none",
-                about=f"{self.path}: rows",
-                found=0,
-            )
-        joined = kept.columns()
-        return {name: joined[name] for name in text}, {name: joined[name] for name in numbers}
-
-    def _text(self, name: str, cells: Sequence[str], rows: Sequence[int]) -> Text:
-        clean = [cell.strip() for cell in cells]
-        if "" in clean:
-            raise self._wrong("a name", name, rows[clean.index("")], "an empty cell")
-        return np.array(clean)
-
-    def _numbers(self, name: str, cells: Sequence[str], rows: Sequence[int]) -> Array:
-        try:
-            values = np.array(cells, dtype=np.float64)
-            if "_" in "".join(cells):  # 1_234 is a number in Python's source only
-                raise ValueError
-        except ValueError:
-            odd = next(i for i, cell in enumerate(cells) if not _is_number(cell))
-            found = f"{cells[odd][:40]!r}" if cells[odd].strip() else "an empty cell"
-            raise self._wrong("a number", name, rows[odd], found) from None
-        if not np.isfinite(values).all():
-            first = int(np.argmin(np.isfinite(values)))
-            raise self._wrong("a finite number", name, rows[first], cells[first].strip())
-        return values
-
-    def _wrong(self, want: str, column: str, row: int, found: str) -> MetasymError:
-        return MetasymError(
-            f"{self.path}: expected {want} in row {row}, column {column!r} (the header is row {self.header}), "
-            f"found {found}",
-            about=f"{self.path}: row {row}, column {column}",
-            found=found,
-        )
+def _opened(path: Path) -> CsvTable | ParquetTable:
+    return ParquetTable(path) if path.suffix.lower() == ".parquet" else CsvTable(path)

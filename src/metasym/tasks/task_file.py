@@ -5,23 +5,24 @@ from __future__ import annotations
 import math
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from metasym.storage.options import changed, option
+from metasym.tasks.plain_facts import LEAST_SIZE, Array, stamp_of
 from metasym.types import MetasymError
 
-Array = npt.NDArray[Any]
+if TYPE_CHECKING:
+    from metasym.tasks.streamed import Streamed
+
 _CHUNK = 2**26
 """Bytes that are examined at once."""
 LEAST_TASKS = 4
-LEAST_SIZE, LARGEST_SIZE = 1e-100, 1e150
-"""Between these the squares of numbers, and products of squares, can be told from 0 and from infinity."""
 TOO_SHORT = 2
 """Examples that a task needs: one to adapt to and one to be scored on."""
 
@@ -37,13 +38,13 @@ class Reading:
     outputs: str | None = option(None, "table: the columns of y, in the same way")
     blocks: str | None = option(
         None,
-        "table: a column that says which tasks belong together (one robot, day or patient): they stay together in "
-        "the split, and count as one in certificates",
+        "table: a column that says which tasks belong together (one robot, day or patient): the split keeps them "
+        "together, and certificates count them as one",
     )
     labels: bool | None = option(None, "y holds labels, whatever its type (--no-labels: numbers to predict)")
     scalar_x: bool = option(False, "x [tasks, examples] is intended: an example is one number")
-    input_names: str | None = option(None, "what the numbers of x are called, as a,b,c")
-    output_names: str | None = option(None, "what the numbers of y (or the classes) are called")
+    input_names: str | None = option(None, "names of the numbers of x, as a,b,c")
+    output_names: str | None = option(None, "names of the numbers of y (or of the classes)")
 
 
 class Columns(NamedTuple):
@@ -90,24 +91,25 @@ class TaskFile:
     dropped: int = 0
     """Tasks that were left out because they have fewer than two examples."""
     reading: Reading = field(default_factory=Reading)
-    stamp: tuple[int, int] | None = None
-    """When a mapped file was last changed, and its size, as it was opened; None for what is in memory."""
+    stamps: Mapping[Path, tuple[int, int]] = field(default_factory=dict)
+    """When each file that stays on the disk was last changed, and its size, as it was opened."""
+    streamed: Streamed | None = None
+    """Where there are more rows than are kept: what is known of all of them; the arrays hold a sample."""
 
     def check_unchanged(self) -> None:
-        """Refuse a result of a mapped file that somebody has changed since it was opened and checked."""
-        if self.stamp is None:
-            return
-        try:
-            now = stamp_of(self.path)
-        except OSError:
-            now = None
-        if now != self.stamp:
-            raise MetasymError(
-                f"{self.path}: expected a file that stays as it is while it is learned from, found it changed or "
-                "gone meanwhile: what was learned belongs to no data; start again in another folder",
-                about=str(self.path),
-                found="changed",
-            )
+        """Refuse a result of files on the disk that changed since they were opened and checked."""
+        for path, stamp in self.stamps.items():
+            try:
+                now = stamp_of(path)
+            except OSError:
+                now = None
+            if now != stamp:
+                raise MetasymError(
+                    f"{path}: expected a file that does not change during learning, found it changed or removed: "
+                    "start again another folder",
+                    about=str(path),
+                    found="changed",
+                )
 
     @property
     def tasks(self) -> int:
@@ -152,15 +154,11 @@ class TaskFile:
             found["columns"] = {"task": task, "inputs": list(inputs), "outputs": list(outputs)}
         if self.blocks:
             found["blocks"] = zlib.crc32("\0".join(self.blocks).encode())
+        if self.streamed is not None:
+            found["rows"] = self.streamed.rows
         if changed(self.reading):
             found["reading"] = changed(self.reading)
         return found
-
-
-def stamp_of(path: Path) -> tuple[int, int]:
-    """When a file was last changed, and its size."""
-    about = path.stat()
-    return about.st_mtime_ns, about.st_size
 
 
 def parts(array: Array) -> Iterator[tuple[int, Array]]:
@@ -217,7 +215,7 @@ def largest_of_columns(values: Array) -> npt.NDArray[np.float64]:
 
 
 def check_not_tiny(where: str, name: str, largest: npt.NDArray[np.float64]) -> None:
-    """Refuse numbers so small that their squares are 0: they would be taken for constants."""
+    """Refuse numbers so small that their squares are 0: they would be treated as constants."""
     tiny = np.flatnonzero((largest > 0) & (largest < LEAST_SIZE))
     if len(tiny):
         raise MetasymError(
@@ -311,8 +309,3 @@ def names_of(
                 f"{what} to give each name once, found {name!r} twice", about=about, found=name
             )
     return names
-
-
-def size_in_words(count: int) -> str:
-    """Bytes as MB or GB."""
-    return f"{count / 1e9:.1f} GB" if count >= 1e8 else f"{count / 1e6:.1f} MB"

@@ -16,6 +16,7 @@ from metasym.learners.base import Learner
 from metasym.storage.atomic import read_bytes, write_atomically
 from metasym.storage.described import Count, described
 from metasym.storage.file_names import CONFIG, CURRENT, PREVIOUS
+from metasym.storage.json_files import storable
 from metasym.storage.locks import remove_abandoned
 from metasym.storage.same_run import check_same_run
 from metasym.storage.serialization import CheckpointError, pack, unpack
@@ -126,6 +127,13 @@ def load(path: str | os.PathLike[str], learner: AnyLearner, *, best: bool = True
 
     Returns:
         The same ``learner``.
+
+    Example:
+        >>> import tempfile, torch, metasym as ms
+        >>> path = tempfile.mkdtemp() + "/learner.safetensors"
+        >>> ms.save(ms.MAML(torch.nn.Linear(3, 1)), path)
+        >>> type(ms.load(path, ms.MAML(torch.nn.Linear(3, 1)))).__name__
+        'MAML'
     """
     stored = learner_state(Path(path))
     check_learner(learner, stored, str(path), method_only=True)
@@ -220,7 +228,7 @@ class Checkpoints:
         """Write ``config.json`` for readers of the folder, unless the program has put one there itself."""
         path = self.folder / CONFIG
         if not path.exists():
-            text = json.dumps(settings, indent=1, default=str)
+            text = json.dumps(storable(settings), indent=1, default=str)
             write_atomically(path, f"{text}\n".encode(), what="the settings")
 
     def _verified(self, path: Path, check: Callable[[dict[str, Any], str], None]) -> bytes:

@@ -1,4 +1,4 @@
-"""The processes of a run under ``torchrun``: who they are, and the few things they tell each other."""
+"""The processes of a run under ``torchrun``: who they are, and the few messages they exchange."""
 
 from __future__ import annotations
 

@@ -55,6 +55,15 @@ def evaluate(
 
     Returns:
         A :class:`Score`: the mean with its 95 % interval, and the score of every task.
+
+    Example:
+        >>> import torch, metasym as ms
+        >>> data = ms.tasks.planted("signed8", tasks=60)
+        >>> tasks = ms.tasks.ArrayTasks(data.x, data.y, support=5)
+        >>> learner = ms.MAML(torch.nn.Linear(8, 8, bias=False), solver="ridge", penalty=1e-3)
+        >>> score = ms.evaluate(learner, tasks)
+        >>> len(score.per_task), score.mean > 0
+        (60, True)
     """
     check_seed(seed)
     chosen = torch.arange(number_to_score(tasks)) if ids is None else torch.as_tensor(list(ids))
@@ -136,7 +145,7 @@ def score_tasks(
 
 
 def number_to_score(tasks: Tasks) -> int:
-    """How many tasks are scored where nobody says: all, or of a family without end its ``scored``, said once."""
+    """Return how many tasks are scored by default: all, or the ``scored`` of a family without end, noted once."""
     wanted = getattr(tasks, "scored", None)
     if wanted is None:
         return len(tasks)

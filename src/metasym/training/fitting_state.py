@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor
 from torch.optim import SGD, Adam, Optimizer
 
+from metasym.errors import in_one_line
 from metasym.storage.serialization import CheckpointError
 
 
@@ -28,7 +29,7 @@ def fitting(name: str, part: str) -> Iterator[None]:
         RuntimeError,
         OverflowError,
     ) as error:
-        said = " ".join(str(error).split())[:200]
+        said = in_one_line(error)
         raise CheckpointError(
             f"{name}: expected {part} as a run wrote it, found {type(error).__name__}: {said}",
             about=f"{name}: {part}",

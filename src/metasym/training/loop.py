@@ -130,6 +130,17 @@ def train(
 
     Returns:
         An iterator of :class:`Record`, from step 1.
+
+    Example:
+        >>> import torch, metasym as ms
+        >>> data = ms.tasks.planted("signed8", tasks=60)
+        >>> tasks = ms.tasks.ArrayTasks(data.x, data.y, support=5)
+        >>> model = ms.reparameterize(torch.nn.Linear(8, 8, bias=False), "dense", filter_size=8)
+        >>> learner = ms.MSR(model, solver="ridge", penalty=1e-3)
+        >>> for record in ms.train(learner, tasks, outer_steps=2, outer_lr=2e-2, progress="silent"):
+        ...     print(record.step)
+        1
+        2
     """
     check_whole(outer_steps=outer_steps, tasks_per_step=tasks_per_step)
     check_choice("on_nonfinite", on_nonfinite, ("stop", "skip"))
@@ -157,7 +168,7 @@ def train(
         min(tasks_per_step, len(tasks)) < ranks_of_run()
     ):  # before they join: one that leaves takes others along
         raise MetasymError(
-            f"expected at least one task a step for each of {ranks_of_run()} ranks, "
+            f"expected at least one task per step for each of {ranks_of_run()} ranks, "
             f"found {min(tasks_per_step, len(tasks))}",
             about="tasks_per_step",
             found=min(tasks_per_step, len(tasks)),

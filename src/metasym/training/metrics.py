@@ -12,7 +12,7 @@ from typing import NamedTuple, Required, TypedDict
 
 from metasym.storage.atomic import open_own
 from metasym.storage.described import Count, described
-from metasym.storage.json_files import finite, parse
+from metasym.storage.json_files import parse, storable
 from metasym.storage.plain_files import open_plain, read_plain
 from metasym.types import MetasymError, Record
 
@@ -127,7 +127,7 @@ class MetricsFile:
         try:
             line = json.dumps(values, allow_nan=False)
         except ValueError:
-            line = json.dumps(finite(values))
+            line = json.dumps(storable(values))
         with self._writing():
             self._file.write(line + "\n")
             if time.monotonic() - self._flushed >= _FLUSH_SECONDS:

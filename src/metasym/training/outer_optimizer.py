@@ -46,7 +46,7 @@ def make_optimizer(
     if closure is not None and closure.default is inspect.Parameter.empty:
         raise MetasymError(
             f"expected an optimizer that steps on one gradient, found {type(optimizer).__name__}, "
-            "which evaluates the loss again and again",
+            "which evaluates the loss repeatedly",
             about="optimizer",
             found=type(optimizer).__name__,
         )

@@ -36,7 +36,7 @@ _LOG = logging.getLogger(__name__)
 _PROGRESS = frozenset(
     ("last_epoch", "_step_count", "_last_lr", "best", "num_bad_epochs", "cooldown_counter", "T_cur", "T_i")
 )
-"""What schedulers count: it changes from step to step and does not tell one scheduler from another."""
+"""What schedulers count: it changes from step to step and does not distinguish schedulers."""
 
 
 @dataclass

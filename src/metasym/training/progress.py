@@ -21,7 +21,7 @@ _DRAW_SECONDS = 0.1
 
 
 class Display(Protocol):
-    """Something that is told every Record of a run."""
+    """Something that receives every Record of a run."""
 
     def show(self, record: Record) -> None:
         """Take notice of one step."""

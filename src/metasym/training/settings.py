@@ -44,7 +44,7 @@ def validation_of(given: Tasks | Validation | None, every: int) -> Validation | 
     if isinstance(given, Validation):
         if every:
             raise MetasymError(
-                "expected validate_every inside Validation(tasks, every=...), found it beside one",
+                "expected validate_every inside Validation(tasks, every=...), found it as a separate argument",
                 about="validate_every",
                 found=every,
             )

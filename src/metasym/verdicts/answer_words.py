@@ -2,47 +2,56 @@
 
 from __future__ import annotations
 
-from metasym.verdicts.defect_words import LARGEST_DEFECT, breaking_words, differing_words, percent
+from metasym.verdicts.defect_words import (
+    LARGEST_DEFECT,
+    breaking_words,
+    capital,
+    differing_words,
+    percent,
+    sentences,
+)
 from metasym.verdicts.layer_words import called, reason_words
 from metasym.verdicts.reports import LadderRung, LayerReport
 from metasym.verdicts.verdict import NearestRefuted, Status
 
 
 def answer_words(layer: LayerReport) -> str:
-    """``Do the tasks have dihedral (D_6, order 12)? Yes: ...``, without a full stop."""
+    """``Do the tasks have the symmetry dihedral (D_6, order 12)? Yes: ...``, without a full stop."""
     answer = layer.answer
     assert answer is not None
     rung, status = answer.rung, answer.verdict.status
     moved = ", of the inputs alone" if answer.asked.invariance else ""
     known = called(rung.name, rung.order)
     name = known if answer.asked.text == rung.name else f"{answer.asked.text} ({known}{moved})"
-    question = f"Do the tasks have {name}?"
+    question = f"Do the tasks have the symmetry {name}?"
     over = f"95 %, over all {answer.verdict.tasks} tasks"
     refuted = any(isinstance(reason, NearestRefuted) for reason in answer.verdict.reasons)
     if status in (Status.CERTIFIED, Status.APPROXIMATE):
         assert rung.defect_upper is not None
         bound = percent(max(rung.defect_upper, rung.class_defect_upper or 0.0))
         if refuted:
-            said = f"Nearly: its defect is {percent(rung.defect)}, below {bound} ({over}), and not 0"
+            said = f"Nearly, but not exactly: its defect is {percent(rung.defect)}, below {bound} ({over})"
         elif status is Status.CERTIFIED:
             said = f"Yes: its defect is below {bound} ({over})"
         else:
-            said = f"Within {bound}: the tasks do not contradict it, and a larger defect they do ({over})"
+            said = (
+                f"Within {bound}: the tasks do not contradict it, but rule out only larger defects ({over})"
+            )
     elif status is Status.NONE and refuted:
         most = rung.defect_upper
         upper = "" if most is None or most >= LARGEST_DEFECT else f", at most {percent(most)}"
         said = f"No: its defect is {percent(rung.defect)}{upper} ({over})"
     else:
-        reasons = "; ".join(reason_words(reason, layer) for reason in answer.verdict.reasons)
-        said = f"{'No' if status is Status.NONE else 'Undecided'}: {reasons}"
+        reasons = sentences(*(reason_words(reason, layer) for reason in answer.verdict.reasons))
+        said = f"No: {reasons}" if status is Status.NONE else capital(reasons or "undecided")
     return f"{question} {said}{_broken(rung, layer)}{_differing(layer)}"
 
 
 def _broken(rung: LadderRung, layer: LayerReport) -> str:
-    return "" if rung.breaking is None else f"; what breaks it: {breaking_words(rung.breaking, layer)}"
+    return "" if rung.breaking is None else f". What breaks it: {breaking_words(rung.breaking, layer)}"
 
 
 def _differing(layer: LayerReport) -> str:
     assert layer.answer is not None
     differing = layer.answer.differing
-    return "" if differing is None else f"; {differing_words(differing, layer)}"
+    return "" if differing is None else f". {capital(differing_words(differing, layer))}"

@@ -30,7 +30,7 @@ class BrokenMove:
 
 @dataclass(frozen=True)
 class FunctionAnswer:
-    """What rows say about a group that a user asked about; none of them took part in choosing it."""
+    """What rows say about a group that a user asked about. The group was not chosen by these rows."""
 
     text: str
     """What the user calls it."""
@@ -48,7 +48,7 @@ class FunctionAnswer:
     defect_upper: float
     """The largest that the rows allow, at 95 %."""
     tested_on: int
-    """Rows, each judged by functions that were fitted to others."""
+    """Rows, each tested with functions that were fitted to other rows."""
     reasons: tuple[AnyDiscoveryReason, ...] = ()
     breaking: tuple[BrokenMove, ...] = ()
     """What breaks it: the generators that rows refute, the worst first."""
@@ -68,26 +68,26 @@ class FunctionAnswer:
 
 
 def answer_words(answer: FunctionAnswer) -> str:
-    """``Does the function have dihedral (D_6, of order 12)? Yes: ...``, without a full stop."""
+    """``Does the function have the symmetry dihedral (D_6, of order 12)? Yes: ...``, without a full stop."""
     moved = ", of the inputs alone" if answer.invariance else ""
     known = sized(answer.name, "finite", answer.order)
     name = known if answer.text == answer.name else f"{answer.text} ({known}{moved})"
-    over = f"95 %, {answer.tested_on} rows, each judged by functions fitted to others"
+    over = f"95 %, over {answer.tested_on} rows, each tested with functions fitted to other rows"
     upper = percent(answer.defect_upper)
     match answer.status:
         case Status.CERTIFIED:
             said = f"Yes: its defect is below {upper} ({over})"
         case Status.APPROXIMATE if answer.refuted:
-            said = f"Nearly: its defect is about {percent(answer.defect)}, below {upper} ({over}), and not 0"
+            said = f"Nearly, but not exactly: its defect is about {percent(answer.defect)}, below {upper} ({over})"
         case Status.APPROXIMATE:
-            said = f"Within {upper}: the rows do not contradict it, and a larger defect they do ({over})"
+            said = f"Within {upper}: the rows do not contradict it, but rule out only larger defects ({over})"
         case Status.NONE:
             said = f"No: its defect is about {percent(answer.defect)}, at most {upper} ({over})"
         case _:
             said = f"Undecided: its defect may be up to {upper} ({over})"
     if answer.status in (Status.NONE, Status.UNDECIDED) and answer.reasons:
-        said += "; " + "; ".join(refusal_words(reason) for reason in answer.reasons)
-    return f"Does the function have {name}? {said}{_broken(answer.breaking)}"
+        said += ". " + "; ".join(refusal_words(reason) for reason in answer.reasons)
+    return f"Does the function have the symmetry {name}? {said}{_broken(answer.breaking)}"
 
 
 def _move_words(move: SignedPermutation) -> str:
@@ -104,4 +104,4 @@ def _broken(breaking: tuple[BrokenMove, ...]) -> str:
         where = "" if one.output is None else f", most of it in output {one.output}"
         said.append(f"{_move_words(one.move)} (defect about {percent(one.defect)}{where})")
     more = f" and {len(breaking) - _LISTED} more" if len(breaking) > _LISTED else ""
-    return f"; what breaks it: {', '.join(said)}{more}"
+    return f". What breaks it: {', '.join(said)}{more}"

@@ -36,7 +36,7 @@ class Claim:
     beta: float
     beta_ci: tuple[float, float]
     tested_on: int
-    """Held-out examples, or tasks of a family, that took no part in the search."""
+    """Held-out examples, or held-out tasks of a family."""
     output_generators: tuple[Matrix, ...] = ()
     """What the generators of an algebra do to the outputs, ``[m, m+1]``; empty where it moves none."""
     defect: float | None = None
@@ -162,7 +162,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class CandidateVerdict:
-    """A symmetry, or a space of them, that was looked at and is not claimed; or that nobody looked at."""
+    """A symmetry, or a space of them, that is not claimed: it was tested and failed, or it was not examined."""
 
     kind: Kind
     what: str

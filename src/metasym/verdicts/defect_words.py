@@ -15,30 +15,43 @@ LARGEST_DEFECT = 2.0
 def differing_words(found: DifferingTasks, layer: LayerReport) -> str:
     """Which tasks differ from the others, what they have in common, and how many of those to come may."""
     if found.visible >= LARGEST_DEFECT and not found.tasks:
-        return "single tasks are too noisy to tell which of them differ"
-    beyond = f"by more than {percent(min(found.visible, LARGEST_DEFECT))}"
-    further = f"at most {percent(found.share_upper)} of further tasks do (95 %)"
+        return "single tasks are too noisy to show which of them differ"
+    beyond = percent(min(found.visible, LARGEST_DEFECT))
+    further = f"at most {percent(found.share_upper)} of further tasks"
     if not found.tasks:
-        return f"none of the {found.of} tasks is seen to differ {beyond}, and {further}"
+        return f"none of the {found.of} tasks shows a difference above {beyond}; {further} have one (95 %)"
     listed = ", ".join(found.names[:_LISTED])
     more = f" and {len(found.names) - _LISTED} more" if len(found.names) > _LISTED else ""
     common = "" if found.common is None else f": {breaking_words(found.common, layer)}"
     verb = "differs" if len(found.tasks) == 1 else "differ"
-    return f"of {found.of} tasks {len(found.tasks)} {verb} ({listed}{more}{common}); {further[:-7]} {beyond} (95 %)"
+    return (
+        f"{len(found.tasks)} of {found.of} tasks {verb} ({listed}{more}{common}); {further} differ by more than "
+        f"{beyond} (95 %)"
+    )
 
 
 def breaking_words(breaking: Breaking, layer: LayerReport) -> str:
-    """``input 3 at 0.5 times what the symmetry asks``."""
+    """``input 3 at 0.5 times the weight that the symmetry requires``."""
     names = layer.output_names if breaking.part == "output" else layer.input_names
     one = names[breaking.index] if breaking.index < len(names) else str(breaking.index)
     if breaking.factor is None:
         return f"{breaking.part} {one}, which carries {breaking.share:.0%} of the squared defect"
-    return f"{breaking.part} {one} at {breaking.factor:.2g} times what the symmetry asks"
+    return f"{breaking.part} {one} at {breaking.factor:.2g} times the weight that the symmetry requires"
 
 
 def negatable_words(blocks: int) -> str:
-    """That parts which no weight connects may be negated, if there are such: true of any weights they have."""
-    return f" (its {blocks} blocks that no weight connects may each be negated, as always)" if blocks else ""
+    """Return the sign changes that every matrix with unconnected blocks has; empty without such blocks."""
+    return f" (except sign changes of its {blocks} blocks, which no weight connects)" if blocks else ""
+
+
+def capital(words: str) -> str:
+    """Return the words with a capital letter at the start."""
+    return f"{words[:1].upper()}{words[1:]}"
+
+
+def sentences(first: str = "", *rest: str) -> str:
+    """Join sentences. The first keeps its small letter, and the last has no full stop."""
+    return ". ".join([first, *map(capital, rest)])
 
 
 def percent(share: float) -> str:

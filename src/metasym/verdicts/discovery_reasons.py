@@ -38,11 +38,11 @@ class EveryDirectionChanges(DiscoveryReason, frozen=True, tag="every_direction_c
 
 
 class NoDirectionTold(DiscoveryReason, frozen=True, tag="no_direction_told"):
-    """All directions are below the noise: the data tell none from any other."""
+    """All directions are below the noise: the data distinguish none from any other."""
 
 
 class NoClearGap(DiscoveryReason, frozen=True, tag="no_clear_gap"):
-    """Directions that are kept do not stand apart from others."""
+    """No gap separates directions of symmetry from the others."""
 
     gap: float
     least: float
@@ -62,7 +62,7 @@ class NumberOfInvariants(DiscoveryReason, frozen=True, tag="number_of_invariants
 
 
 class SearchDidNotEnd(DiscoveryReason, frozen=True, tag="search_did_not_end"):
-    """Looking inside the algebra again and again found smaller ones without an end."""
+    """The search inside the algebra found ever smaller algebras and did not end."""
 
 
 class FewDirectionsTold(DiscoveryReason, frozen=True, tag="few_directions_told"):
@@ -97,7 +97,7 @@ class TooManyInputs(DiscoveryReason, frozen=True, tag="too_many_inputs"):
 
 
 class NotForFamilies(DiscoveryReason, frozen=True, tag="not_for_families"):
-    """Continuous symmetries are looked for in single functions only."""
+    """The search for continuous symmetries supports single functions only."""
 
     outcome = Outcome.NOT_EXAMINED
 
@@ -116,9 +116,9 @@ class RefutedByBeta(About, frozen=True, tag="refuted_by_beta"):
 
 
 class LikelierWithout(About, frozen=True, tag="likelier_without"):
-    """The data are likelier with a part that the symmetry does not keep, which held-out data do not confirm.
+    """The data are more likely with a part that breaks the symmetry, but held-out data do not confirm that part.
 
-    Smooth kernels also ask for such a part where a symmetric function has kinks: it refutes nothing.
+    Smooth kernels also fit such a part to a symmetric function with kinks, so it refutes nothing.
     """
 
     part: float
@@ -126,24 +126,24 @@ class LikelierWithout(About, frozen=True, tag="likelier_without"):
 
 
 class FewRowsDiffer(About, frozen=True, tag="few_rows_differ"):
-    """Some examples are far from what the symmetric model says: a violation in few places, or outliers."""
+    """Some examples are far from what the symmetric model predicts: a violation in few places, or outliers."""
 
     rows: tuple[int, ...]
     """The largest first, at most ten, as the file counts them."""
     count: int
     share: float
-    """What they hold, as a part of the variance of y."""
+    """Their share of the variance of y."""
     tolerance: float
 
 
 class RefutedByPolynomial(About, frozen=True, tag="refuted_by_polynomial"):
-    """A polynomial that is next to exact has a part that the group does not keep."""
+    """A polynomial that fits almost exactly has a part that the group does not preserve."""
 
     outcome = Outcome.REFUTED
     left: float
     """The part of the variance that the polynomial leaves, at most."""
     broken: float
-    """The part that the group does not keep."""
+    """The part that the group does not preserve."""
 
 
 class RefutedBySameTerms(About, frozen=True, tag="refuted_by_same_terms"):
@@ -175,19 +175,19 @@ class NearSymmetry(About, frozen=True, tag="near_symmetry"):
 
 
 class NotShownToBeNoise(About, frozen=True, tag="not_shown_to_be_noise"):
-    """What the symmetric model leaves may be a rough violation: no other model shows it to be noise."""
+    """The residual of the symmetric model may be a rough violation: no other model shows that it is noise."""
 
     left_over: float
     floor: float
-    """What a model that knows no symmetry leaves."""
+    """The residual of a model without any symmetry."""
 
 
 class NotAnAlgebra(About, frozen=True, tag="not_an_algebra"):
-    """Brackets of the generators leave their span by more than rounding does."""
+    """Brackets of the generators leave their span by more than rounding error."""
 
 
 class HardlyMatters(About, frozen=True, tag="hardly_matters"):
-    """The inputs that are moved carry next to nothing of the variance."""
+    """The inputs that it moves carry almost none of the variance."""
 
     share: float | None = None
     """The part of the variance that they carry; None where it is none at all."""
@@ -204,7 +204,7 @@ class FewValues(About, frozen=True, tag="few_values"):
 
 
 class LeavesInputs(About, frozen=True, tag="leaves_inputs"):
-    """It leads away from an equation that all inputs fulfil."""
+    """It breaks an equation that all inputs satisfy."""
 
 
 class NotRotations(About, frozen=True, tag="not_rotations"):
@@ -220,7 +220,7 @@ class NotClosedAtWholeFrequencies(About, frozen=True, tag="not_closed_at_whole_f
 
 
 class MovesNoOutput(About, frozen=True, tag="moves_no_output"):
-    """Looked for among symmetries that move outputs, and it moves none."""
+    """It is a candidate for symmetries that move outputs, and it moves none."""
 
 
 # Finite groups.
@@ -232,19 +232,19 @@ class EveryMoveRefuted(DiscoveryReason, frozen=True, tag="every_move_refuted"):
     outcome = Outcome.REFUTED
     tried: int
     unlike: int = 0
-    """Permutations that a shape suggests, but that would exchange inputs of different laws."""
+    """Permutations that a shape suggests, but that would exchange inputs of different distributions."""
 
 
 class NoneLikely(DiscoveryReason, frozen=True, tag="none_likely"):
-    """No signed permutation that was tried makes the data as likely as none does; not all are refuted."""
+    """Every signed permutation that was tried makes the data less likely; not all are refuted."""
 
     tried: int
     unlike: int = 0
-    """Permutations that a shape suggests, but that would exchange inputs of different laws."""
+    """Permutations that a shape suggests, but that would exchange inputs of different distributions."""
 
 
 class GroupTooLarge(DiscoveryReason, frozen=True, tag="group_too_large"):
-    """The moves generate a group that is too large to be written out."""
+    """The moves generate a group that is too large to list."""
 
     outcome = Outcome.NOT_EXAMINED
     moves: int
@@ -278,7 +278,7 @@ class CallsAllow(About, frozen=True, tag="calls_allow"):
 
 
 class NoneKept(DiscoveryReason, frozen=True, tag="none_kept"):
-    """No signed permutation that was tried keeps the function."""
+    """The function changes under every signed permutation that was tried."""
 
     outcome = Outcome.REFUTED
     tried: int
@@ -286,6 +286,12 @@ class NoneKept(DiscoveryReason, frozen=True, tag="none_kept"):
 
 class NoisyFunction(DiscoveryReason, frozen=True, tag="noisy_function"):
     """Derivatives of a function whose repeated calls differ were not taken."""
+
+    outcome = Outcome.NOT_EXAMINED
+
+
+class NoPointsBeside(DiscoveryReason, frozen=True, tag="no_points_beside"):
+    """The function does not take points beside its inputs, so that it has no derivatives."""
 
     outcome = Outcome.NOT_EXAMINED
 
@@ -328,6 +334,7 @@ AnyDiscoveryReason = (
     | CallsAllow
     | NoneKept
     | NoisyFunction
+    | NoPointsBeside
     | TooFewExamples
     | TooFewTasks
     | MapTooLarge

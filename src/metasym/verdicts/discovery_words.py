@@ -33,6 +33,7 @@ from metasym.verdicts.discovery_reasons import (
     NoisyFunction,
     NoneKept,
     NoneLikely,
+    NoPointsBeside,
     NotAnAlgebra,
     NotClosedAtWholeFrequencies,
     NotForFamilies,
@@ -71,10 +72,10 @@ NOTHING = "no symmetry is claimed"
 EXACT = 1e-5
 """Defects of a function's symmetry below this are rounding."""
 _MAPS = "the tasks' linear maps"
-_NEAR = "cannot be told from a near symmetry"
+_NEAR = "may hold only nearly"
 _TOO_MANY = 100
-"""Times as many examples that nobody is advised to measure."""
-_UNTOLD = 10.0
+"""No sentence advises measuring this many times as many examples."""
+_TOO_WIDE = 10.0
 """beta is 0 for a true symmetry and about 1 for a false one: a wider interval says nothing."""
 
 
@@ -112,7 +113,7 @@ def sized(name: str, kind: Kind, size: int) -> str:
 
 
 def kept_words(claims: Sequence[Claim], left_out: Sequence[CandidateVerdict] = ()) -> str:
-    """What a search that ended with claims says of itself while it runs."""
+    """Return the progress line of a search that ended with claims."""
     kept = "; ".join(f"{claim.name} is kept" for claim in claims)
     return "; ".join([kept, *(candidate_words(one) for one in left_out)])
 
@@ -128,9 +129,9 @@ def refusal_words(reason: AnyDiscoveryReason) -> str:
         case EveryDirectionChanges(what):
             return f"every direction changes the {what}"
         case NoDirectionTold():
-            return "the data tell no direction from any other"
+            return "the data distinguish no direction from any other"
         case NoClearGap(gap, least):
-            return f"no clear gap between directions that are kept and others ({gap:.1f} < {least:g})"
+            return f"no clear gap between directions of symmetry and the others ({gap:.1f} < {least:g})"
         case BracketsLeave(quiet):
             return f"{quiet} quiet directions are not closed under brackets"
         case NumberOfInvariants(quiet, invariants):
@@ -138,30 +139,32 @@ def refusal_words(reason: AnyDiscoveryReason) -> str:
         case SearchDidNotEnd():
             return "the search did not end"
         case FewDirectionsTold(told):
-            return f"the data tell only {told} directions from others"
+            return f"the data distinguish only {told} directions from the others"
         case AffineFunction():
-            return "an affine function goes along with every change of its outputs: that says nothing"
+            return "the function is affine: a move of its inputs matches any change of its outputs"
         case SizesOutOfReach(examples, inputs, outputs):
             return (
-                f"{examples} examples of {inputs} inputs and {outputs} outputs are too few, or too many to be looked "
-                "at"
+                f"the search does not fit {examples} examples, {inputs} inputs and {outputs} outputs: the examples "
+                "are too few, or the inputs and outputs too many"
             )
         case DependentOutputs():
-            return "outputs follow from each other up to noise, so that pairs are not unique"
+            return "outputs follow from one another up to noise, so pairs of moves are not unique"
         case TooManyInputs(most, inputs):
             return f"expected at most {most} inputs, found {inputs}"
         case NotForFamilies():
-            return "they are looked for in single functions, not yet in families"
+            return "the search supports single functions, not yet families"
         case EveryMoveRefuted(tried, unlike):
             return f"held-out data refute each of {tried} signed permutations{_unlike(unlike)}"
         case NoneLikely(0, unlike):
-            return f"no signed permutation keeps the law of the inputs{_unlike(unlike)}"
+            return f"no signed permutation preserves the distribution of the inputs{_unlike(unlike)}"
         case NoneLikely(tried, unlike):
-            return f"none of {tried} signed permutations makes the data no less likely{_unlike(unlike)}"
+            return f"each of {tried} signed permutations makes the data less likely{_unlike(unlike)}"
         case NoneKept(tried):
-            return f"none of {tried} signed permutations that were tried keeps the function"
+            return f"the function changes under each of the {tried} signed permutations tried"
         case NoisyFunction():
-            return "repeated calls differ, so that derivatives were not taken"
+            return "repeated calls give different results, so no derivatives were taken"
+        case NoPointsBeside():
+            return "the function does not take points next to its inputs, so no derivatives were taken"
         case GroupTooLarge(moves, most):
             return f"{moves} moves generate a group of more than {most} elements"
         case (
@@ -171,7 +174,7 @@ def refusal_words(reason: AnyDiscoveryReason) -> str:
         case TiesNotClasses():
             return f"ties between entries of {_MAPS} do not form classes"
         case NoPermutationOfTies():
-            return f"the ties between entries of {_MAPS} are kept by no permutation"
+            return f"no permutation preserves the ties between entries of {_MAPS}"
         case _:
             return f"{reason.name} {_about(reason)}"
 
@@ -181,9 +184,9 @@ def _of_maps(
 ) -> str:
     match reason:
         case TooFewTasks(least, tasks):
-            return f"at least {least} tasks are needed to find a group on some and judge it on others, found {tasks}"
+            return f"at least {least} tasks are needed to find a group on some and test it on others, found {tasks}"
         case TooFewExamples(least, inputs, examples):
-            return f"expected at least {least} examples a task for {inputs} inputs, found {examples}"
+            return f"expected at least {least} examples per task for {inputs} inputs, found {examples}"
         case MapTooLarge(most, outputs, inputs):
             return f"expected at most {most} entries of a linear map, found {outputs} x {inputs}"
         case ZerosUnclear():
@@ -191,7 +194,7 @@ def _of_maps(
         case NoLinearPart():
             return "the tasks have no linear part to read"
         case NoGapInTies():
-            return "no gap separates entries that are tied in all tasks from others"
+            return "no gap separates entries that are tied in all tasks from the others"
 
 
 def _about(
@@ -226,54 +229,55 @@ def _about(
     """What follows the name of the group or algebra."""
     match reason:
         case RefutedByBeta(_, beta, low, high, on):
-            by = "on held-out data" if on == "examples" else "by functions fitted to fresh tasks"
+            by = "by held-out data" if on == "examples" else "by functions fitted to held-out tasks"
             return f"is refuted {by}: {interval_words(beta, low, high)}"
         case LikelierWithout(_, part):
             return (
-                f"{_NEAR}: the data are likelier with a part of {part:.2g} of the variance that it does not keep, "
-                "which held-out data do not confirm; kinks ask for such a part too, and more examples decide"
+                f"{_NEAR}: the data are more likely if {part:.2g} of the variance breaks it, but held-out data do "
+                "not confirm that, and kinks of the function have the same effect; use more examples to decide it"
             )
         case FewRowsDiffer(_, rows, count, share, tolerance):
             listed = ", ".join(map(str, rows)) + (", ..." if count > len(rows) else "")
             return (
-                f"{_NEAR}: {count} examples ({listed}) are far from what it predicts and hold {share:.2g} of the "
-                f"variance, more than {tolerance:g} of what its inputs carry; more examples near them decide"
+                f"{_NEAR}: {count} examples ({listed}) are far from what it predicts; they hold {share:.2g} of the "
+                f"variance (tolerance {tolerance:g} of what its inputs carry); use more examples near them to "
+                "decide it"
             )
         case RefutedByPolynomial(_, left, broken):
             return (
-                f"is refuted by a polynomial that leaves at most {left:.2g} of the variance of held-out data: "
-                f"{broken:.2g} of it the group does not keep"
+                f"is refuted by a polynomial that leaves at most {left:.2g} of the variance of held-out data "
+                f"unexplained: the group does not preserve {broken:.2g} of it"
             )
         case RefutedBySameTerms(_, f):
-            return f"is refuted by polynomials with the same terms that do not have it (F = {f:.3g})"
+            return f"is refuted: polynomials with the same terms and without it fit better (F = {f:.3g})"
         case ExplainedBetter():
-            return "is not all: a model with another symmetry explains the data better"
+            return "does not explain everything: a model with another symmetry explains the data better"
         case NearSymmetry(_, violation, tolerance, named_up_to):
             return (
-                f"{_NEAR}: the data allow a violation of {violation:.2g} of the variance, and it is named up to "
-                f"{named_up_to:.2g} ({tolerance:g} of what its inputs carry); {_needed_words(reason)}"
+                f"{_NEAR}: the data allow a violation of {violation:.2g} of the variance (tolerance "
+                f"{named_up_to:.2g}, {tolerance:g} of what its inputs carry); {_needed_words(reason)}"
             )
         case NotShownToBeNoise(_, left_over, floor):
             return (
-                f"{_NEAR}: its model leaves {left_over:.2g} of the variance, and one that knows nothing {floor:.2g}, "
-                "so that nothing shows it to be noise; more examples would"
+                f"{_NEAR}: its model leaves {left_over:.2g} of the variance unexplained, a model without symmetry "
+                f"{floor:.2g}; neither shows that the rest is noise; use more examples to decide it"
             )
         case NotAnAlgebra():
-            return "cannot be decided: its brackets leave it by more than rounding does"
+            return "cannot be decided: its brackets leave it by more than rounding error"
         case HardlyMatters(_, None):
-            return "moves only what the function does not depend on"
+            return "moves only inputs that the function does not depend on"
         case HardlyMatters(_, share):
-            return f"moves only what the function hardly depends on: {share:.2g} of the variance"
+            return f"moves only inputs that the function hardly depends on: {share:.2g} of the variance"
         case InputsCarryTooLittle():
-            return "moves inputs that carry too little for the bound to say anything about it"
+            return "moves inputs that carry too little of the variance for its bound to say anything"
         case FewValues(_, values):
             return f"moves an input that has only {values} values"
         case LeavesInputs():
-            return "leads away from an equation that the inputs fulfil"
+            return "breaks an equation that the inputs satisfy"
         case NotRotations():
-            return "is not made of rotations, so that no average over it exists"
+            return "is not made of rotations, so no average over it exists"
         case NeverComesBack():
-            return "has turns that never come back"
+            return "has turns that never return to their start"
         case NotClosedAtWholeFrequencies():
             return "is not closed under brackets at whole frequencies"
         case MovesNoOutput():
@@ -281,48 +285,53 @@ def _about(
         case RepeatedOutputs():
             return "moves an output that is repeated to one that is not"
         case RefutedByCalls(_, defect, most):
-            return f"is refuted by calls: {percent(defect)} off (named up to {percent(most)})"
+            return f"is refuted by calls: its defect is {percent(defect)} (tolerance {percent(most)})"
         case CallsAllow(_, defect, upper, most):
-            return f"{_NEAR}: calls allow {percent(upper)}, found {percent(defect)} (named up to {percent(most)})"
+            return (
+                f"{_NEAR}: its defect is {percent(defect)}, and the calls allow up to {percent(upper)} (tolerance "
+                f"{percent(most)})"
+            )
         case TiesDiffer(_, difference, upper, most):
             bound = "not bounded" if upper is None else f"at most {upper:.2g}"
             return (
-                f"{_NEAR}: entries of {_MAPS} differ, in all tasks alike, by {difference:.2g} of their power, "
-                f"{bound} (named up to {most:g})"
+                f"{_NEAR}: entries of {_MAPS} that it ties differ in the same way in all tasks, by {difference:.2g} "
+                f"of their power, {bound} (tolerance {most:g})"
             )
         case RefutedByTasks(_, defect, upper):
             bound = "" if upper is None else f", at most {percent(upper)}"
-            return f"is refuted by {_MAPS}: their defect is {percent(defect)}{bound}"
+            return f"is refuted by {_MAPS}: its defect is {percent(defect)}{bound}"
         case MapsAllow(_, defect, upper, most):
-            bound = "any defect" if upper is None else f"a defect of {percent(upper)}"
-            return f"{_NEAR}: {_MAPS} allow {bound}, found {percent(defect)} (named up to {percent(most)})"
+            bound = "any defect" if upper is None else f"up to {percent(upper)}"
+            return f"{_NEAR}: its defect is {percent(defect)}, and {_MAPS} allow {bound} (tolerance {percent(most)})"
         case JudgesDiffer(_, beta, low, high, defect_upper):
             said = interval_words(beta, low, high)
             return (
-                f"cannot be decided: functions fitted to fresh tasks contradict it ({said}), and {_MAPS}, which show "
-                f"no bend, do not (a defect below {percent(defect_upper)})"
+                f"cannot be decided: functions fitted to held-out tasks contradict it ({said}), but {_MAPS} do not "
+                f"(defect below {percent(defect_upper)}), and the tasks look linear"
             )
         case InputsElsewhere():
-            return "cannot be decided: it takes inputs to where there are none, since their means or sizes differ"
+            return (
+                "cannot be decided: it moves inputs to where there are no data: their means or sizes differ"
+            )
         case TasksAllow(_, beta, low, high, violation, most):
             return (
                 f"{_NEAR}: {interval_words(beta, low, high)} allows a violation of {violation:.2g} of the variance "
-                f"(named up to {most:g})"
+                f"(tolerance {most:g})"
             )
         case CommonAllows(_, violation, most):
             return (
-                f"{_NEAR}: what all tasks share allows a violation of {violation:.2g} of the variance (named up to "
+                f"{_NEAR}: what all tasks share allows a violation of {violation:.2g} of the variance (tolerance "
                 f"{most:g})"
             )
 
 
 def _needed_words(reason: NearSymmetry) -> str:
-    """How many examples would decide, where that is a number worth reading."""
+    """Return how many examples would decide, if the number is not too large to be useful."""
     if reason.needed > _TOO_MANY * reason.examples:
-        return f"{_TOO_MANY} times as many examples would not decide"
+        return f"{_TOO_MANY} times as many examples would not decide it"
     return (
-        f"about {math.ceil(float(f'{reason.needed:.1e}'))} examples instead of {reason.examples} would decide, if "
-        "the bound falls as that of noise does"
+        f"about {math.ceil(float(f'{reason.needed:.1e}'))} examples instead of {reason.examples} would decide it, if "
+        "the bound falls like that of noise"
     )
 
 
@@ -330,13 +339,15 @@ def interval_words(beta: float | None, low: float | None, high: float | None) ->
     """``beta 0.1 (-0.2 to 0.4)``; a wide interval around 0 or 1 has no number worth reading."""
     if beta is None or low is None or high is None:
         return "beta not finite"
-    if high - low > _UNTOLD:
-        return "beta is not told: what breaks it in a model is next to nothing"
+    if high - low > _TOO_WIDE:
+        return "beta is undetermined: almost nothing in the model breaks the symmetry"
     return f"beta {beta:.2g} ({low:.2g} to {high:.2g})"
 
 
 def _unlike(count: int) -> str:
-    return f"; {count} that their shape suggests would exchange inputs of different laws" if count else ""
+    return (
+        f"; {count} that the shape suggests would exchange inputs of different distributions" if count else ""
+    )
 
 
 def _runs(numbers: Sequence[int]) -> str:

@@ -6,7 +6,7 @@ from metasym.verdicts.outcomes import About, DiscoveryReason, Outcome
 
 
 class TooFewTasks(DiscoveryReason, frozen=True, tag="too_few_tasks"):
-    """There are too few tasks to find a group on some and judge it on others."""
+    """There are too few tasks to find a group on some and test it on others."""
 
     outcome = Outcome.NOT_EXAMINED
     least: int
@@ -54,22 +54,22 @@ class NoPermutationOfTies(DiscoveryReason, frozen=True, tag="no_permutation_of_t
 
 
 class TiesDiffer(About, frozen=True, tag="ties_differ"):
-    """Entries that the group ties differ in all tasks alike, or may."""
+    """Entries that the group ties differ in the same way in all tasks, or may differ."""
 
     difference: float
     """Mean square, as a part of the entries' power."""
     upper: float | None
-    """None where the data bound it by nothing."""
+    """None where the data give no bound."""
     most: float
 
 
 class RefutedByTasks(About, frozen=True, tag="refuted_by_tasks"):
-    """The linear maps of held-out tasks contradict it: the certificate that ``learn`` makes."""
+    """The linear maps of held-out tasks contradict it: the same certificate as in ``learn``."""
 
     outcome = Outcome.REFUTED
     defect: float
     upper: float | None
-    """None where the data bound it by nothing."""
+    """None where the data give no bound."""
 
 
 class MapsAllow(About, frozen=True, tag="maps_allow"):
@@ -77,12 +77,12 @@ class MapsAllow(About, frozen=True, tag="maps_allow"):
 
     defect: float
     upper: float | None
-    """None where the data bound it by nothing."""
+    """None where the data give no bound."""
     most: float
 
 
 class JudgesDiffer(About, frozen=True, tag="judges_differ"):
-    """Functions fitted to tasks contradict what the tasks' linear maps certify, and the tasks show no bend."""
+    """Functions fitted to tasks contradict what the tasks' linear maps certify, and the tasks look linear."""
 
     beta: float
     low: float
@@ -91,11 +91,11 @@ class JudgesDiffer(About, frozen=True, tag="judges_differ"):
 
 
 class InputsElsewhere(About, frozen=True, tag="inputs_elsewhere"):
-    """It takes inputs to where there are none: their means or sizes differ."""
+    """It moves inputs to where there are no data: their means or sizes differ."""
 
 
 class TasksAllow(About, frozen=True, tag="tasks_allow"):
-    """Functions fitted to fresh tasks allow a violation that is too large."""
+    """Functions fitted to held-out tasks allow a violation that is too large."""
 
     beta: float
     low: float

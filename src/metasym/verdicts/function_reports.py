@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from metasym.verdicts.transform_ranges import TransformRange, range_words, transform_ranges
+from metasym.verdicts.transform_ranges import TOLERANCE, TransformRange, range_words, transform_ranges
 
 EXACT = 1e-8
 """Of the outputs' variance: what rounding in float32 may leave of an exact symmetry."""
 NEARLY = 0.2
 """A defect up to this is called nearly none: the tolerance up to which a symmetry of tasks is named."""
 NEAR = math.sqrt(0.5)
-"""Half the defect of unrelated answers, the square root of 2: what is below it is near, and told as a number."""
+"""Half the defect of unrelated answers, the square root of 2: a defect below it is near, and is given as a number."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,8 @@ class AdaptedFunctions:
     labels: bool
     elements: tuple[ElementOfFunctions, ...]
     note: str
+    tolerance: float = TOLERANCE
+    """The defect, with its bound, up to which a transform of images holds."""
 
     @property
     def worst(self) -> ElementOfFunctions:
@@ -89,11 +91,13 @@ class AdaptedFunctions:
     @property
     def ranges(self) -> tuple[TransformRange, ...]:
         """Of the usual transforms of images: how far each may go."""
-        return transform_ranges(self.elements)
+        return transform_ranges(self.elements, self.tolerance)
 
     def __str__(self) -> str:
         if self.ranges:
-            return f"{self.group}: {range_words(self.ranges)} ({self.tasks} tasks)"
+            return (
+                f"{self.group}: {range_words(self.ranges)} (within {self.tolerance:.2g}, {self.tasks} tasks)"
+            )
         worst = self.worst
         return (
             f"{self.group}: {worst.defect:.2g} off at the worst element, {worst.name}; at most "
@@ -118,4 +122,5 @@ class AdaptedFunctions:
         elements = tuple(
             ElementOfFunctions(**{key: one[key] for key in kept if key in one}) for one in value["elements"]
         )
-        return cls(value["group"], value["tasks"], value["score"], value["labels"], elements, value["note"])
+        rest = (value["group"], value["tasks"], value["score"], value["labels"], elements, value["note"])
+        return cls(*rest, value.get("tolerance", TOLERANCE))

@@ -120,7 +120,7 @@ class _Names:
     def part(self, part: ActionPart) -> str:
         said = "; ".join(self.action(one.action, one.side) for one in part.leading)
         if len(part.leading) > 1:
-            said += "; not each for itself but in step"
+            said += "; these moves happen only together"
         listed = [self.listed(one.action.points, one.side) for one in part.following if not self.whole(one)]
         return f"{said}, along with {', and '.join(listed)}" if listed else said
 
@@ -143,7 +143,7 @@ class _Names:
             if len(action.blocks) <= _BLOCKS:
                 said += [f"{self.listed(block, side)} too" for block in action.blocks[1:]]
             else:
-                said.append(f"so in each of {len(action.blocks)} such blocks")
+                said.append(f"the same in each of {len(action.blocks)} such blocks")
             return "; ".join([*said, _moved_how(f"the {_counted(len(action.blocks))} blocks", action.outer)])
         listed = self.listed(action.points, side)
         if action.shape is Shape.GRID:
@@ -189,7 +189,7 @@ def _moved_how(what: str, action: OrbitAction) -> str:
         return f"{what} behave like a ring that may be turned and reflected"
     if action.shape is Shape.EVEN:
         return f"{what} may be permuted evenly"
-    return f"{what} may be rearranged in {order_words(action.order)} ways, each taken to every other"
+    return f"{what} may be rearranged in {order_words(action.order)} ways, each to the place of any other"
 
 
 def joined(names: Sequence[str]) -> str:
@@ -208,8 +208,7 @@ def element_words(g: SignedPermutation, inputs: Sequence[str] = (), outputs: Seq
         ("outputs", _side(g.outputs, g.output_signs, outputs)),
         ("inputs", _side(g.inputs, g.input_signs, inputs)),
     ]
-    told = [f"{side}: {text}" for side, text in ends if text]
-    return "; ".join(told) or "changes nothing"
+    return "; ".join(f"{side}: {text}" for side, text in ends if text) or "changes nothing"
 
 
 def _side(images: Sequence[int], signs: Sequence[int], names: Sequence[str]) -> str:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import math
 
-from metasym.verdicts.defect_words import breaking_words, differing_words, negatable_words, percent
+from metasym.verdicts.defect_words import (
+    breaking_words,
+    capital,
+    differing_words,
+    negatable_words,
+    percent,
+    sentences,
+)
 from metasym.verdicts.reports import (
     PLAIN,
     FoundGroup,
@@ -45,13 +52,14 @@ WEAKER = 0.05
 _NOISY = 0.5
 """Residuals of a pattern from which the words say that part of U is noise."""
 _ALSO = 2
-"""Larger groups that hold only nearly, beside a certified one."""
-_NOT_LOOKED_FOR = "symmetries of other kinds, such as rotations that mix inputs, were not looked for"
+"""So many larger groups that hold only nearly are listed with a certified one."""
+_NOT_LOOKED_FOR = "Not tested: other kinds of symmetry, such as rotations that mix inputs"
+_MORE = "Use more tasks, more examples or less noisy data"
 _REMEDIES = {
-    "one-hot targets": "one-hot targets (y of floats, [tasks, examples, classes]) with --model fc, which are solved "
+    "one-hot targets": "one-hot targets (y of floats, [tasks, examples, classes]) with --model fc, which is solved "
     "exactly",
-    "a linear layer": "--model fc, one linear layer, which is solved exactly and held against the test tasks",
-    "more data": "more tasks or more examples a task",
+    "a linear layer": "--model fc: one linear layer, solved exactly and tested on the test tasks",
+    "more data": "more tasks or more examples per task",
 }
 
 
@@ -61,7 +69,7 @@ def verdict_words(layer: LayerReport) -> str:
     Args:
         layer: The report on the layer.
     """
-    return f"{_known(layer)}; {_used(layer)}"
+    return f"{_known(layer)}. {_used(layer)}"
 
 
 def shortest_reason(layer: LayerReport) -> str:
@@ -72,8 +80,7 @@ def shortest_reason(layer: LayerReport) -> str:
 
 def sentence(layer: LayerReport) -> str:
     """The verdict as a sentence."""
-    words = verdict_words(layer)
-    return f"{words[:1].upper()}{words[1:]}."
+    return f"{capital(verdict_words(layer))}."
 
 
 def extra_notes(layer: LayerReport) -> tuple[str, ...]:
@@ -101,20 +108,20 @@ def _known(layer: LayerReport) -> str:
         return _read(layer)
     if layer.verdict.reasons and isinstance(layer.verdict.reasons[0], LearnedBySteps):
         first, *rest = verdict.reasons
-        seen = "; ".join(reason_words(one, layer, none="nothing was read") for one in rest)
-        return f"{reason_words(first, layer)}; off U: {seen or 'nothing was read'}"
-    return "; ".join(reason_words(one, layer) for one in verdict.reasons)
+        seen = sentences(*(reason_words(one, layer, none="nothing was read") for one in rest))
+        return f"{reason_words(first, layer)}. From U alone: {seen or 'nothing was read'}"
+    return sentences(*(reason_words(one, layer) for one in verdict.reasons))
 
 
 def _used(layer: LayerReport) -> str:
     """How much of the filter matters, and how strong the rest is where it is not small."""
     if layer.verdict.directions is not None:
-        return f"{layer.verdict.directions} of {math.prod(layer.weight_shape)} directions in use"
+        return f"U uses {layer.verdict.directions} of {math.prod(layer.weight_shape)} directions"
     size, values = layer.effective_filter_size, layer.singular_values
-    used = f"uses {size} of {layer.filter_size} filter entries"
     if 0 < size < len(values) and values[size] > WEAKER * values[0]:
-        used += f" most, the others up to {values[size] / values[0]:.0%} as strongly"
-    return used
+        weaker = f"; the others contribute up to {values[size] / values[0]:.0%} as much"
+        return f"U mainly uses {size} of {layer.filter_size} filter entries{weaker}"
+    return f"U uses {size} of {layer.filter_size} filter entries"
 
 
 def _certified(layer: LayerReport) -> str:
@@ -123,31 +130,31 @@ def _certified(layer: LayerReport) -> str:
     above = [r for r in layer.ladder if r.refuted and r.order > named.order]
     claim = claim_words(named.bound(above), layer.verdict.tasks or 0)
     broken = [
-        f"; what breaks {r.name}: {breaking_words(r.breaking, layer)}" for r in above[-_ALSO:] if r.breaking
+        f". What breaks {r.name}: {breaking_words(r.breaking, layer)}" for r in above[-_ALSO:] if r.breaking
     ]
     return f"{claim}{''.join(broken)}{_differing(layer)}"
 
 
 def _differing(layer: LayerReport) -> str:
-    return "" if layer.differing is None else f"; {differing_words(layer.differing, layer)}"
+    return "" if layer.differing is None else f". {capital(differing_words(layer.differing, layer))}"
 
 
 def claim_words(bound: Bound, tasks: int) -> str:
     """That a group is certified, how nearly, and on how many tasks."""
     weak = ""
     if bound.class_defect_upper > max(2 * bound.defect_upper, 0.01):
-        weak = f"; of each class of tied weights by its own size below {percent(bound.class_defect_upper)}"
+        weak = f"; below {percent(bound.class_defect_upper)} for every class of tied weights by its own size"
     if bound.faint_weights:
-        weak += f"; {bound.faint_weights} weights are too faint to be known by their own size"
+        weak += f"; {bound.faint_weights} weights are too faint to be measured by their own size"
     exact = max(bound.defect_upper, bound.class_defect_upper) <= PLAIN
     within = "" if exact else f"within {percent(bound.defect_upper)} "
     above = "".join(
-        f"; to {called(name, order)} only within {percent(defect)}, refuted"
+        f". {capital(called(name, order))} is refuted: it holds only within {percent(defect)}"
         for name, order, defect in bound.refuted_above[-_ALSO:]
     )
     return (
-        f"{within}equivariant to {called(bound.name, bound.order)} (defect below {percent(bound.defect_upper)}, "
-        f"95 %, over all {tasks} tasks{weak}){above}"
+        f"{within}equivariant to {called(bound.name, bound.order)} (defect below {percent(bound.defect_upper)} at "
+        f"95 % confidence, over all {tasks} tasks{weak}){above}"
     )
 
 
@@ -156,10 +163,10 @@ def _read(layer: LayerReport) -> str:
     group, pattern, shifts = layer.group, layer.pattern, _shifts(layer)
     if group is None:
         if layer.verdict.tasks is not None:
-            return f"translation structure, {shifts}: read off U, without a certificate"
+            return f"translation structure, {shifts}: read from U, not certified"
         assert pattern is not None
         return (
-            f"translation structure, {shifts}: no permutation of all outputs and inputs keeps the classes; "
+            f"translation structure, {shifts}: no permutation of all outputs and inputs preserves the classes; "
             f"{_ties(pattern)}{_evidence(pattern)}"
         )
     if pattern is None:
@@ -180,80 +187,75 @@ def _read(layer: LayerReport) -> str:
 
 
 def reason_words(reason: AnyReason, layer: LayerReport, *, none: str = "no symmetry found") -> str:
-    """One reason in words, about this layer; ``none`` is what is said where reading U found nothing."""
+    """One reason in words, about this layer; ``none`` is the text if reading U found nothing."""
     match reason:
         case NothingLearned():
-            return f"{none}: U is zero, nothing was learned"
+            return f"{none}: U is zero, so nothing was learned"
         case WeightTooLarge():
-            return "not read: the weight is too large for its sharing pattern"
+            return "not read: the weight is too large to compute its sharing pattern"
         case NoTiesInFactors():
             return f"{none} in the Kronecker factors: {'; '.join(layer.notes)}"
         case NoGap(margin):
-            return f"{none}: no gap separates tied weights from others (margin {margin:.2f})"
+            return f"{none}: no gap separates tied weights from the others (margin {margin:.2f})"
         case TooFewTies():
-            return f"{none}: too few weights are tied to tell ties from chance"
+            return f"{none}: too few weights are tied to rule out chance"
         case SmallMargin(margin, least):
-            return f"pattern unclear: margin {margin:.2f}, below {least:g}; no group is named"
+            return f"pattern unclear: its margin is {margin:.2f}, below {least:g}. No group is named"
         case Unexplained(residual, dominant):
             return (
-                f"pattern unclear: it leaves {residual:.0%} of U unexplained, {dominant:.0%} of its dominant "
-                "directions; no group is named"
+                f"pattern unclear: it leaves {residual:.0%} of U unexplained, and {dominant:.0%} of the dominant "
+                "directions of U. No group is named"
             )
         case WideClasses(width):
             return (
-                f"pattern unclear: classes are {width:.2f} wide, relative to the length of a row of U; no group is "
-                "named"
+                f"pattern unclear: its classes are {width:.2f} wide, relative to the length of a row of U. No group "
+                "is named"
             )
         case TransformsAlone(names):
             return (
-                f"rotations and flips unclear: {', '.join(names)} fit, but what must fit with them does not; no "
-                f"group is named{_clear_ties(layer)}"
+                f"rotations and flips unclear: {', '.join(names)} fit, but transforms that follow from them do not. "
+                f"No group is named{_clear_ties(layer)}"
             )
         case TransformsByChance(names):
             return (
-                f"rotations and flips unclear: {', '.join(names)} may fit, but U has too few directions, or filters "
-                f"that are too smooth, to tell that from chance; no group is named{_clear_ties(layer)}"
+                f"rotations and flips unclear: {', '.join(names)} may fit by chance, because U has too few "
+                f"directions or its filters are too smooth. No group is named{_clear_ties(layer)}"
             )
         case InputsNeverVary():
             return (
-                "cannot be decided this way: in some direction the inputs of all tasks never vary (constant or equal "
-                "columns, or sums that stay the same), so that the weights along it can be anything; leave such "
-                "columns out"
+                "undecided: in some direction the inputs of all tasks never vary (constant or equal columns, or "
+                "columns with a constant sum). The weights along it can be anything. Remove such columns"
             )
         case WeightsOpen(examples):
             return (
-                f"cannot be decided this way: {examples} examples a task leave the weights of every task open, and "
-                "what tasks share does not suggest a symmetry; more examples a task would tell"
+                f"undecided: {examples} examples per task do not determine the weights of any task, and what the "
+                "tasks share does not suggest a symmetry. Use more examples per task"
             )
         case NoiseHides(defect):
-            return (
-                f"cannot be decided: the noise hides defects up to {percent(defect)}; more tasks, more examples or "
-                "less noise would tell"
-            )
+            return f"undecided: the noise hides defects up to {percent(defect)}. {_MORE}"
         case NearestRefuted():
             return _nearest(reason, layer)
         case TasksDiffer(name, order, defect_upper, tolerance):
             return (
-                f"no symmetry of all tasks: most have {called(name, order)}, but over all tasks its defect may be "
-                f"{percent(defect_upper)} (tolerance {percent(tolerance)}){_differing(layer)}; {_NOT_LOOKED_FOR}"
+                f"no symmetry of all tasks: most have {called(name, order)}, but over all tasks its defect may be up "
+                f"to {percent(defect_upper)} (tolerance {percent(tolerance)}){_differing(layer)}. {_NOT_LOOKED_FOR}"
             )
         case NoiseUnlikeModel(name, order, deviations):
             return (
-                f"cannot be decided: the weights of the tasks show less noise than what is left of y suggests (the "
-                f"square of the defect of {called(name, order)} without its noise is {-deviations:.2g} standard "
-                "errors below zero), so that no bound can be given; noise that is larger where inputs are small "
-                "does this"
+                "undecided: no bound can be given, because the weights of the tasks are less noisy than the "
+                f"residuals of y suggest (the squared defect of {called(name, order)}, with the expected noise "
+                f"subtracted, is {-deviations:.2g} standard errors below zero). Noise that is larger where inputs "
+                "are small has this effect"
             )
         case ExamplesDependent(correlation):
             return (
-                "cannot be decided: the noise of an example goes on in the next (their correlation is "
-                f"{correlation:.2g}), so that examples are not independent; fewer examples further apart, or "
-                "differences of successive ones, would tell"
+                "undecided: the examples are not independent; the noise of successive examples is correlated "
+                f"({correlation:.2g}). Use fewer examples further apart, or differences of successive examples"
             )
         case NothingNear(blocks):
             return (
-                "no symmetry: no permutation of outputs and inputs, with signs or without, comes near what tasks "
-                f"share{negatable_words(blocks)}; {_NOT_LOOKED_FOR}"
+                "no symmetry: no permutation of outputs and inputs, with or without signs, comes near what the tasks "
+                f"share{negatable_words(blocks)}. {_NOT_LOOKED_FOR}"
             )
         case NoPermutation():
             return _no_permutation(reason, layer, none)
@@ -270,17 +272,18 @@ def reason_words(reason: AnyReason, layer: LayerReport, *, none: str = "no symme
 def _nearest(reason: NearestRefuted, layer: LayerReport) -> str:
     upper = "" if reason.defect_upper is None else f", at most {percent(reason.defect_upper)}"
     rung = next((r for r in layer.ladder if (r.name, r.order) == (reason.name, reason.order)), None)
-    broken = "" if rung is None or rung.breaking is None else f"; {breaking_words(rung.breaking, layer)}"
+    breaking = None if rung is None else rung.breaking
+    broken = "" if breaking is None else f". What breaks it: {breaking_words(breaking, layer)}"
     return (
-        f"no exact symmetry: the nearest, {called(reason.name, reason.order)}, has a defect of "
-        f"{percent(reason.defect)}{upper}, refuted{broken}; {_NOT_LOOKED_FOR}"
+        f"no exact symmetry: the nearest, {called(reason.name, reason.order)}, is refuted; its defect is "
+        f"{percent(reason.defect)}{upper}{broken}. {_NOT_LOOKED_FOR}"
     )
 
 
 def _no_transform(reason: NoTransform, layer: LayerReport, none: str) -> str:
     return (
         f"{none} among rotations and flips: the nearest, {reason.nearest}, has error {reason.error:.2g} "
-        f"and margin {reason.margin:.2f} (at most {reason.most_error:g}, at least {reason.least_margin:g})"
+        f"and margin {reason.margin:.2f} (required: at most {reason.most_error:g}, at least {reason.least_margin:g})"
         f"{_clear_ties(layer)}"
     )
 
@@ -288,7 +291,7 @@ def _no_transform(reason: NoTransform, layer: LayerReport, none: str) -> str:
 def _no_permutation(reason: NoPermutation, layer: LayerReport, none: str) -> str:
     assert layer.pattern is not None
     return (
-        f"{none}: {_ties(layer.pattern)}, but no permutation keeps all classes"
+        f"{none}: {_ties(layer.pattern)}, but no permutation preserves all classes"
         f"{negatable_words(reason.negatable_blocks)}"
         f"{_evidence(layer.pattern)}"
     )
@@ -298,18 +301,15 @@ def _not_linear(reason: NotLinear, tasks: int) -> str:
     share = percent(reason.share)
     if reason.linear_part is not None:
         part = claim_words(reason.linear_part, tasks)
-        return (
-            f"cannot be decided by a linear layer: {share} of y is not linear in the inputs; the linear part alone "
-            f"is {part}"
-        )
+        return f"undecided by a linear layer: {share} of y is not linear in the inputs. Its linear part is {part}"
     near = (
         ""
         if reason.nearest is None
-        else f"; the nearest symmetry of the linear part would be {called(*reason.nearest)}"
+        else f". The nearest symmetry of the linear part would be {called(*reason.nearest)}"
     )
     return (
-        f"cannot be decided by a linear layer: it leaves {share} of y unexplained, which is not linear in the inputs "
-        f"and no noise{near}"
+        f"undecided by a linear layer: it leaves {share} of y unexplained, which is neither linear in the inputs nor "
+        f"noise{near}"
     )
 
 
@@ -317,21 +317,20 @@ def _not_contradicted(reason: NotContradicted) -> str:
     group = called(reason.name, reason.order)
     if reason.bound is None:
         return (
-            f"cannot be decided this way: the tasks do not contradict {group}, but with {reason.examples} examples a "
-            "task they could not contradict anything; more examples a task would"
+            f"undecided: the tasks do not contradict {group}, but {reason.examples} examples per task are too few to "
+            "contradict anything. Use more examples per task"
         )
     return (
-        f"cannot be decided: the tasks do not contradict {group}, but their noise allows nothing tighter than a "
-        f"defect of {percent(reason.bound)} (tolerance {percent(reason.tolerance)}); more tasks, more examples or "
-        "less noise would"
+        f"undecided: the tasks do not contradict {group}, but their noise allows no bound on its defect below "
+        f"{percent(reason.bound)} (tolerance {percent(reason.tolerance)}). {_MORE}"
     )
 
 
 def _learned_by_steps(reason: LearnedBySteps) -> str:
     how = "steps of SGD" if reason.inner_steps else "outer steps"
     return (
-        f"cannot be decided this way: a U learned by {how} may show no pattern where tasks have a symmetry; what "
-        f"could decide it: {_REMEDIES[reason.remedy]}"
+        f"undecided: a U learned by {how} may show no pattern even if the tasks have a symmetry. To decide it, use "
+        f"{_REMEDIES[reason.remedy]}"
     )
 
 
@@ -365,8 +364,8 @@ def _nearly(group: FoundGroup) -> str:
     if not group.approximate:
         return ""
     return (
-        f"; approximately only, error {group.error:.2g} (0 exact, 1.41 unrelated): the tasks nearly have this "
-        "symmetry, or were too few, or training was too short"
+        f". It holds only approximately, with error {group.error:.2g} (0 is exact, 1.41 unrelated): the symmetry of "
+        "the tasks is itself approximate, there were too few tasks, or training was too short"
     )
 
 
@@ -385,5 +384,5 @@ def _clear_ties(layer: LayerReport) -> str:
 def _evidence(pattern: SharingPattern) -> str:
     found = f"residual {pattern.residual:.2g}, margin {pattern.margin:.3g}"
     if pattern.residual > _NOISY:
-        found += f"; {pattern.residual**2:.0%} of the power of U is noise, or was never trained"
+        found += f"; {pattern.residual**2:.0%} of the power of U is noise or was never trained"
     return f" ({found})"

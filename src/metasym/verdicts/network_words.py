@@ -25,7 +25,7 @@ def deep_words(result: Mapping[str, Any], plain: Mapping[str, Any] | None) -> li
     if asked and asked[0][0] == "MSR":
         said.append(networks_words(asked))
     elif said:
-        said.append("The networks were not asked: there is no group to ask them about.")
+        said.append("The networks were not tested: there is no group to test.")
     return said
 
 
@@ -34,34 +34,32 @@ def tasks_words(verdict: DiscoveryVerdict) -> str:
     if verdict.claims:
         claim = verdict.claims[0]
         return (
-            f"The tasks share a {claim_words(claim)}. Functions fitted to {claim.tested_on} "
-            f"tasks that took no part in finding it allow a deviation of at most "
-            f"{percent(claim.defect_upper)} (95 %)."
+            f"The tasks share a {claim_words(claim)}. Functions fitted to {claim.tested_on} held-out tasks allow a "
+            f"defect of at most {percent(claim.defect_upper)} (95 %)."
         )
-    told = [
-        one for one in verdict.candidates if one.outcome is not Outcome.NOT_EXAMINED
-    ] or verdict.candidates
-    why = "; ".join(candidate_words(one) for one in told)
+    examined = [one for one in verdict.candidates if one.outcome is not Outcome.NOT_EXAMINED]
+    why = "; ".join(candidate_words(one) for one in examined or verdict.candidates)
     return f"No symmetry was found that the tasks share: {why}."
 
 
 def networks_words(asked: Sequence[tuple[str, AdaptedFunctions]]) -> str:
-    """``The networks that MSR adapts to 40 tasks are within 28 % of D_16 (...); MAML's 140 %``."""
+    """``The networks that MSR adapts to 40 tasks are equivariant to D_16 within 28 % (...). For MAML: 140 %.``"""
     (name, first), *others = asked
-    bound = f"at most {percent(first.defect_upper)} at 95 %, at the worst of {len(first.elements)} elements"
+    bound = f"at most {percent(first.defect_upper)} at 95 %, for the worst of {len(first.elements)} elements"
     said = (
-        f"The networks that {name} adapts to {first.tasks} test tasks are "
-        f"{_within(first)} {first.group} ({bound}; 141 % is unrelated)"
+        f"The networks that {name} adapts to {first.tasks} test tasks are {_equivariant(first)} ({bound}; 141 % "
+        "means unrelated)."
     )
-    return "; ".join([said, *(f"{other}'s {_short(found)}" for other, found in others)]) + "."
+    return " ".join([said, *(f"For {other}: {_short(found)}." for other, found in others)])
 
 
-def _within(found: AdaptedFunctions) -> str:
+def _equivariant(found: AdaptedFunctions) -> str:
     if found.worst.violation_upper <= EXACT:
-        return "exactly equivariant to"
-    near = found.defect <= NEAR
-    return f"within {percent(found.defect)} equivariant to" if near else f"{percent(found.defect)} away from"
+        return f"exactly equivariant to {found.group}"
+    if found.defect <= NEAR:
+        return f"equivariant to {found.group} within {percent(found.defect)}"
+    return f"not equivariant to {found.group}: their defect is {percent(found.defect)}"
 
 
 def _short(found: AdaptedFunctions) -> str:
-    return "exactly" if found.worst.violation_upper <= EXACT else percent(found.defect)
+    return "exact" if found.worst.violation_upper <= EXACT else percent(found.defect)

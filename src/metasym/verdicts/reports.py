@@ -79,7 +79,7 @@ class FoundGroup:
     error: float
     """The largest ``|U - g U| / |U|`` of a generator g: 0 is exact, 1.4 unrelated."""
     defect_upper: float | None = None
-    """A 95 % upper bound of ``|W - g W| / |W|``, from tasks that took no part in learning; None: not certified."""
+    """A 95 % upper bound of ``|W - g W| / |W|``, from held-out tasks; None: not certified."""
 
     def __repr__(self) -> str:
         bound = "" if self.defect_upper is None else f", defect at most {self.defect_upper:.3g}"
@@ -119,7 +119,7 @@ class Breaking:
     share: float
     """Of the squared defect: what is gone if this one may be anything."""
     factor: float | None = None
-    """By which its weights differ from what the symmetry asks of them; None where it is not by a factor."""
+    """By which its weights differ from what the symmetry requires; None where it is not by a factor."""
 
 
 @dataclass(frozen=True)
@@ -197,7 +197,7 @@ class GroupAnswer:
 
     asked: AskedGroup
     rung: LadderRung
-    """Its defect and bound over all tasks, and what breaks it. No task took part in choosing the group."""
+    """Its defect and bound over all tasks, and what breaks it. The group was not chosen by these tasks."""
     verdict: Verdict
     """Certified: yes. Certified approximately: how nearly, even if it is refuted as an exact symmetry. None: no."""
     differing: DifferingTasks | None = None
@@ -302,7 +302,7 @@ class LayerReport:
 
     @property
     def undecided(self) -> bool:
-        """Whether nothing was named because nothing could have been: no symmetry found is not no symmetry."""
+        """Whether the data could not decide: there may be a symmetry that was not found."""
         return self.verdict.status is Status.UNDECIDED
 
     @property

@@ -20,9 +20,9 @@ class Status(enum.StrEnum):
     NONE = "none"
     """Looked for and not found, or refuted."""
     UNDECIDED = "undecided"
-    """The data, or how the weights were learned, cannot tell."""
+    """The data, or the way the weights were learned, cannot decide."""
     NOT_READ = "not read"
-    """Nobody looked."""
+    """It was not examined."""
 
 
 class Reason(msgspec.Struct, frozen=True, tag_field="kind"):
@@ -90,13 +90,13 @@ class NoTransform(Reason, frozen=True, tag="no_transform"):
 
 
 class TransformsAlone(Reason, frozen=True, tag="transforms_alone"):
-    """Some rotations or flips fit, but what must fit with them does not."""
+    """Some rotations or flips fit, but transforms that follow from them do not."""
 
     names: tuple[str, ...]
 
 
 class TransformsByChance(Reason, frozen=True, tag="transforms_by_chance"):
-    """Some rotations or flips may fit, but U cannot tell that from chance."""
+    """Some rotations or flips may fit by chance."""
 
     names: tuple[str, ...]
 
@@ -107,7 +107,7 @@ class LearnedBySteps(Reason, frozen=True, tag="learned_by_steps"):
     inner_steps: bool
     """Whether tasks adapt by steps too; else they are solved exactly."""
     remedy: str
-    """``"one-hot targets"``, ``"a linear layer"`` or ``"more data"``: what could decide it."""
+    """``"one-hot targets"``, ``"a linear layer"`` or ``"more data"``: what to use to decide it."""
 
 
 class Bound(msgspec.Struct, frozen=True):
@@ -149,7 +149,7 @@ class NotContradicted(Reason, frozen=True, tag="not_contradicted"):
 
 
 class WeightsOpen(Reason, frozen=True, tag="weights_open"):
-    """So few examples leave the weights of every task open, and what tasks share suggests no symmetry."""
+    """The examples are too few to determine the weights of any task, and what tasks share suggests no symmetry."""
 
     examples: int
 
@@ -179,22 +179,22 @@ class TasksDiffer(Reason, frozen=True, tag="tasks_differ"):
 
 
 class NoiseUnlikeModel(Reason, frozen=True, tag="noise_unlike_model"):
-    """Less noise is in the weights than what tasks leave suggests: noise that is larger for small inputs, say."""
+    """The weights are less noisy than the residuals suggest: noise that is larger for small inputs, for example."""
 
     name: str
     order: int
     deviations: float
-    """Standard errors by which the square of the defect, noise taken off, is below zero."""
+    """Standard errors by which the squared defect, with the expected noise subtracted, is below zero."""
 
 
 class ExamplesDependent(Reason, frozen=True, tag="examples_dependent"):
-    """The noise of an example goes on in the next: examples are not independent, and no error of weights is known."""
+    """The noise of successive examples is correlated: they are not independent, and no error of weights is known."""
 
     correlation: float
 
 
 class NothingNear(Reason, frozen=True, tag="nothing_near"):
-    """No signed permutation comes near what tasks share, but for signs of parts that no weight connects."""
+    """No signed permutation comes near what tasks share, except sign changes of parts that no weight connects."""
 
     negatable_blocks: int = 0
     """Blocks that no weight connects, where there are several: each may be negated, whatever its weights are."""
@@ -229,7 +229,7 @@ AnyReason = (
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is known, and why. What is claimed stands beside it in the report: the group, the ladder."""
+    """What is known, and why. The report holds the claim itself: the group and the ladder."""
 
     status: Status
     reasons: tuple[AnyReason, ...] = ()

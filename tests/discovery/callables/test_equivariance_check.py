@@ -9,6 +9,7 @@ import torch
 import metasym as ms
 from metasym.groups.signed_groups import SignedGroup
 from metasym.groups.signed_permutations import SignedPermutation
+from metasym.verdicts.function_reports import AdaptedFunctions
 from tests.refusals import refused
 
 X = np.random.default_rng(0).normal(size=(800, 6))
@@ -115,3 +116,31 @@ def test_bad_questions() -> None:
         ms.check_equivariance(lambda x: x, X, [SignedPermutation.identity(6, 5)])
     with refused("group", "list"):
         ms.check_equivariance(lambda x: x, X, [1, 2])  # type: ignore[list-item]
+
+
+class Spots:
+    """Tasks on 12 x 12 images of a spot near the middle: where it is, to the right and up, with weights."""
+
+    def __len__(self) -> int:
+        return 6
+
+    def episode(self, index: int, generator: torch.Generator) -> ms.Episode:
+        drawn = torch.Generator().manual_seed(index)
+        rows = torch.arange(12.0) - 5.5
+        at = torch.randn(40, 2, generator=drawn)
+        ink = torch.exp(-((rows - at[:, :, None]) ** 2) / 4)
+        x = (ink[:, 0, :, None] * ink[:, 1, None, :])[:, None]
+        y = at @ torch.randn(2, 1, generator=drawn)
+        return ms.Episode(ms.Batch(x[:20], y[:20]), ms.Batch(x[20:], y[20:]), torch.tensor(index))
+
+
+def test_ranges_of_a_learner_are_those_of_the_tolerance() -> None:
+    torch.manual_seed(0)
+    network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(144, 1))
+    learner = ms.MAML(network, inner_steps=20, inner_lr=0.05)
+    close, wide = (ms.check_equivariance(learner, Spots(), tolerance=t) for t in (0.05, 1.0))
+    assert isinstance(close, AdaptedFunctions)
+    assert close.elements == wide.elements
+    reach = [{one.family: one.most for one in found.ranges}["turns"] for found in (close, wide)]
+    assert reach[0] < reach[1]
+    assert AdaptedFunctions.from_json(wide.to_json()).ranges == wide.ranges

@@ -169,7 +169,7 @@ def test_prototypes_have_no_closed_form_and_a_map_that_is_asked_for_is_taken() -
         for way in ({"paths": "engine=chain"}, {"map": "loop"})
     ]
     assert [[choice.name for choice in plan] for plan in plans] == [["engine", "convolve"], ["engine", "map"]]
-    no_form = "no closed form with prototypes or with parameters of each task's own"
+    no_form = "no closed form with prototypes or with parameters that differ between tasks"
     with refused("engine", ("closed", no_form)):
         ProtoNet(network("filtered", None), paths="engine=closed").plan(Setting.of(data))
 

@@ -227,7 +227,7 @@ def test_the_plain_model_is_the_one_to_use_where_it_errs_less(monkeypatch: pytes
     monkeypatch.setattr(FiniteModel, "predict", lambda self, fit, x: real(self, fit, x) + 1.0)
     found = ms.discover(x, y, continuous=False)
     assert found.symmetries  # what is claimed stays
-    assert any("the plain model errs less" in note for note in found.notes)
+    assert any("its error inside the training examples is smaller" in note for note in found.notes)
     with torch.no_grad():
         assert np.abs(found.model(torch.tensor(x)).numpy() - y).mean() < 0.05
 

@@ -126,7 +126,7 @@ def test_a_finished_run_is_shown_again_and_another_is_refused(learned, capsys):
     said = capsys.readouterr().out
     (layer,) = ms.open_run(folder / "run").symmetry
     assert verdict_words(layer) in said
-    assert "This run was finished before" in said
+    assert "This run is already complete" in said
     assert (folder / "run" / "result.json").stat().st_mtime_ns == before
     refused_command([*again, "--seed", "1"], within(folder / "run", "choices.seed"), 0)
     np.savez(folder / "other.npz", **circular(seed=1))
@@ -197,7 +197,7 @@ def test_labels(tmp_path, capsys):
     for layer in ms.open_run(tmp_path / "run").symmetry:
         assert layer.verdict.status is Status.UNDECIDED
         assert verdict_words(layer) in printed
-    assert "what could decide it: one-hot targets" in printed
+    assert "To decide it, use one-hot targets" in printed
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert result["metric"] == "accuracy"
     assert 0 <= result["mean"] <= 1
@@ -230,7 +230,7 @@ def test_images_in_their_own_units(tmp_path, capsys):
         error = (network(torch.tensor(x[0], dtype=torch.float32)) - torch.tensor(y[0])).square().mean()
         assert error < 1e-3 * np.square(y[0]).mean()  # far off in any other units
     # 17 tasks show at most 17 of the 18 directions that kernels without a symmetry have: the rest is given back.
-    assert "were given back" in printed
+    assert "were restored" in printed
     assert run.score().mean < 1e-3 * np.square(y).mean()
     assert run.model.weight.shape == (2, 1, 3, 3)
     assert ms.inspect(run.model)[0].group is None

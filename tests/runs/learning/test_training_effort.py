@@ -10,11 +10,12 @@ import pytest
 from metasym.cli import main
 from metasym.diagnosis.checks import diagnose
 from metasym.runs.files.learn_options import Choices, Options
-from metasym.runs.learning import training_effort as effort
+from metasym.runs.learning import trial_steps
 from metasym.runs.learning.automatic_choices import choose
+from metasym.runs.learning.chosen_learners import loss_of, msr
 from metasym.runs.learning.networks import plain_network, symmetric_network
-from metasym.runs.learning.training_effort import step_seconds, try_step
-from metasym.runs.learning.training_stages import loss_of, msr
+from metasym.runs.learning.training_effort import step_seconds
+from metasym.runs.learning.trial_steps import try_step
 from metasym.tasks.reading import read_tasks
 from metasym.tasks.stored import StoredTasks
 from metasym.training.checkpoint import read_training
@@ -64,8 +65,8 @@ def test_tasks_that_do_not_fit_into_memory_are_refused_with_a_number_that_does(t
     choices, tasks = images(tmp_path, 8)
     learner = msr(choices, symmetric_network(choices), loss_of(2))
     peaks = iter([100.0, 1100.0])
-    monkeypatch.setattr(effort, "peak_memory", lambda: next(peaks))
-    monkeypatch.setattr(effort, "available_memory", lambda: 3 * 10**9)
+    monkeypatch.setattr(trial_steps, "peak_memory", lambda: next(peaks))
+    monkeypatch.setattr(trial_steps, "available_memory", lambda: 3 * 10**9)
     with refused("tasks_per_step", 3 * 10**9):
         try_step(choices, learner, tasks)
 
@@ -73,13 +74,13 @@ def test_tasks_that_do_not_fit_into_memory_are_refused_with_a_number_that_does(t
 def test_a_training_that_has_to_end_is_told_and_ends(tmp_path, monkeypatch, capsys):
     draw = np.random.default_rng(0)
     np.savez(tmp_path / "t.npz", x=draw.standard_normal((12, 6, 4)), y=draw.standard_normal((12, 6, 4)))
-    monkeypatch.setattr(effort, "_TOLD", 0.0)
+    monkeypatch.setattr(trial_steps, "_TOLD", 0.0)
     command = ["learn", str(tmp_path / "t.npz"), "--out", str(tmp_path / "run"), "--progress", "plain"]
     assert main([*command, "--find-steps", "5", "--max-minutes", "0.01", "--outer-steps", "100000"]) == 0
     printed = capsys.readouterr()
     assert "MSR: at most" in printed.err
     assert "s a step" in printed.err
-    assert "MSR ran out of --max-minutes" in printed.out
+    assert "MSR stopped after --max-minutes" in printed.out
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert result["out_of_time"] is True
     assert result["outer_steps"] < 100000

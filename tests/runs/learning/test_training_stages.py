@@ -14,17 +14,9 @@ import metasym as ms
 from metasym.diagnosis.checks import diagnose
 from metasym.runs.files.learn_options import Options
 from metasym.runs.learning.automatic_choices import choose
+from metasym.runs.learning.chosen_learners import choose_penalty, iterations, msr
 from metasym.runs.learning.restored_directions import choose_strength, missing
-from metasym.runs.learning.training_stages import (
-    FIND_LR,
-    NUCLEAR,
-    _is_over,
-    _tolerance,
-    choose_penalty,
-    find_rates,
-    iterations,
-    msr,
-)
+from metasym.runs.learning.training_stages import FIND_LR, NUCLEAR, _is_over, _tolerance, find_rates
 from metasym.tasks.reading import read_tasks
 from metasym.tasks.stored import StoredTasks
 from tests.runs.learning.test_learn import circular

@@ -175,7 +175,7 @@ def test_the_table_of_states(tmp_path):
         PROBLEM, "msr", "stopped", "5 / 4,000", "50.4 at 4", "-", "95.3 ± 0.3", "-", "2.22",
     )  # fmt: skip
     assert table.remarks[0] == (
-        "1 waiting, 1 stopped of 2 runs; 0.0 hours spent; 2.2 hours left for what has begun."
+        "1 waiting, 1 stopped of 2 runs; 0.0 hours spent; 2.2 hours left for runs in progress."
     )
     assert "accuracy in %" in table.remarks[1]
 
@@ -199,7 +199,7 @@ def test_hours_left_of_several_runs(tmp_path):
     assert (
         states("table3", cells)
         .remarks[0]
-        .endswith("2.2 hours left for what has begun, 2.2 for the longest run.")
+        .endswith("2.2 hours left for runs in progress, 2.2 for the longest run.")
     )
 
 

@@ -13,7 +13,7 @@ from metasym.discovery.claim_thresholds import CONTINUOUS
 _STEPS = 24
 """Turns of a circle: averages of polynomials up to degree 23 are exact."""
 _HIGHEST = 4
-"""The largest frequency of a circle, in units of its own, that is looked for."""
+"""The largest frequency of a circle, in units of its own, that the search covers."""
 _EXACT = 1e-6
 """Rounding of fields whose entries are about 1; no verdict depends on it."""
 

@@ -18,10 +18,8 @@ class Closed:
     """A space of fields that is closed under brackets, and how far away it was found."""
 
     fields: Array
-    defect_before: float
-    """Root mean square of what brackets of unit fields leave of the space, before."""
     defect: float
-    """And after: 0 up to rounding, or there is no algebra near."""
+    """Root mean square of what brackets of unit fields leave of it: 0 up to rounding, or there is no algebra near."""
     degrees: float
     """The largest angle between the two spaces."""
 
@@ -62,8 +60,6 @@ def nearest_algebra(fields: Array, steps: int = 300, within: Array | None = None
         p = torch.linalg.qr(kept + others @ turns)[0]
         return left, _changed(lie, torch.einsum("bk,bij->kij", p, polynomials))
 
-    with torch.no_grad():
-        before = float(defects()[0])
     if (d > 1 or count) and dimension > d:
         optimizer = torch.optim.LBFGS(
             [moves, turns],
@@ -85,7 +81,7 @@ def nearest_algebra(fields: Array, steps: int = 300, within: Array | None = None
         after = float(sum(defects(), start=torch.zeros((), dtype=torch.float64)))
         found = torch.linalg.qr(inside + outside @ moves)[0].T.reshape(d, n, width).numpy()
     several = max(1, d * (d - 1) // 2)
-    return Closed(found, (before / several) ** 0.5, (after / several) ** 0.5, angle(start, found))
+    return Closed(found, (after / several) ** 0.5, angle(start, found))
 
 
 def _completed(inside: Array, within: Array | None) -> Array:

@@ -83,7 +83,7 @@ def moved_by(fields: Array, matrix: Array) -> Array:
 
 
 def conjugated(fields: Array, matrix: Array) -> Array:
-    """The same, each field by itself."""
+    """The same, each field separately."""
     return np.asarray((np.linalg.inv(matrix) @ squared(fields) @ matrix)[:, :-1])
 
 

@@ -16,15 +16,18 @@ from scipy.special import stdtrit
 
 from metasym.discovery.algebra.vector_fields import Array
 from metasym.discovery.callables.called_function import CalledFunction
+from metasym.discovery.callables.output_actions import moved
 from metasym.discovery.claim_thresholds import CALLS
 from metasym.groups.signed_permutations import SignedPermutation, cycles
 from metasym.types import MetasymError
 from metasym.verdicts.defects import Defect
 
 _MOST_ORBITS = 40
-"""Orbits of inputs that are looked at one by one: each costs calls."""
+"""Orbits of inputs that are examined one by one: each costs calls."""
 _ORBIT_POINTS = 128
 """Points at which they are."""
+_WAYS = 1.0, 0.1, 0.01
+"""The part of the way to another point's inputs that an orbit goes: less of it where f does not take the whole."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,8 @@ class CallCertificate:
     x: Array
     centre: Array
     y: Array = field(init=False)
+    orbits_left: bool = False
+    """Whether f did not take the points at which an orbit is examined by itself."""
     _replaced: dict[tuple[int, ...], Array] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -59,15 +64,11 @@ class CallCertificate:
         self._others = np.roll(self.x, 1, axis=0)
         self._floor = (10 * self.f.rounding) ** 2 * (self.y**2).mean(0)
 
-    def moved(self, g: SignedPermutation, x: Array) -> Array:
-        """``g x`` about the centre."""
-        return np.asarray(g.on_inputs(x - self.centre) + self.centre)
-
     def measure(self, g: SignedPermutation, *, orbits: bool = True) -> Defects:
         """How far f is from keeping g."""
         noise = self.f.noise
         out = list(g.outputs)
-        after = self.f(self.moved(g, self.x))
+        after = self.f(moved(g, self.x, self.centre))
         apart = (after - g.on_outputs(self.y)) ** 2
         chance = noise + np.abs(g.on_outputs(noise))
         size = self._carried(g.moved_inputs)
@@ -84,22 +85,37 @@ class CallCertificate:
         return Defects(together, worst, self._orbits(g, after)) if orbits else found
 
     def _orbits(self, g: SignedPermutation, after: Array) -> Defect:
-        moved = set(g.moved_inputs)
-        orbits = [cycle for cycle in cycles(g.inputs) if moved & set(cycle)][:_MOST_ORBITS]
+        changed = set(g.moved_inputs)
+        orbits = [cycle for cycle in cycles(g.inputs) if changed & set(cycle)][:_MOST_ORBITS]
         worst = Defect(0.0, 0.0)
         if len(orbits) < 2:
             return worst
         count = min(len(self.x), _ORBIT_POINTS)
         noise = float(self.f.noise.sum())
         for orbit in orbits:
-            x = self.x[:count].copy()
-            x[:, orbit] = self._others[:count, orbit]
-            change = self.y[:count] - self._at_replaced(orbit)[:count]
-            there = after[:count] - self.f(self.moved(g, x))
+            replaced = self._orbit_replaced(g, orbit, count)
+            if replaced is None:
+                self.orbits_left = True
+                continue
+            change, there = self.y[:count] - replaced[0], after[:count] - replaced[1]
             apart = ((there - g.on_outputs(change)) ** 2).sum(1) / 2
             size = (change**2).sum(1) / 2
             worst = worst.worst(self.relative(apart, size, 2 * noise, noise, self._floor.sum()))
         return worst
+
+    def _orbit_replaced(
+        self, g: SignedPermutation, orbit: tuple[int, ...], count: int
+    ) -> tuple[Array, Array] | None:
+        """The function where an orbit is on its way to another point, before and after g; None where f has none."""
+        for way in _WAYS:
+            x = self.x[:count].copy()
+            x[:, orbit] += way * (self._others[:count, orbit] - x[:, orbit])
+            try:
+                before = self._at_replaced(orbit)[:count] if way == 1 else self.f(x)
+                return before, self.f(moved(g, x, self.centre))
+            except MetasymError:
+                continue
+        return None
 
     def carries(self, inputs: tuple[int, ...]) -> Array:
         """``[m]``: the part of each output's variance that some inputs carry."""

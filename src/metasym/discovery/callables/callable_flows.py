@@ -40,14 +40,15 @@ from metasym.verdicts.discovery_reasons import (
     EveryDirectionChanges,
     FewDirectionsTold,
     NoisyFunction,
+    NoPointsBeside,
     RefutedByCalls,
     TooManyInputs,
 )
 
 _FLOWS = 12
 """Random elements of the group that are called."""
-_REACH = 0.5
-"""How far they take inputs, in standard deviations."""
+_REACHES = 0.5, 0.05, 0.005
+"""How far they take inputs, in standard deviations: less where f does not take the points there."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,15 +77,20 @@ def flows_in(
     # What f does not depend on may move in any way; that is no symmetry to speak of.
     inner = inner[[not fields[list(idle)].any() for fields in inner]] if idle else inner
     certificate = CallCertificate(f, draws.fresh(512), np.zeros(n))
-    fields, why = _null_fields(f, draws, beside(inner, outer), kept)
+    try:
+        fields, why = _null_fields(f, draws, beside(inner, outer), kept)
+    except MetasymError:
+        return _refused(what, NoPointsBeside())
     if why is not None:
         return _refused(what, why)
     fields = _with_all_outputs(fields, kept, f(draws.search), n)
-    defect = _defect(certificate, fields, draws.spread, np.random.default_rng([options.seed, 33]))
+    defect = _defect(certificate, fields, draws.spread, options.seed)
+    if defect is None:
+        return _refused(what, NoPointsBeside())
     rounded = at_round_numbers(fields)
     if rounded is not None:  # only where it is no worse: the true numbers may be near round ones
-        again = _defect(certificate, rounded, draws.spread, np.random.default_rng([options.seed, 33]))
-        if again.upper <= max(10 * defect.upper, 100 * f.rounding):
+        again = _defect(certificate, rounded, draws.spread, options.seed)
+        if again is not None and again.upper <= max(10 * defect.upper, 100 * f.rounding):
             fields, defect = rounded, again
     name = name_of_fields(fields)
     most = defect_of(options.tolerance)
@@ -121,7 +127,7 @@ def _with_all_outputs(fields: Array, kept: list[int], y: Array, n: int) -> Array
 def _null_fields(
     f: CalledFunction, draws: InputDraws, ambient: Array, kept: list[int]
 ) -> tuple[Array, AnyDiscoveryReason | None]:
-    """The pairs in ``ambient [D, n+m, n+m+1]`` that the outputs ``kept`` keep, or why none are told."""
+    """The pairs in ``ambient [D, n+m, n+m+1]`` that the outputs ``kept`` keep, or why there are none."""
     n, m = f.inputs, len(kept)
     count = max(32, -(-3 * len(ambient) // m))
     x = np.resize(draws.search, (min(count, len(draws.search)), n))
@@ -149,33 +155,39 @@ def _null_fields(
     return orthonormal(np.einsum("kd,dij->kij", vectors[quiet] / sizes, scaled)), None
 
 
-def _defect(certificate: CallCertificate, fields: Array, spread: Array, draw: np.random.Generator) -> Defect:
+def _defect(certificate: CallCertificate, fields: Array, spread: Array, seed: int) -> Defect | None:
     """Along random elements of the group, relative to what random moves of the same length change."""
+    for reach in _REACHES:
+        try:
+            return _defect_within(certificate, fields, spread, reach, np.random.default_rng([seed, 33]))
+        except MetasymError:  # f may not take points along the flow
+            continue
+    return None
+
+
+def _defect_within(
+    certificate: CallCertificate, fields: Array, spread: Array, reach: float, draw: np.random.Generator
+) -> Defect:
     f, x = certificate.f, certificate.x
     n = f.inputs
     inner, outer = (squared(side) for side in sides(fields, n))
     worst = Defect(0.0, 0.0)
     extended, images = np.c_[x, np.ones(len(x))], np.c_[certificate.y, np.ones(len(x))]
-    try:
-        for _ in range(_FLOWS):
-            weights = draw.normal(size=len(fields))
-            a, b = (np.einsum("d,dij->ij", weights, side) for side in (inner, outer))
-            moves = (extended @ a.T)[:, :n]
-            size = float(np.sqrt(((moves / (spread + 1e-300)) ** 2).mean()))
-            t = _REACH / size if size > 0 else 0.0
-            there = (extended @ scipy.linalg.expm(t * a).T)[:, :n]
-            goal = (images @ scipy.linalg.expm(t * b).T)[:, : f.outputs]
-            length = np.abs(there - x)
-            beside_it = f(x + length * draw.choice([-1.0, 1.0], size=x.shape))
-            apart, change = (f(there) - goal) ** 2, (beside_it - certificate.y) ** 2
-            moved = change.mean(0) > (100 * f.rounding) ** 2 * (certificate.y**2).mean(0)
-            least = (100 * f.rounding) ** 2 * (certificate.y**2).mean(0)
-            worst = worst.worst(certificate.relative(apart.sum(1), change.sum(1), 0.0, 0.0, least.sum()))
-            worst = worst.worst(
-                certificate.relative(apart[:, moved], change[:, moved], 0.0, 0.0, least[moved])
-            )
-    except MetasymError:  # f may not take points along the flow
-        return Defect(math.inf, math.inf)
+    for _ in range(_FLOWS):
+        weights = draw.normal(size=len(fields))
+        a, b = (np.einsum("d,dij->ij", weights, side) for side in (inner, outer))
+        moves = (extended @ a.T)[:, :n]
+        size = float(np.sqrt(((moves / (spread + 1e-300)) ** 2).mean()))
+        t = reach / size if size > 0 else 0.0
+        there = (extended @ scipy.linalg.expm(t * a).T)[:, :n]
+        goal = (images @ scipy.linalg.expm(t * b).T)[:, : f.outputs]
+        length = np.abs(there - x)
+        beside_it = f(x + length * draw.choice([-1.0, 1.0], size=x.shape))
+        apart, change = (f(there) - goal) ** 2, (beside_it - certificate.y) ** 2
+        moved = change.mean(0) > (100 * f.rounding) ** 2 * (certificate.y**2).mean(0)
+        least = (100 * f.rounding) ** 2 * (certificate.y**2).mean(0)
+        worst = worst.worst(certificate.relative(apart.sum(1), change.sum(1), 0.0, 0.0, least.sum()))
+        worst = worst.worst(certificate.relative(apart[:, moved], change[:, moved], 0.0, 0.0, least[moved]))
     return worst
 
 

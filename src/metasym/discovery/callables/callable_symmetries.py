@@ -17,7 +17,7 @@ from metasym.discovery.callables.call_certificate import CallCertificate
 from metasym.discovery.callables.called_function import CalledFunction
 from metasym.discovery.callables.input_draws import InputDraws
 from metasym.discovery.callables.output_actions import Images, OutputActions, moved
-from metasym.discovery.callables.partial_point_search import Move, PartialPointSearch, doubled
+from metasym.discovery.callables.partial_point_search import PartialPointSearch
 from metasym.discovery.callables.suggested_moves import suggested_moves
 from metasym.discovery.claim_thresholds import CALLS
 from metasym.discovery.search_settings import Note
@@ -28,11 +28,11 @@ from metasym.types import MetasymError
 from metasym.verdicts.defects import Defect, defect_of
 
 MOST_INPUTS = 1024
-"""Inputs up to which moves are looked for: the calls grow with their square."""
+"""Inputs up to which the search covers moves: the calls grow with their square."""
 POINTS = 512
 """Fresh points of a certificate at most."""
 _QUICK = 24
-"""Points at which a candidate is looked at before it is one."""
+"""Points at which a candidate is examined before it is one."""
 _ALL = 60
 """Groups up to this order are checked element by element, others by generators and random products."""
 _PRODUCTS = 20
@@ -126,7 +126,7 @@ class FiniteSearch:
             self.centre,
         )
 
-    def _exact(self) -> tuple[list[Move], list[SignedPermutation]]:
+    def _exact(self) -> tuple[list[SignedPermutation], list[SignedPermutation]]:
         """Moves that are worth a look about the present centre, and generators of those that hold up to rounding."""
         suggestions = self._promising(suggested_moves(self.f.inputs, self.f.input_shape))
         return suggestions, self._generators(suggestions, 1e3 * self.f.rounding, [])
@@ -140,12 +140,12 @@ class FiniteSearch:
             return False
 
     def _about_other_centres(
-        self, suggestions: list[Move], exact: list[SignedPermutation], found: FoundGroup | None
-    ) -> tuple[list[Move], list[SignedPermutation], FoundGroup | None]:
+        self, suggestions: list[SignedPermutation], exact: list[SignedPermutation], found: FoundGroup | None
+    ) -> tuple[list[SignedPermutation], list[SignedPermutation], FoundGroup | None]:
         """The same about the point with the largest group, which is the centre from here on."""
         best = self.centre
         for centre in centre_search.centre_candidates(self.f, self.draws):
-            self.note("looking for moves about another centre")
+            self.note("searching for moves about another centre")
             ended = self.complete
             self._move_to(centre)
             others = self._exact()
@@ -159,14 +159,11 @@ class FiniteSearch:
     def _move_to(self, centre: Array) -> None:
         self.centre = self.quick.centre = self.certificate.centre = centre
 
-    def _promising(self, moves: list[Move]) -> list[Move]:
+    def _promising(self, moves: list[SignedPermutation]) -> list[SignedPermutation]:
         """Those under which the outputs at a few points are about the same but for order and signs."""
-        idle = set(self.idle)
-        kinds = self.kinds
+        idle, kinds = set(self.idle), self.kinds
         moves = [
-            (images, signs)
-            for images, signs in moves
-            if not any(images[i] != i or signs[i] < 0 for i in idle) and (kinds[images] == kinds).all()
+            g for g in moves if not idle & set(g.moved_inputs) and (kinds[list(g.inputs)] == kinds).all()
         ]
         x, y = self.quick.x[:3], self.quick.y[:3]
         target = np.sort(np.abs(y), axis=1)
@@ -181,10 +178,10 @@ class FiniteSearch:
         self.tried += len(moves)
         return kept
 
-    def _outputs_after(self, moves: list[Move], x: Array) -> Array:
+    def _outputs_after(self, moves: list[SignedPermutation], x: Array) -> Array:
         """``[moves, points, m]``; infinite where f does not take the moved points."""
         try:
-            points = np.concatenate([moved(*one, x, self.centre) for one in moves])
+            points = np.concatenate([moved(one, x, self.centre) for one in moves])
             return self.f(points).reshape(len(moves), len(x), -1)
         except MetasymError:
             if len(moves) == 1:
@@ -193,11 +190,11 @@ class FiniteSearch:
             parts = (self._outputs_after(some, x) for some in (moves[:half], moves[half:]))
             return np.concatenate(list(parts))
 
-    def _element(self, move: Move, limit: float) -> SignedPermutation | None:
+    def _element(self, move: SignedPermutation, limit: float) -> SignedPermutation | None:
         """The element with its output moves, where f keeps it within ``limit`` at a few points."""
         self.tried += 1
         try:
-            g = self.actions.element(*move, self.centre)
+            g = self.actions.element(move, self.centre)
             if g is None:
                 return None
             defects = self.quick.measure(g, orbits=limit > CALLS.exact)
@@ -207,24 +204,24 @@ class FiniteSearch:
         return g if defects.worst.value <= 1.5 * limit else None
 
     def _generators(
-        self, suggestions: list[Move], limit: float, known: list[SignedPermutation]
+        self, suggestions: list[SignedPermutation], limit: float, known: list[SignedPermutation]
     ) -> list[SignedPermutation]:
         found = list(known)
         chain = StabilizerChain(2 * self.f.inputs)
         for g in found:
-            chain.add(doubled(*_move(g)))
+            chain.add(_of_inputs(g).doubled)
 
         def add(g: SignedPermutation | None) -> bool:
-            if g is not None and chain.add(doubled(*_move(g))):
+            if g is not None and chain.add(_of_inputs(g).doubled):
                 found.append(g)
             return g is not None
 
         for move in suggestions:
-            if doubled(*move) not in chain:
+            if move.doubled not in chain:
                 add(self._element(move, limit))
         allowed = CALLS.nearly if limit > CALLS.exact else 1e3 * self.f.rounding
         self.note(
-            f"{len(found)} moves keep f {'nearly' if limit > CALLS.exact else 'exactly'}; looking for others"
+            f"{len(found)} moves keep f {'nearly' if limit > CALLS.exact else 'exactly'}; searching for more"
         )
         for signed in (False, True):
             free = self._order()
@@ -243,7 +240,7 @@ class FiniteSearch:
                 self.actions.two_sided,
             )
             try:
-                search.generators([_move(g) for g in found])
+                search.generators([_of_inputs(g) for g in found])
                 ended = search.complete
             except MetasymError:  # f may not take points about the centre
                 ended = False
@@ -337,5 +334,6 @@ def _centre(draws: InputDraws, kinds: Images) -> Array:
     return found
 
 
-def _move(g: SignedPermutation) -> Move:
-    return np.array(g.inputs), np.array(g.input_signs)
+def _of_inputs(g: SignedPermutation) -> SignedPermutation:
+    """What it does to the inputs alone."""
+    return SignedPermutation((), g.inputs, (), g.input_signs)

@@ -14,6 +14,7 @@ from torch import nn
 
 from metasym.discovery.algebra.vector_fields import Array
 from metasym.discovery.claim_thresholds import CALLS
+from metasym.errors import in_one_line
 from metasym.types import MetasymError
 
 _AT_ONCE = 2**21
@@ -72,8 +73,8 @@ class CalledFunction:
         try:
             with torch.no_grad(), _evaluating(self.f):
                 found = self.f(given)
-        except Exception as error:  # whatever a user's function raises is told in one line
-            said = " ".join(str(error).split())[:200]
+        except (Exception, SystemExit) as error:  # report in one line whatever a user's function raises
+            said = in_one_line(error)
             raise MetasymError(
                 f"expected f to take inputs of shape {tuple(given.shape)}, found {type(error).__name__}: {said}",
                 about="f",

@@ -18,7 +18,7 @@ from metasym.discovery.callables.input_draws import InputDraws
 from metasym.types import MetasymError
 
 MOST_INPUTS = 24
-"""Inputs up to which a centre is looked for: a start calls f at ``8 n^3`` points."""
+"""Inputs up to which a centre is searched for: a start calls f at ``8 n^3`` points."""
 _STARTS = 8, 3, 3
 """Of each measure; the second needs ``2 n`` calls for each value."""
 _ROUNDS = 60

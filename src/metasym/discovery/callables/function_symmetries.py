@@ -68,7 +68,7 @@ def discover_function_in(
     notes = _notes(called)
     fresh = 0
     if options.continuous:
-        note("looking for continuous symmetries by derivatives")
+        note("searching for continuous symmetries by derivatives")
         flows = flows_in(called, draws, idle_inputs(called, draws), options)
         claims += flows.claims
         refused += flows.refused
@@ -76,7 +76,7 @@ def discover_function_in(
     if options.finite and called.inputs > MOST_INPUTS:
         refused.append(CandidateVerdict("finite", _FINITE, (TooManyInputs(MOST_INPUTS, called.inputs),)))
     elif options.finite:
-        note(f"looking for signed permutations of {called.inputs} inputs that keep {called.name}")
+        note(f"searching for signed permutations of {called.inputs} inputs that keep {called.name}")
         search = FiniteSearch(
             called,
             draws,
@@ -95,10 +95,15 @@ def discover_function_in(
         notes += _about(found, given=search.given)
         refused += _refused(found, search.limit)
         if not found.near_complete:
-            notes.append("the search for near symmetries did not end: there may be more of them")
+            notes.append("the search for near symmetries did not end, so there may be more of them")
+        if search.certificate.orbits_left and claims:
+            notes.append(
+                "the function does not take points that mix the inputs of two. A violation by inputs of small effect "
+                "may be hidden behind others"
+            )
         if found.idle:
             notes.append(
-                f"the function does not depend on {_inputs(found.idle)}, or they do not vary: no claim moves them"
+                f"the function does not depend on {_inputs(found.idle)}, or they do not vary. No claim moves them"
             )
     verdict = DiscoveryVerdict.of(tuple(claims), tuple(refused))
     notes.append(f"called at {called.points} points")
@@ -109,8 +114,8 @@ def _notes(called: CalledFunction) -> list[str]:
     if not called.noise.any():
         return []
     return [
-        f"repeated calls at one point differ by {math.sqrt(float(called.noise.mean())):.2g} (root mean square): that "
-        "is taken off, and bounds are wider"
+        f"repeated calls at one point differ by {math.sqrt(float(called.noise.mean())):.2g} (root mean square). This "
+        "noise is subtracted, and the bounds are wider"
     ]
 
 
@@ -180,8 +185,8 @@ def _covered(group: SignedGroup, centre: Array, draws: InputDraws) -> list[str]:
         if max(away.max(), wider.max()) > CALLS.away:
             i = int(np.argmax(np.maximum(away, wider)))
             return [
-                f"{group.name} takes inputs to where x has few: input {i} differs in mean or spread after a move; "
-                "the function was called there too"
+                f"{group.name} moves inputs to where x has few points: input {i} differs in mean or spread after a "
+                "move. The function was called there too"
             ]
     return []
 

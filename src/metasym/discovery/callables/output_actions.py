@@ -1,4 +1,4 @@
-"""Which signed permutation of outputs goes with one of inputs: read off the outputs themselves."""
+"""Which signed permutation of outputs goes with one of inputs: read from the outputs themselves."""
 
 from __future__ import annotations
 
@@ -18,11 +18,9 @@ _MOST = 1024
 """Outputs that are assigned to each other by comparing all with all."""
 
 
-def moved(images: Images, signs: Images, x: Array, centre: Array) -> Array:
-    """``g x`` for ``x [points, n]``, about the centre: input i goes to ``images[i]`` with ``signs[i]``."""
-    found = np.empty_like(x)
-    found[:, images] = (x - centre) * signs
-    return np.asarray(found + centre)
+def moved(g: SignedPermutation, x: Array, centre: Array) -> Array:
+    """``g x`` for ``x [points, n]``, about the centre."""
+    return np.asarray(g.on_inputs(x - centre) + centre)
 
 
 @dataclass(eq=False)
@@ -46,20 +44,19 @@ class OutputActions:
             )
         self.places, self.members, self.relative = _repeated(self.y, self.f.rounding)
 
-    def element(self, images: Images, signs: Images, centre: Array) -> SignedPermutation | None:
-        """The element with these input moves whose output moves fit best; None where outputs cannot be paired."""
+    def element(self, g: SignedPermutation, centre: Array) -> SignedPermutation | None:
+        """``g``, which moves inputs, with the output moves that fit best; None where outputs cannot be paired."""
         if self.two_sided:
-            n = self.f.inputs
+            n, images, signs = self.f.inputs, np.array(g.inputs), g.input_signs
             out = (images[:, None] * n + images[None, :]).ravel()
-            return SignedPermutation.of(out, images, np.outer(signs, signs).ravel(), signs)
-        after = self.f(moved(images, signs, self.x, centre))
-        return self.paired(images, signs, after)
+            return SignedPermutation.of(out, g.inputs, np.outer(signs, signs).ravel(), signs)
+        return self._paired(g, self.f(moved(g, self.x, centre)))
 
-    def paired(self, images: Images, signs: Images, after: Array) -> SignedPermutation | None:
+    def _paired(self, g: SignedPermutation, after: Array) -> SignedPermutation | None:
         """The same, with the outputs at the moved points."""
         m = self.f.outputs
         if m > _MOST:
-            return SignedPermutation.of(np.arange(m), images, (), signs)
+            return SignedPermutation.of(np.arange(m), g.inputs, (), g.input_signs)
         firsts = [group[0] for group in self.members]
         paired = _assigned(self.y[:, firsts], after[:, firsts])
         if paired is None:
@@ -71,7 +68,7 @@ class OutputActions:
                 return None
             for i, j in zip(here, others, strict=True):
                 out[i], out_signs[i] = j, sign * self.relative[i] * self.relative[j]
-        return SignedPermutation.of(out, images, out_signs, signs)
+        return SignedPermutation.of(out, g.inputs, out_signs, g.input_signs)
 
 
 def _repeated(y: Array, rounding: float) -> tuple[Images, list[list[int]], Images]:

@@ -17,9 +17,8 @@ from metasym.discovery.algebra.vector_fields import Array
 from metasym.discovery.callables.called_function import CalledFunction
 from metasym.discovery.callables.output_actions import Images
 from metasym.groups.orbits import orbit_labels
+from metasym.groups.signed_permutations import SignedPermutation
 
-Move = tuple[Images, Images]
-"""Where inputs go, and with which signs."""
 _DEAD_ENDS = 50
 """Choices that fail for one pair of input and image, before it is given up."""
 _BATCHES = 2_500
@@ -49,8 +48,8 @@ class PartialPointSearch:
     signed: bool
     allowed: float
     """The part of an input's effect by which outputs may differ."""
-    accept: Callable[[Move], bool]
-    """Whether a whole element keeps f at other points."""
+    accept: Callable[[SignedPermutation], bool]
+    """Whether a whole element, which moves inputs, keeps f at other points."""
     two_sided: bool = False
     """Whether outputs are matrices with ``M(g x) = g M(x) g^T``: what is chosen says where their entries go."""
     complete: bool = True
@@ -60,8 +59,8 @@ class PartialPointSearch:
     _targets: list[tuple[Array, Array, float]] = field(default_factory=list)
     _histories: Array = field(default_factory=lambda: np.zeros((0, 0)))
 
-    def generators(self, known: list[Move]) -> list[Move]:
-        """Generators of all signed permutations that keep f, ``known`` among them."""
+    def generators(self, known: list[SignedPermutation]) -> list[SignedPermutation]:
+        """Generators of all signed permutations of the inputs that keep f, ``known`` among them."""
         found = list(known)
         self._targets = self._prefixes()
         for level in reversed(range(len(self.free))):
@@ -88,13 +87,13 @@ class PartialPointSearch:
             )
         )
 
-    def _level(self, level: int, found: list[Move]) -> None:
+    def _level(self, level: int, found: list[SignedPermutation]) -> None:
         """Elements that keep the first ``level`` inputs and move the next to each place it can go to."""
         here, n = int(self.free[level]), len(self.centre)
         fixed = self.free[:level]
         start = _Path([(int(i), 1) for i in fixed], self._histories[level])
-        below = [g for g in found if (g[0][fixed] == fixed).all() and (g[1][fixed] == 1).all()]
-        labels = orbit_labels([doubled(*g) for g in below], 2 * n)
+        below = [g for g in found if all(g.inputs[i] == i and g.input_signs[i] == 1 for i in fixed)]
+        labels = orbit_labels([g.doubled for g in below], 2 * n)
         failed: list[int] = []
         for path in self._fitting(start):
             image, sign = path.images[-1]
@@ -107,16 +106,16 @@ class PartialPointSearch:
             else:
                 found.append(element)
                 below.append(element)
-                labels = orbit_labels([doubled(*g) for g in below], 2 * n)
+                labels = orbit_labels([g.doubled for g in below], 2 * n)
 
-    def _extended(self, start: _Path) -> Move | None:
+    def _extended(self, start: _Path) -> SignedPermutation | None:
         """An element that begins like ``start``; depth first, with the choices that move least first."""
         failures = 0
         stack: list[list[_Path]] = []
         path = start
         while True:
             if len(path.images) == len(self.free):
-                element = self._move(path.images)
+                element = self._element(path.images)
                 if self.accept(element):
                     return element
                 stack.append([])
@@ -172,22 +171,14 @@ class PartialPointSearch:
             found[k] = np.linalg.norm(there - goal)
         return found
 
-    def _move(self, chosen: list[tuple[int, int]]) -> Move:
+    def _element(self, chosen: list[tuple[int, int]]) -> SignedPermutation:
         n = len(self.centre)
         images, signs = np.arange(n), np.ones(n, dtype=np.int64)
         for i, (image, sign) in zip(self.free, chosen, strict=True):
             images[i], signs[i] = image, sign
-        return images, signs
+        return SignedPermutation.of((), images, (), signs)
 
 
 def _weights(count: int) -> Array:
     """Between 0.5 and 1, no two alike."""
     return np.asarray(0.5 + 0.5 * (0.7548777 * np.arange(1, count + 1) % 1))
-
-
-def doubled(images: Images, signs: Images) -> Images:
-    """Where plus and minus every input go."""
-    found = np.empty(2 * len(images), dtype=np.int64)
-    flip = (signs < 0).astype(np.int64)
-    found[0::2], found[1::2] = 2 * images + flip, 2 * images + 1 - flip
-    return found

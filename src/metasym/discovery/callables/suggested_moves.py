@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 import numpy as np
 
 from metasym.discovery.callables.output_actions import Images
-from metasym.discovery.callables.partial_point_search import Move
+from metasym.groups.signed_permutations import SignedPermutation
 
 _MOST = 20_000
 """Suggestions in all."""
@@ -15,10 +16,10 @@ _MOST_PAIRS = 128
 """Inputs up to which all pairs are suggested."""
 
 
-def suggested_moves(n: int, shape: tuple[int, ...]) -> list[Move]:
-    """Each once; ``shape`` is that of one input."""
+def suggested_moves(n: int, shape: tuple[int, ...]) -> list[SignedPermutation]:
+    """Of the inputs, each once; ``shape`` is that of one input."""
     every = np.arange(n)
-    seen: dict[bytes, Move] = {}
+    seen: dict[bytes, tuple[Images, Images]] = {}
 
     def add(images: Images, signs: Images) -> None:
         if (images == every).all() and (signs > 0).all():
@@ -46,7 +47,10 @@ def suggested_moves(n: int, shape: tuple[int, ...]) -> list[Move]:
                 flipped[[i, j]] = -1
                 add(_exchange(n, i, j), flipped)
                 add(every, flipped)
-    return list(seen.values())[:_MOST]
+    return [
+        SignedPermutation.of((), images, (), signs)
+        for images, signs in itertools.islice(seen.values(), _MOST)
+    ]
 
 
 def _exchange(n: int, i: int, j: int) -> Images:
@@ -69,8 +73,8 @@ def _layouts(n: int, shape: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
                 yield (a, b, n // (a * b))
 
 
-def _of_grid(layout: tuple[int, ...]) -> Iterator[Move]:
-    """Along each axis: exchanges of neighbours, shifts, reversal, flips; and axes of one length exchanged."""
+def _of_grid(layout: tuple[int, ...]) -> Iterator[tuple[Images, Images]]:
+    """Images and signs. Along each axis: exchanges of neighbours, shifts, reversal, flips; then axes exchanged."""
     grid = np.arange(int(np.prod(layout))).reshape(layout)
     ones = np.ones(grid.size, dtype=np.int64)
 

@@ -1,4 +1,4 @@
-"""Coefficients of one size: those of a noisy polynomial that the data cannot tell apart, made equal.
+"""Coefficients of one size: those of a noisy polynomial that the data cannot distinguish, made equal.
 
 A symmetry that acts by round numbers ties the coefficients of a polynomial. With noise no tie holds exactly, and the
 null space fades; with sizes that agree within their errors made equal it is exact. This only proposes: what

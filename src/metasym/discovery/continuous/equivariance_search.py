@@ -34,7 +34,7 @@ from metasym.verdicts.discovery_reasons import (
 )
 
 MOST_UNKNOWNS = 700
-"""Fields of inputs and outputs together up to which they are looked for: the memory grows with their square."""
+"""Fields of inputs and outputs together up to which the search covers them: the memory grows with their square."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +50,7 @@ class PairCandidate:
 
 
 def pair_ambients(n: int, m: int) -> dict[str, Array]:
-    """The spaces of pairs that are looked at, by name."""
+    """The spaces of pairs that are examined, by name."""
     found = {}  # counted before they are made: those of hundreds of inputs take gigabytes
     if n * (n - 1) // 2 + m * (m - 1) // 2 <= MOST_UNKNOWNS:
         found["rotations of inputs and outputs"] = beside(rotations(n), rotations(m))

@@ -134,7 +134,7 @@ def pairs_in(
     best: Claim | None = None
     model: CircleModel | None = None
     for index, (name, ambient) in enumerate(pair_ambients(n, targets.shape[1]).items()):
-        note(f"looking for continuous symmetries among {name} ({len(ambient)} directions)")
+        note(f"searching for continuous symmetries among {name} ({len(ambient)} directions)")
 
         def look(index: int = index, name: str = name, ambient: Array = ambient) -> dict[str, Any]:
             draw = np.random.default_rng([options.seed, 5, index])

@@ -35,7 +35,7 @@ from metasym.verdicts.discovery_reasons import (
 )
 
 MOST_LOCAL = 900
-"""Examples that are looked at one by one: the cost grows with the cube."""
+"""Examples that are examined one by one: the cost grows with the cube."""
 
 
 def certificate(
@@ -143,7 +143,7 @@ def judge(
     """The claim that a candidate supports, or None; and the reasons: of all of it, or of parts that are not claimed.
 
     Ideals whose inputs carry too little of the variance for the bound to say anything about them are not claimed.
-    The bound knows smooth functions. What the symmetric model leaves may be a rougher violation, unless it is next to
+    The bound knows smooth functions. What the symmetric model leaves may be a rougher violation, unless it is almost
     nothing or a model that knows nothing comes to the same floor: then it is noise.
     """
     if candidate.fit is None or not len(candidate.fields):

@@ -51,6 +51,7 @@ from metasym.verdicts.discovery_reasons import (
     AnyDiscoveryReason,
     BracketsLeave,
     EveryDirectionChanges,
+    FewDirectionsTold,
     NoClearGap,
     NoDirectionTold,
     NumberOfInvariants,
@@ -61,17 +62,17 @@ from metasym.verdicts.discovery_words import refusal_words
 GROUPS = 8
 """Of examples that the jackknife leaves out in turn."""
 LEVELS = 6
-"""Times that an algebra is looked for inside the one before it."""
+"""Times that an algebra is searched for inside the one before it."""
 ROTATIONS = "rotations"
 TRANSLATIONS = "translations"
 MOST_INVARIANTS = 12
 """Invariants up to which a function of them is fitted."""
 MOST_AFFINE = 16
-"""Inputs up to which affine maps are looked at: the memory grows with their fourth power."""
+"""Inputs up to which affine maps are examined: the memory grows with their fourth power."""
 MOST_ROTATED = 40
 """The same for rotations, which are half as many."""
 MOST_SHIFTED = 64
-"""Inputs up to which translations and scalings are looked at: the memory of closing grows with their fourth power."""
+"""Inputs up to which translations and scalings are examined: the memory of closing grows with their fourth power."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +113,7 @@ def plain_fit(x: Array, y: Array, generator: np.random.Generator) -> Hyper:
 
 
 def ambients(x: Array) -> dict[str, Array]:
-    """The spaces of fields that are looked at, by name."""
+    """The spaces of fields that are examined, by name."""
     n = x.shape[1]
     found = {}
     if 2 <= n <= MOST_ROTATED:
@@ -157,6 +158,9 @@ def search(
         enough = CONTINUOUS.gap_inside if levels and name == ROTATIONS else CONTINUOUS.gap
         if gap < enough:
             return none(NoClearGap(gap, enough))
+        # Each number of y is one equation; where these are too few, directions are quiet for any function.
+        if len(seen.signals) - count >= y.size:
+            return none(FewDirectionsTold(len(seen.signals) - count))
         closed = nearest_algebra(np.einsum("dk,dij->kij", seen.vectors[:, :count], inside))
         levels.append(Level(len(inside), count, gap, closed.degrees))
         note(f"{name}: {count} of {len(inside)} directions are quiet, gap {gap:.1f}")

@@ -73,7 +73,7 @@ def invariances_in(
             fit = symmetric_fit(np.array(stage["polynomials"]), *prepared.train, generator)
             seen.append(Explained(name, next(iter(found.claims), None), fit, taken))
 
-    note("asking which inputs may be vectors")
+    note("testing which inputs may be vectors")
     ask(
         VECTORS,
         lambda: likely_vectors(prepared, plain, np.random.default_rng([options.seed, 5])),
@@ -81,7 +81,7 @@ def invariances_in(
         None,
     )
     for index, (name, ambient) in enumerate(ambients(prepared.train[0]).items()):
-        note(f"looking for continuous symmetries among {name} ({len(ambient)} directions)")
+        note(f"searching for continuous symmetries among {name} ({len(ambient)} directions)")
         draw = np.random.default_rng([options.seed, 3, index])
 
         def look(name: str = name, ambient: Array = ambient, draw: np.random.Generator = draw) -> Candidate:
@@ -90,7 +90,7 @@ def invariances_in(
         ask(name, look, prepared, None)
     taken = logarithms(data, prepared, options.seed, options.test)
     if taken is not None and len(prepared.inputs) <= MOST_SHIFTED:
-        note(f"looking for continuous symmetries among {SCALINGS}")
+        note(f"searching for continuous symmetries among {SCALINGS}")
         ask(SCALINGS, lambda: _scalings(taken, options.seed, note), taken.taken, taken)
     best, more = likeliest(seen)
     if best is None:

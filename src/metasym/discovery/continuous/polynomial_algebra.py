@@ -78,7 +78,7 @@ def algebra_of(
 ) -> tuple[Array, AnyDiscoveryReason | None]:
     """Pairs ``[d, n+m, n+m+1]`` that a polynomial keeps up to the spread of its coefficients; and why there are none.
 
-    ``replicates`` are its coefficients as parts of the examples tell them (the same twice: without noise).
+    ``replicates`` are its coefficients as estimated from parts of the examples (the same twice: without noise).
     One output stays as it is; several may move. Inputs that the polynomial does not have are left alone.
     """
     used = list(support.inputs)
@@ -116,7 +116,7 @@ def algebra_of(
 
 
 def _ambient(n: int, m: int, most: int) -> Array | None:
-    """The space of pairs that is looked at: the largest with at most ``most`` unknowns, and not too many."""
+    """The space of pairs that is examined: the largest with at most ``most`` unknowns, and not too many."""
     inner: list[tuple[int, Callable[[], Array]]] = [
         (n * (n + 1), lambda: affine(n)),
         (n * (n - 1) // 2, lambda: rotations(n)),

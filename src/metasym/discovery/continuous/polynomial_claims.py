@@ -3,7 +3,7 @@
 The certificate needs no class of models. Let f be the true function, ``y = f(x) + noise`` with noise of mean 0, and
 f_bar any symmetric function that was fitted to other examples. The violation is the distance of f from the nearest
 symmetric function, so ``violation <= E|f - f_bar|^2 <= E|y - f_bar|^2``. Held-out examples estimate the last: its
-upper confidence limit bounds the violation, whatever f is. The bound is sharp only where f_bar leaves next to
+upper confidence limit bounds the violation, whatever f is. The bound is sharp only where f_bar leaves almost
 nothing, and a claim is made only there (a tenth of the tolerance). A violation that is confined to so few inputs that
 no held-out example shows it is not seen; 200 examples show almost certainly what one in forty has.
 

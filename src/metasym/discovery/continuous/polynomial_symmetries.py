@@ -1,4 +1,4 @@
-"""A polynomial with few terms as the first model: where it leaves next to nothing it decides about symmetries."""
+"""A polynomial with few terms as the first model: where it leaves almost nothing it decides about symmetries."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def polynomial_in(
     x, y = _placed(prepared.train[0], prepared, place), outputs(prepared.train[1])
 
     def look() -> dict[str, Any]:
-        note("looking for a polynomial with few terms")
+        note("searching for a polynomial with few terms")
         support = _first_model(x, y, prepared, plain, options, note)
         if support is None:
             return Findings().to_stage()
@@ -134,7 +134,7 @@ def _claim(found: CertifiedAlgebra, prepared: Prepared, place: Coordinates, outp
 def _first_model(
     x: Array, y: Array, prepared: Prepared, plain: Hyper, options: SearchSettings, note: Note
 ) -> Support | None:
-    """The polynomial, where examples that it was not fitted to show it to be next to exact, and the better model."""
+    """The polynomial, where examples that it was not fitted to show it to be almost exact, and the better model."""
     if not _in_general_position(x):
         return None
     enough = CONTINUOUS.surely * options.tolerance
@@ -161,7 +161,7 @@ def _first_model(
 def _coefficients(
     support: Support, x: Array, y: Array, units: Array, generator: np.random.Generator
 ) -> Iterator[tuple[Support, list[Array]]]:
-    """Coefficients that symmetries are looked for in: with noise first those whose sizes are tied, then as they are.
+    """Coefficients in which symmetries are searched for: with noise first those of tied sizes, then as they are.
 
     Terms that are within errors of 0, given that the largest of thousands were taken, are left out with the ties.
     """

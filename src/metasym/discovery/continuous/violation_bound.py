@@ -1,8 +1,8 @@
 """How much of the data's variance a broken symmetry could still hide in: a bound that knows its own power.
 
 A Gaussian process with a part of variance delta that no symmetry binds, beside the symmetric part and noise, has a
-likelihood for every delta. Where the data could not tell a violation from noise the likelihood is flat and the bound
-is large; it is small only where a violation of that size would have been seen.
+likelihood for every delta. Where the data could not distinguish a violation from noise the likelihood is flat and
+the bound is large; it is small only where a violation of that size would have been seen.
 """
 
 from __future__ import annotations

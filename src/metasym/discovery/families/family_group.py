@@ -52,7 +52,7 @@ from metasym.verdicts.verdict import Reason
 MOST_ELEMENTS = 256
 """Elements that a larger group is represented by."""
 MOST_ENTRIES = 1500
-"""Entries of a linear map up to which ties are looked for: the cost grows with their square."""
+"""Entries of a linear map up to which ties are searched for: the cost grows with their square."""
 
 Labels = npt.NDArray[np.int64]
 
@@ -152,7 +152,7 @@ def family_symmetry(
     group = pattern_group(classes)
     if not group.generators:
         return NoPermutationOfTies()
-    note(f"ties between entries are kept by {group.name}, of order {group.order}; certifying")
+    note(f"{group.name}, of order {group.order}, preserves the ties between entries; certifying")
     return judged_group(x, y, group, model, seed, fresh, tolerance)
 
 

@@ -74,7 +74,7 @@ def finite_in(
 
     ``model`` is that of a continuous symmetry that is claimed.
     """
-    note("looking for finite symmetries")
+    note("searching for finite symmetries")
     sites = movable_inputs(prepared, constant_inputs(data, prepared))
 
     def look() -> dict[str, Any]:

@@ -38,7 +38,7 @@ from metasym.verdicts.outcomes import About
 ROWS_ALONE = 1200
 """Rows of the likelihoods by which a move is tested alone."""
 FEW_ELEMENTS = 24
-"""Elements of a group up to which none is looked at alone before all are looked at together."""
+"""Elements of a group up to which none is examined alone before all are examined together."""
 SOME = 6
 """Random elements of a group that are tested alone."""
 
@@ -92,7 +92,7 @@ def searching(
 
 
 def refuted_alone(search: Search, g: SignedPermutation) -> RefutedByBeta | None:
-    """Whether held-out data refute a move by itself."""
+    """Whether held-out data refute a single move."""
     if g not in search.alone:
         group = generated([g])
         found = None if group is None else _beta(search, group, in_units(search, group), ROWS_ALONE)[1]

@@ -66,7 +66,7 @@ def finite_symmetries(
     if first and not others:
         return first, ()
     kept = _likely(search, others)
-    note(f"{len(kept)} of {len(others)} signed permutations make the data no less likely")
+    note(f"{len(kept)} of {len(others)} signed permutations do not make the data less likely")
     alone = [g for g in kept if generated([g]) is not None and refuted_alone(search, g) is None]
     if first and not alone:
         return first, ()

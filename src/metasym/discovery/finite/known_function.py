@@ -1,6 +1,6 @@
 """A function that a continuous symmetry has made known: moves that change it need no further look.
 
-With an algebra built in a model may leave next to nothing of held-out examples. It then stands for the function and
+With an algebra built in a model may leave almost nothing of held-out examples. It then stands for the function and
 can be asked at ``g x``, which the data do not hold. A move that it keeps to less than three times what it
 leaves may be a symmetry; one that it breaks by more is none, by the triangle inequality.
 """

@@ -1,8 +1,8 @@
-"""A polynomial that explains held-out examples almost wholly tells a violation directly.
+"""A polynomial that explains held-out examples almost completely shows a violation directly.
 
 With ``f = p + r`` and ``E|r|^2 = e``, and inputs whose law a group keeps, the part of f that the group does not keep
 differs from that of p by at most ``2 sqrt(e)``. So p both bounds a violation and refutes a near symmetry that no
-kernel would have told from noise.
+kernel would have distinguished from noise.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from metasym.groups.graph_automorphisms import graph_automorphisms
 from metasym.groups.signed_permutations import SignedPermutation
 
 _CUTS = 3
-"""Gaps between the sizes of terms above which the terms are looked at alone."""
+"""Gaps between the sizes of terms above which the terms are examined alone."""
 _MOST_TERMS = 4000
 """Terms that are compared: the graph grows with them."""
 
@@ -24,7 +24,7 @@ Bits = npt.NDArray[np.uint8]
 def kept_by(terms: Sequence[Term], kinds: Sequence[int], m: int) -> list[list[SignedPermutation]]:
     """Generators of groups on ``len(kinds)`` inputs and m outputs that keep the terms; kinds of inputs do not mix.
 
-    Terms near the limit of what shows may be missing: they are looked at with the weak ones left out, too, so that
+    Terms near the limit of what shows may be missing: they are examined with the weak ones left out, too, so that
     there may be several groups.
     """
     found: dict[frozenset[SignedPermutation], list[SignedPermutation]] = {}

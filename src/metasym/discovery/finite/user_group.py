@@ -40,7 +40,7 @@ from metasym.verdicts.verdict import Status
 FOLDS = 5
 """Parts of the rows, each judged by functions that were fitted to the others."""
 MOST_GENERATORS = 24
-"""Generators that are looked at one by one for what breaks the group."""
+"""Generators that are examined one by one for what breaks the group."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +64,7 @@ def answer(
     note: Note,
 ) -> FunctionAnswer:
     """Yes, no, or how nearly, with the bound and what breaks it."""
-    note(f"asking about {asked.text}")
+    note(f"testing {asked.text}")
     sites = movable_inputs(prepared, constant_inputs(data, prepared))
     try:
         moves = [sites.restricted(g) for g in asked.group.generators]

@@ -112,7 +112,7 @@ def hidden_beside_circle(hyper: Hyper, circle: Circle, x: Array, y: Array) -> Hi
     A kernel that does not turn may only be preferred because it has another length scale: it counts as a refutation
     where it is preferred to its own average over the circle. Parts of a millionth of the variance do not refute:
     that is how far a kernel's form reaches, with data that have no noise. What is rough in all inputs together looks
-    like noise; what is rough in one of them does not, and is looked for.
+    like noise; what is rough in one of them does not, and the search covers it.
     """
     x, y = first_rows(x, y)
     n, m = x.shape[1], y.shape[1]

@@ -75,7 +75,7 @@ class FunctionModel(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class PlainProcess:
-    """A Gaussian process that knows no symmetry."""
+    """A Gaussian process without symmetry."""
 
     prepared: Prepared
     hyper: Hyper

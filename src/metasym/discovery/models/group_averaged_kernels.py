@@ -38,12 +38,12 @@ _SHARPER = (0.5**0.5, 0.5, 0.125**0.5)
 
 
 MOST_ROUGH = 500
-"""Inputs times elements up to which functions that are rough along one input are looked for."""
+"""Inputs times elements up to which functions that are rough along one input are searched for."""
 
 
 @dataclass(frozen=True)
 class HiddenPart:
-    """What beside the symmetry the data allow, as a part of the variance of y."""
+    """What the data allow in addition to the symmetry, as a part of the variance of y."""
 
     upper: float
     refutes: bool
@@ -98,7 +98,7 @@ class Equivariant:
         """The largest variance that functions which the group does not keep may have beside those that it keeps.
 
         A free kernel may be preferred only because it has another length scale: it counts as a refutation where it
-        is preferred to its own average over the group. What the data allow beyond ``most`` is not looked for.
+        is preferred to its own average over the group. What the data allow beyond ``most`` is not searched for.
         """
         x, y = self.rows(x, y, MOST_LIKELY)
         n, m = x.shape[1], y.shape[1]

@@ -16,7 +16,7 @@ from metasym.discovery.algebra.vector_fields import Array
 from metasym.discovery.claim_thresholds import POLYNOMIAL
 
 MOST_FEATURES = 4000
-"""Monomials that are looked at, at most."""
+"""Monomials examined at most."""
 HIGHEST = 3
 """Their degree, at most."""
 

@@ -16,11 +16,11 @@ from metasym.discovery.claim_thresholds import LIKELIHOOD
 
 NOISES = np.logspace(-8, 0, 17)
 DELTAS = np.concatenate([[0.0], np.logspace(-7, 0, 15)])
-"""Variances of a part that is looked for beside another, as parts of that of y."""
+"""Variances of a part that is searched for next to another, as parts of that of y."""
 _FALLEN = 50.0
 """Logarithms of likelihood below the largest behind which none comes near it again."""
 _STRIDE = 3
-"""Of the variances that are looked at first."""
+"""Of the variances that are examined first."""
 _HALVINGS = 3
 """Of the interval in which a bound lies."""
 
@@ -54,7 +54,7 @@ def profile(likely: Callable[[float], float], without: float) -> Array:
 def largest_likely(found: Array, likely: Callable[[float], float], worth: float = 0.0) -> float:
     """The variance from which on the likelihood, whose profile is ``found``, is too low to count.
 
-    Between two of ``DELTAS`` it is looked for only where it may be above ``worth``.
+    Between two of ``DELTAS`` it is searched for only where it may be above ``worth``.
     """
     last = _last_likely(found)
     low, high = float(DELTAS[last]), float(DELTAS[min(last + 1, len(DELTAS) - 1)])

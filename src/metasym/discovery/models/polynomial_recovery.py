@@ -2,7 +2,7 @@
 
 ``min sum log(c_i^2 + eps^2)`` subject to ``A c = y`` up to noise, by reweighted least squares with eps going down
 (Chartrand and Yin): each step solves one system as large as the examples. Seventy-six of 4,845 monomials come out of
-800 examples exactly. How many terms are kept, and at which noise they are looked for, is decided by the extended
+800 examples exactly. How many terms are kept, and at which noise they are searched for, is decided by the extended
 Bayesian information criterion, which counts how many choices of terms there were.
 """
 
@@ -20,11 +20,12 @@ from metasym.discovery.claim_thresholds import POLYNOMIAL
 from metasym.discovery.models.polynomials import Monomial, Support, all_monomials, columns
 
 MOST_FEATURES = 5000
-"""Monomials that are looked at, at most."""
+"""Monomials examined at most."""
 HIGHEST = 4
 """Their degree, at most."""
 NOISES = (1e-2, 1e-4, 1e-6)
-"""Parts of the variance that are taken for noise; with the right one, or any if there is none, few terms are left."""
+"""Parts of the variance that are treated as noise; with the right one, or any if there is none, few terms are
+left."""
 _STEPS = 60
 """Of the weights, at most."""
 _SHRINK = 0.7

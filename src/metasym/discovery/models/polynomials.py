@@ -82,7 +82,7 @@ class Support:
         return found
 
     def fit(self, x: Array, y: Array) -> Array:
-        """Least squares, each output by itself."""
+        """Least squares, each output separately."""
         found = []
         for k, terms in enumerate(self.monomials):
             design = columns(x, terms)

@@ -91,7 +91,7 @@ def prepare(data: DataSet, seed: int, test: float = SPLIT.held_out) -> Prepared:
     notes: list[str] = []
     held_out, train = _parts(data, np.random.default_rng([seed, 1]), test, notes)
     if len(train) > MOST_FITTED:
-        notes.append(f"models see {MOST_FITTED} of {len(train)} training examples")
+        notes.append(f"models are fitted to {MOST_FITTED} of {len(train)} training examples")
         train = train[:MOST_FITTED]
     varies = data.x[train].std(0) > CONSTANT * np.abs(data.x[train]).max(0)
     used = [i for i in each_once(data.x) if varies[i]]
@@ -99,9 +99,9 @@ def prepare(data: DataSet, seed: int, test: float = SPLIT.held_out) -> Prepared:
     constant = [names[i] for i in np.flatnonzero(~varies)]
     twice = [names[i] for i in np.flatnonzero(varies) if int(i) not in used]
     if constant:
-        notes.append(f"inputs that are constant are left out: {_listed(constant)}")
+        notes.append(f"constant inputs are ignored: {_listed(constant)}")
     if twice:
-        notes.append(f"inputs that repeat others are left out: {_listed(twice)}")
+        notes.append(f"inputs that repeat others are ignored: {_listed(twice)}")
     x = data.x[:, used]
     place = coordinates(x[train])
     offset = data.y[train].mean(0)
@@ -134,7 +134,7 @@ def _parts(
     whole = np.concatenate([data.x, data.y], axis=1) + 0.0
     once = np.sort(np.unique(whole, axis=0, return_index=True)[1])
     if len(once) < len(whole):
-        notes.append(f"{len(whole) - len(once)} of {len(whole)} examples repeat others and are left out")
+        notes.append(f"{len(whole) - len(once)} of {len(whole)} examples repeat others and are ignored")
     if len(once) < SPLIT.fewest:
         raise MetasymError(
             f"expected at least {SPLIT.fewest} different examples, found {len(once)}",

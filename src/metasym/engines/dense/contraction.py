@@ -3,7 +3,7 @@
 With ``vec(W) = U v`` a layer predicts ``y[m] = sum_{n,k} x[n] U[m,n,k] v[k]``. Building W first costs one
 product with U for every new v. In the inner loop v changes at each step and x does not: contracting U with
 the inputs first, ``A = x U [examples, outputs, k]``, costs one product for all steps, after which a step
-costs next to nothing. Which is cheaper depends on the sizes alone.
+costs almost nothing. Which is cheaper depends on the sizes alone.
 """
 
 from __future__ import annotations

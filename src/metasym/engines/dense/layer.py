@@ -42,7 +42,7 @@ def flat_rows(episodes: Episode, layer: DenseLayer) -> tuple[Batch, Batch]:
         check_shapes((*x.shape[1:-1], layer.outputs), y[0])
         if x.shape[-1] != layer.inputs:
             raise MetasymError(
-                f"expected {layer.inputs} inputs an example, found {x.shape[-1]}",
+                f"expected {layer.inputs} inputs per example, found {x.shape[-1]}",
                 about="x",
                 found=int(x.shape[-1]),
             )

@@ -36,7 +36,7 @@ class LayerwiseEngine(Engine):
     def refuses(self, description: Description, setting: Setting) -> str | None:
         """Anything but a chain of layers, on the CPU, in one plain type, adapted by gradient steps."""
         if isinstance(description, OwnParameters):
-            return "every task has parameters of its own"
+            return "each task has its own parameters"
         if isinstance(description, Adapting) and description.solver != "sgd":
             return f"solver {description.solver}"
         if description.map_given:

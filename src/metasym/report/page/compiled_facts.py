@@ -1,4 +1,4 @@
-"""What a layer becomes when it is compiled, and what that costs beside the dense layer."""
+"""What a layer becomes when it is compiled, and what that costs compared with the dense layer."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def compiled_facts(report: LayerReport) -> list[tuple[str, str]]:
     work, dense = plan.work, plan.dense
     return [
         *facts,
-        ("multiply-adds an example", f"{work.multiply_adds:,} beside {dense.multiply_adds:,} dense"),
-        ("bytes of the weight", f"{plan.bytes:,} beside {plan.dense_bytes:,} dense"),
+        ("multiply-adds per example", f"{work.multiply_adds:,} (dense: {dense.multiply_adds:,})"),
+        ("bytes of the weight", f"{plan.bytes:,} (dense: {plan.dense_bytes:,})"),
         _time(plan, work),
     ]
 
 
 def _time(plan: LayerPlan, work: Work) -> tuple[str, str]:
     own, dense = (f"{one.microseconds(plan.batch):,.0f} us" for one in (work, plan.dense))
-    return f"time of {plan.batch:,} examples, estimated", f"{own} beside {dense} dense"
+    return f"time of {plan.batch:,} examples, estimated", f"{own} (dense: {dense})"

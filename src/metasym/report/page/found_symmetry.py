@@ -27,7 +27,7 @@ _LONGEST = 180
 UNRELATED = 2**0.5
 """The error of an element that has nothing to do with the layer."""
 _SMALLEST_ERROR = 1e-8
-"""Where the bars of errors begin: numbers of 32 bits cannot tell smaller errors from 0."""
+"""Where the bars of errors begin: smaller errors are rounding in 32 bits."""
 _HUES = 61
 _GOLDEN = 0.61803398875
 
@@ -48,7 +48,9 @@ def pattern_figure(pattern: SharingPattern) -> Figure | None:
         signs = " Paler: tied with the opposite sign."
     zeros = f", {pattern.zeros:,} zero (blank)" if pattern.zeros else ""
     alone = " Entries alone in their class are grey." if pattern.tied + pattern.zeros < classes.size else ""
-    doubt = "" if pattern.clear else " The evidence for it is weak: another cut would do almost as well."
+    doubt = (
+        "" if pattern.clear else " The evidence for it is weak: another threshold would fit almost as well."
+    )
     return Figure(
         "Sharing pattern",
         picture,
@@ -127,7 +129,7 @@ def group_figures(group: FoundGroup, outputs: Sequence[str] = (), inputs: Sequen
         return []
     tiles = Markup("").join(_generator_tile(element, outputs, inputs) for element in shown)
     many = len(group.generators)
-    caption = "Rearranging inputs and outputs by a generator, again and again, gives the whole group."
+    caption = "Repeating and combining the generators gives the whole group."
     if many > len(shown):
         caption += f" The first {len(shown)} of {many} generators."
     if any(element.signed for element in shown):

@@ -1,4 +1,4 @@
-"""What a reader who has not read the paper wants to know first: what was found, how sure it is, what it buys."""
+"""What a reader who has not read the paper wants to know first: what was found, how sure it is, what it is worth."""
 
 from __future__ import annotations
 
@@ -18,37 +18,36 @@ from metasym.verdicts.reports import LayerReport
 GLOSSARY = (
     (
         "symmetry",
-        "A way to rearrange inputs and outputs together after which every task still computes the same: turning a "
-        "ring of sensors turns the answer.",
+        "A way to rearrange inputs and outputs together that leaves every task unchanged: turning a ring of sensors "
+        "turns the answer.",
     ),
     (
         "group",
         "All such rearrangements together. Z_n turns a ring of n, D_n turns and reflects it, S_n permutes n things "
-        "at will; the order is their number.",
+        "freely. The order is their number.",
     ),
-    ("transitive", "Every input can be moved to every place by the group: none is special."),
+    ("transitive", "The group can move every input to every place: no input is special."),
     (
         "tied weights, classes",
         "Weights that are the same number in every task. A class is a set of weights tied with each other.",
     ),
     (
         "U and v",
-        "A layer's weights are written vec(W) = U v: U is shared by all tasks and says which weights are tied, the "
-        "filter v is a task's own.",
+        "A layer's weights are written vec(W) = U v. All tasks share U, which says which weights are tied. Each task "
+        "has its own filter v.",
     ),
     (
         "margin, residual",
-        "How clear the classes are: the smallest distance between two classes over the largest inside one; and the "
-        "part of U that they do not explain.",
+        "The margin is the smallest distance between two classes, divided by the largest distance inside one. The "
+        "residual is the part of U that the classes do not explain.",
     ),
     (
         "support examples, adapting",
-        "The few examples of a new task that the network is given, and what it does with them before it predicts.",
+        "The network gets a few examples of a new task and adapts its weights to them before it predicts.",
     ),
     (
         "MSR and MAML",
-        "Two ways to learn from many tasks: with U learned (MSR), and the same network without it (MAML), to "
-        "compare with.",
+        "Two ways to learn from many tasks: MSR learns U; MAML trains the same network without U, for comparison.",
     ),
 )
 """Words that the page uses, for readers who meet them for the first time."""
@@ -57,7 +56,7 @@ _MARGIN_OF_DOUBT = 10.0
 
 
 def headline(run: Run, baseline: Run | None, reports: Sequence[LayerReport]) -> list[str]:
-    """One paragraph in sentences: found, how sure, what it buys. Empty for a run without a result."""
+    """Return the sentences of one paragraph: found, how sure, what it is worth. Empty without a result."""
     if run.result is None:
         return []
     deep = deep_words(run.result, None if baseline is None else baseline.result)
@@ -85,7 +84,7 @@ def _found(reports: Sequence[LayerReport]) -> Iterator[str]:
         if len(reports) == 1:  # as the terminal says it, with what it excludes
             yield sentence(reports[0])
         else:
-            yield "No symmetry was found that the tasks share: what was looked for is said with each layer below."
+            yield "No symmetry was found that the tasks share. Each layer below lists what was tested."
 
 
 def _sure(report: LayerReport) -> str:
@@ -93,21 +92,21 @@ def _sure(report: LayerReport) -> str:
     assert group is not None
     if group.defect_upper is not None:
         return (
-            "It was tested on tasks that took no part in learning: at 95 % certainty they allow a "
-            f"deviation from it of at most {percent(group.defect_upper)}."
+            "It was tested on held-out tasks: at 95 % confidence its defect is at most "
+            f"{percent(group.defect_upper)}."
         )
     if group.approximate:
         return (
-            f"This holds only approximately (error {number(group.error)}, where 0 is exact and 1.4 unrelated): the "
-            "tasks nearly have it, were too few, or training was too short."
+            f"It holds only approximately, with error {number(group.error)} (0 is exact, 1.4 unrelated): the "
+            "symmetry of the tasks is itself approximate, there were too few tasks, or training was too short."
         )
     if pattern is None or report.spatial:
-        return f"It fits with an error of {number(group.error)}, where 0 is exact and 1.4 unrelated."
+        return f"It fits with an error of {number(group.error)} (0 is exact, 1.4 unrelated)."
     entries = len(pattern.classes) * len(pattern.classes[0])
-    clear = "clearly" if pattern.margin >= _MARGIN_OF_DOUBT else "just"
+    clear = "clearly" if pattern.margin >= _MARGIN_OF_DOUBT else "barely"
     return (
-        f"The {entries:,} weights fall {clear} into {plural(pattern.count, 'class', 'classes')} of equal ones, "
-        f"{number(pattern.margin)} times as far apart as they are wide."
+        f"The {entries:,} weights fall {clear} into {plural(pattern.count, 'class', 'classes')} of equal weights. "
+        f"The classes are {number(pattern.margin)} times as far apart as they are wide."
     )
 
 
@@ -123,7 +122,7 @@ def _bought(run: Run, baseline: Run | None, reports: Sequence[LayerReport]) -> I
     )
     beside = ""
     if baseline is not None and baseline.result is not None:
-        beside = f"; the same network without U has {score_text(baseline.result)}"
+        beside = f"; for the same network without U it is {score_text(baseline.result)}"
     yield f"From {of} the network's {words} is {score_text(result)}{beside}."
     if (buys := bought(result, different=True)) is not None:
         yield buys

@@ -75,7 +75,7 @@ class LayerPart:
     found: bool = False
     """Whether the verdict names a symmetry."""
     short: str = ""
-    """What was found, in a few words; empty where nothing was looked for."""
+    """What was found, in a few words; empty if nothing was tested."""
     figures: list[Figure] = field(default_factory=list)
     tables: list[DataTable] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
@@ -125,7 +125,7 @@ def told_layer(report: LayerReport) -> LayerPart:
 def inspected(layers: Sequence[Layer], stored: SymmetryReport | None) -> dict[str, LayerReport]:
     """What an inspection says of each layer, by name: the one that the run stored, or one made now.
 
-    Frozen symmetries, which nobody learned, are not inspected.
+    Frozen symmetries, which were not learned, are not inspected.
     """
     if stored is not None:
         shapes = {layer.name: layer.weight.shape for layer in layers if layer.weight is not None}
@@ -213,9 +213,9 @@ def _draw_found(report: LayerReport, part: LayerPart, names: Names) -> None:
 
 
 def _ladder(report: LayerReport) -> DataTable:
-    """Every group that was held against fresh tasks, largest first."""
+    """Every group that was tested on held-out tasks, largest first."""
     return DataTable(
-        "Groups held against tasks that took no part in learning. The defect is |W - gW| / |W|; at most: at 95 %.",
+        "Groups tested on held-out tasks. The defect is |W - gW| / |W|; its bound (at most) holds at 95 %.",
         ("group", "order", "defect", "at most", "by class at most", "verdict"),
         [
             (
@@ -243,9 +243,9 @@ def _draw_symmetry(layer: Layer, report: LayerReport | None, part: LayerPart) ->
     if isinstance(symmetry, KroneckerSymmetry):
         _draw_factors(symmetry, part)
     elif U is not None and U.numel() > _LARGEST_SVD:
-        part.notes.append(f"U has {U.numel():,} entries: too many to take apart on this page.")
+        part.notes.append(f"U has {U.numel():,} entries: too many to decompose on this page.")
     elif U is not None and not bool(torch.isfinite(U).all()):
-        part.notes.append("U has entries of NaN or infinity: it is not taken apart.")
+        part.notes.append("U has entries of NaN or infinity: it is not decomposed.")
     elif U is not None:
         used = report.effective_filter_size if report is not None else effective_filter_size(U)
         used = min(used, U.shape[1])  # the report may be about a U that was changed after the checkpoint
@@ -280,7 +280,7 @@ def _draw_weight(layer: Layer, part: LayerPart) -> None:
             Figure(
                 "Weight matrix",
                 matrix_image(W, f"Weight matrix of {shape(W.shape)}, outputs down, inputs across."),
-                f"W, {about}. A row an output, a column an input.",
+                f"W, {about}. Each row is an output, each column an input.",
                 colour_bar(number(top)),
                 css="matrix",
             )

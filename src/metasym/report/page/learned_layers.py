@@ -120,7 +120,7 @@ def _reparameterized(name: str, tensors: Mapping[str, Tensor]) -> Layer:
             return Layer(name, drawn_weight(symmetry), DRAWN, symmetry)
         if f"{head}U" in tensors:
             missing = (
-                "The checkpoint does not say which shape this layer's weight has, so that none is drawn."
+                "The checkpoint does not say which shape this layer's weight has, so the weight is not drawn."
             )
             return Layer(name, None, "", None, columns=tensors[f"{head}U"], note=missing)
     return Layer(name, None, "", None, note=_UNKNOWN)

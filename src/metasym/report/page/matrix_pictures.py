@@ -15,7 +15,7 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 POSITIVE, NEGATIVE = (214, 107, 0), (46, 115, 209)
-"""Orange and blue: the colour-blind can tell them apart, and both show on white and on near-black."""
+"""Orange and blue: colour-blind people can distinguish them, and both show on white and on near-black."""
 SIZE = (0, 143, 120)
 MOST_CELLS = 600 * 600
 """Matrices of up to this many entries are drawn."""

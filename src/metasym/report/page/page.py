@@ -61,12 +61,12 @@ class Page:
     faults: list[str]
     """A line for each run that could not be read, or only in part."""
     counted: str
-    """How many runs there are, in words, their baselines told apart."""
+    """How many runs there are, in words, with baselines counted separately."""
 
 
 @dataclass(frozen=True)
 class RunPart:
-    """What the page tells about one run."""
+    """What the page shows about one run."""
 
     anchor: str
     name: str
@@ -77,7 +77,7 @@ class RunPart:
     about: str
     scores: list[tuple[str, str]]
     lead: list[str]
-    """What was found, how sure it is and what it buys: sentences of one paragraph."""
+    """What was found, how sure it is and what it is worth: sentences of one paragraph."""
     methods: Methods | None
     lower: bool
     """Whether lower scores are better."""
@@ -98,7 +98,7 @@ def write(
 ) -> Page:
     """The page about ``folder``, written to the file ``out`` whole or not at all.
 
-    ``note`` is told which of several runs is being drawn, a line each: a large U takes seconds. ``place`` stands
+    ``note`` receives which of several runs is being drawn, a line each: a large U takes seconds. ``place`` stands
     where the page would name the folder, which may not stay there.
     """
     found = find_runs(folder)
@@ -176,11 +176,11 @@ def _found(run: Run, part: RunPart | None) -> str:
 
 
 def told(parts: Sequence[RunPart], found: Runs) -> list[tuple[str | None, str, str]]:
-    """The first words about many runs: anchor, name and sentence of each that has a symmetry to tell of."""
+    """The first words about many runs: anchor, name and sentence of each that has a symmetry."""
     lines: list[tuple[str | None, str, str]] = []
     for part in parts:
         if part.lead and any(layer.found for layer in part.layers):
-            # What was found, and whether it pays, which is said last.
+            # What was found, and last whether it pays.
             said = part.lead[:1] if len(part.lead) == 1 else [part.lead[0], part.lead[-1]]
             lines.append((part.anchor, part.name, " ".join(said)))
     lines += [("discovered", run.name, f"{run.verdict}.") for run in found.discovered]
@@ -228,7 +228,7 @@ def _findings(run: Run) -> list[tuple[str, str]]:
 
 def _learned(run: Run) -> tuple[list[LayerPart], list[LayerReport], str]:
     if not run.has_checkpoint:
-        return [], [], "There is no checkpoint here, so that what was learned cannot be shown."
+        return [], [], "There is no checkpoint here, so the page cannot show what was learned."
     found = learned(run)
     if not found:
         return [], [], "The checkpoint holds no weight of two or more dimensions."
@@ -270,7 +270,7 @@ def _scores(run: Run, result: dict[str, Any]) -> list[tuple[str, str]]:
     )
     rate = result.get("outer_steps_per_second")
     if isinstance(rate, int | float):
-        found.append(("outer steps a second", number(rate)))
+        found.append(("outer steps per second", number(rate)))
     return found
 
 

@@ -26,7 +26,7 @@ class Row:
     """One run in the table of scores."""
 
     anchor: str | None
-    """Where the page tells more about it."""
+    """Where the page shows more about it."""
     name: str
     experiment: str
     method: str
@@ -207,7 +207,7 @@ def tasks_figure(result: dict[str, Any]) -> Figure | None:
 def intervals_figure(runs: Sequence[Run]) -> Figure | None:
     """Means with their 95 % intervals, one line for each run: where a reader looks first. Only one metric is drawn.
 
-    A mean far beyond the others (a task diverged) is an arrow at the edge, so that the others can be told apart.
+    A mean far beyond the others (a task diverged) is an arrow at the edge, so that the others stay distinguishable.
     """
     done = [run for run in runs if run.result is not None and math.isfinite(run.result["mean"])]
     metrics = {run.result["metric"] for run in done if run.result}

@@ -85,9 +85,9 @@ def training_notes(run: Run) -> list[str]:
             "run.add_score(ms.evaluate(learner, tasks)) puts one in."
         )
     elif run.result is None and records.steps:
-        notes.append("There is no result.json: the run is still going on, or was stopped.")
+        notes.append("There is no result.json: the run is still going, or it was stopped.")
     if records.torn:
-        notes.append("The last line of metrics.jsonl is half-written and was left out.")
+        notes.append("The last line of metrics.jsonl is incomplete and was ignored.")
     if records.not_finite:
         notes.append(
             f"{plural(records.not_finite, 'outer step')} had a loss of NaN or infinity: gaps in the lines."
@@ -101,7 +101,7 @@ def training_remark(run: Run) -> str:
     """Why there is no figure of step sizes, where there is none."""
     if not run.records.steps or run.records.step_sizes:
         return ""
-    return "No step sizes over time: this method adapts without any, or solves the inner problem exactly."
+    return "No step sizes: this method adapts without them, or solves the inner problem exactly."
 
 
 def compared_curves(runs: Sequence[Run]) -> list[Figure]:

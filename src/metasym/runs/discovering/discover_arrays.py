@@ -78,6 +78,13 @@ def discover(
 
     Returns:
         A :class:`DiscoveredRun`: verdict, symmetries, errors and a model to predict with.
+
+    Example:
+        >>> import numpy as np, metasym as ms
+        >>> x = np.random.default_rng(0).normal(size=(300, 3))
+        >>> found = ms.discover(lambda x: (x**2).sum(1), x, continuous=False)
+        >>> print(found.verdict.status, found.verdict.claims[0].name)
+        certified S_4 x Z_2
     """
     function = as_function(x)
     if function is not None:

@@ -10,6 +10,19 @@ from metasym.types import MetasymError
 
 
 @dataclass(frozen=True)
+class DiscoverReading:
+    """What a user says about a file; what is left open is taken from the file itself."""
+
+    inputs: str | None = option(None, "table: columns of x, as a,b,c; patterns stand for several")
+    outputs: str | None = option(None, "table: columns of y, in the same way")
+    labels: bool | None = option(None, "y holds labels, whatever its type")
+    tasks: bool | None = option(
+        None,
+        "the arrays are [tasks, examples, ...] (default: where both have the same two sizes in front)",
+    )
+
+
+@dataclass(frozen=True)
 class DiscoverOptions:
     """What a user may ask for."""
 
@@ -23,12 +36,12 @@ class DiscoverOptions:
         least=0,
         most=1,
     )
-    continuous: bool = option(True, "look for continuous symmetries")
-    finite: bool = option(True, "look for finite symmetries")
+    continuous: bool = option(True, "search for continuous symmetries")
+    finite: bool = option(True, "search for finite symmetries")
 
     group: str | None = option(
         None,
-        "also ask whether the function has this group: shifts, dihedral, permutations, FILE.json, ... as metasym "
+        "also test whether the function has this group: shifts, dihedral, permutations, FILE.json, ... as metasym "
         "inspect --group takes",
     )
 
@@ -42,7 +55,7 @@ class DiscoverOptions:
             )
         if not (self.continuous or self.finite):
             raise MetasymError(
-                "expected continuous or finite symmetries to be looked for, found neither",
+                "expected a search for continuous or finite symmetries, found neither",
                 about="continuous, finite",
                 found=(False, False),
             )

@@ -19,13 +19,13 @@ from metasym.discovery.families.family_symmetries import FamilyModel, discover_f
 from metasym.discovery.models.fitted_module import module_of
 from metasym.discovery.one_function import discover_in
 from metasym.discovery.search_settings import Note
+from metasym.errors import in_one_line
 from metasym.inspection.given_groups import GivenGroup, Hypothesis, hypothesis
-from metasym.runs.discovering.discover_options import DiscoverOptions
+from metasym.runs.discovering.discover_options import DiscoverOptions, DiscoverReading
 from metasym.runs.files.command_line import command_line, flags
 from metasym.runs.files.config_files import read_config
 from metasym.runs.files.discover_files import (
     COMMAND,
-    DiscoverReading,
     StageFile,
 )
 from metasym.runs.files.result_files import read_result, write_result
@@ -130,7 +130,7 @@ def module_in(state: dict[str, Any], name: str) -> nn.Module | FamilyModel:
         module(torch.zeros(2, width))  # tensors that do not fit each other show only here
         return module
     except (KeyError, TypeError, ValueError, RuntimeError, IndexError) as error:
-        said = " ".join(str(error).split())[:200]
+        said = in_one_line(error)
         raise CheckpointError(
             f"{name}: expected a model of metasym discover, found {said}", about=name, found=said
         ) from None
@@ -145,10 +145,10 @@ def _as_searched(folder: Path) -> Iterator[None]:
     except (KeyError, TypeError, ValueError, IndexError, RuntimeError) as error:
         if not before:
             raise
-        said = " ".join(str(error).split())[:200]
+        said = in_one_line(error)
         raise MetasymError(
             f"{folder}: expected what searches of these data found, found {type(error).__name__}: {said}; without "
-            "--resume they are made again",
+            "--resume they run again",
             about=str(folder),
             found=type(error).__name__,
         ) from error

@@ -46,7 +46,7 @@ class DiscoveredRun(Run):
 
     def plot(self) -> Any:
         """Draw the error on held-out data, with and without what is claimed, and return the matplotlib figure."""
-        fitted = {"knows no symmetry": self.found.plain, "with the symmetry": self.found.symmetric}
+        fitted = {"without symmetry": self.found.plain, "with the symmetry": self.found.symmetric}
         scores = {name: one.as_dict(self.metric) for name, one in fitted.items() if one is not None}
         bars = {name: (one["mean"], one["ci95"]) for name, one in scores.items()}
         return run_figure(None, bars, self.metric, self.name)
@@ -73,12 +73,12 @@ class DiscoveredRun(Run):
 
     @property
     def scores(self) -> Scores:
-        """The error on examples that took no part: with what is claimed built in, or else without."""
+        """The error on held-out examples: with what is claimed built in, or else without."""
         return self.plain if self.found.symmetric is None else self.found.symmetric
 
     @property
     def plain(self) -> Scores:
-        """The error of the model that knows no symmetry."""
+        """The error of the model without symmetry."""
         if self.found.plain is None:
             raise self._missing("scores: nothing is fitted to a function that was called")
         return self.found.plain
@@ -105,7 +105,7 @@ class DiscoveredRun(Run):
 
     @property
     def held_out(self) -> int:
-        """How many of them took no part in the search."""
+        """How many of them are held out from the search."""
         return self.found.held_out
 
     @property
@@ -185,14 +185,14 @@ def open_discovered(folder: Path) -> DiscoveredRun:
     config = read_config(folder, "discover")
     if not (folder / RESULT).exists():
         raise MetasymError(
-            f"{folder}: expected a finished run with {RESULT}, found none: metasym discover --resume goes on with it",
+            f"{folder}: expected a finished run with {RESULT}, found none: metasym discover --resume continues it",
             about=str(folder / RESULT),
         )
     result = read_result(folder / RESULT)
     state = None
     if result["plain"] is not None:
         state = read_model(folder / MODEL)
-        module_in(state, str(folder / MODEL))  # tensors that do not fit each other are told of here
+        module_in(state, str(folder / MODEL))  # reports tensors that do not fit each other
     found = Discovered(
         verdict=DiscoveryVerdict.from_json(result, result["held_out"] if result["family"] else None),
         plain=None if result["plain"] is None else _scores(result["plain"]),

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import os
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict
@@ -17,6 +15,7 @@ import torch
 from metasym.discovery.callables.called_function import CalledFunction
 from metasym.discovery.callables.function_symmetries import discover_function_in, looked_at
 from metasym.discovery.search_settings import Note
+from metasym.errors import in_one_line
 from metasym.fast_layers.exporting import SUFFIXES
 from metasym.runs.discovering.discover_options import DiscoverOptions
 from metasym.runs.discovering.discover_run import result_of
@@ -24,6 +23,7 @@ from metasym.runs.files.command_line import command_line, flags
 from metasym.runs.files.config_files import read_config
 from metasym.runs.files.discover_files import COMMAND
 from metasym.runs.files.result_files import read_result, write_result
+from metasym.runs.named_functions import named_function
 from metasym.storage.file_names import CONFIG, RESULT
 from metasym.storage.json_files import write_json
 from metasym.storage.locks import FolderLock
@@ -61,31 +61,17 @@ def load_function(name: str) -> Function:
         except MetasymError:
             raise
         except Exception as error:  # the readers' own errors are of many kinds
-            said = " ".join(str(error).split())[:200]
+            said = in_one_line(error)
             raise MetasymError(
                 f"{name}: expected an exported network, found {type(error).__name__}: {said}", about=name
             ) from None
-    module, _, attribute = name.partition(":")
-    if not attribute:
+    if ":" not in name:
         raise MetasymError(
             f"expected a function, a file {' or '.join(SUFFIXES)}, or package.module:function, found {name!r}",
             about="f",
             found=name,
         )
-    if "" not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
-    try:
-        found = getattr(importlib.import_module(module), attribute)
-    except Exception as error:  # whatever a user's module raises
-        said = " ".join(str(error).split())[:200]
-        raise MetasymError(
-            f"{name}: expected a function that can be imported, found {type(error).__name__}: {said}",
-            about=name,
-        ) from None
-    if not callable(found):
-        raise MetasymError(f"{name}: expected a function, found {type(found).__name__}", about=name)
-    function: Function = found
-    return function
+    return named_function(name)
 
 
 def _onnx(path: Path) -> Function:

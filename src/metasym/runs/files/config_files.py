@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
-from metasym.runs.files.discover_files import DiscoverConfig
 from metasym.runs.files.learn_files import LearnConfig
 from metasym.storage.described import Count, described
 from metasym.storage.file_names import CONFIG
@@ -44,8 +43,12 @@ def check_config(found: dict[str, Any], name: str) -> None:
         from metasym.paper.config import experiment_from  # no other kind of run needs recipes
 
         experiment_from(found, name)
+    elif kind == "discover":
+        from metasym.runs.files.discover_files import DiscoverConfig  # nor the words of discoveries
+
+        described(found, DiscoverConfig, name)
     else:
-        described(found, {"learn": LearnConfig, "discover": DiscoverConfig, "train": TrainConfig}[kind], name)
+        described(found, LearnConfig if kind == "learn" else TrainConfig, name)
 
 
 def read_config(folder: Path, kind: Kind | None = None) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
@@ -11,7 +10,6 @@ from torch import Tensor
 
 from metasym.storage.atomic import read_bytes
 from metasym.storage.described import Count, Number, Score, Seed, described
-from metasym.storage.options import option
 from metasym.storage.serialization import CheckpointError, unpack
 from metasym.verdicts.discovery_reasons import AnyDiscoveryReason
 from metasym.verdicts.outcomes import Outcome
@@ -20,19 +18,6 @@ from metasym.verdicts.verdict import Status
 COMMAND = "discover"
 Sign = Annotated[int, msgspec.Meta(ge=-1, le=1)]
 Pair = Annotated[list[Score], msgspec.Meta(min_length=2, max_length=2)]
-
-
-@dataclass(frozen=True)
-class DiscoverReading:
-    """What a user says about a file; what is left open is taken from the file itself."""
-
-    inputs: str | None = option(None, "table: columns of x, as a,b,c; patterns stand for several")
-    outputs: str | None = option(None, "table: columns of y, in the same way")
-    labels: bool | None = option(None, "y holds labels, whatever its type")
-    tasks: bool | None = option(
-        None,
-        "the arrays are [tasks, examples, ...] (default: where both have the same two sizes in front)",
-    )
 
 
 class OptionsFile(TypedDict, total=False):

@@ -47,6 +47,7 @@ class DataFile(TypedDict):
     y: ArrayFile
     classes: Count
     counts: NotRequired[Counts]
+    rows: NotRequired[Count]
     input_names: NotRequired[list[str]]
     output_names: NotRequired[list[str]]
     columns: NotRequired[ColumnsFile]

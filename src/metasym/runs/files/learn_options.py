@@ -45,20 +45,22 @@ class Options:
     filter_size: int | None = option(None, "filter entries k of a dense U", least=1)
     support: int | None = option(None, "support examples of a new task, as scored", least=1)
     train_support: int | None = option(None, "support examples of an episode in training", least=1)
-    validation: float | None = option(None, "part of the tasks that decides when to stop", least=0)
-    test: float | None = option(None, "part of the tasks that the scores are of", least=0)
+    validation: float | None = option(None, "fraction of the tasks used to decide when to stop", least=0)
+    test: float | None = option(None, "fraction of the tasks held out for the scores", least=0)
     solver: str | None = option(None, "how a network adapts to a task", choices=("evidence", "ridge", "sgd"))
     penalty: float | None = option(None, "penalty of ridge", least=0)
     inner_steps: int | None = option(None, "steps of sgd", least=1, most=_LARGEST_VALUES["inner_steps"])
-    inner_lr: float | None = option(None, "where the step sizes of sgd start", least=0)
+    inner_lr: float | None = option(None, "initial step sizes of sgd", least=0)
     find_steps: int | None = option(None, "outer steps that find how few filter entries are needed", least=0)
-    outer_steps: int | None = option(None, "at most so many outer steps (of the last stage)", least=1)
+    outer_steps: int | None = option(None, "largest number of outer steps (of the last stage)", least=1)
     outer_lr: float | None = option(None, "learning rate of the outer steps", least=0)
     tasks_per_step: int | None = option(None, "tasks in one outer step", least=1)
-    patience: int | None = option(None, "validations without a better score before it stops", least=1)
-    scale: str | None = option(None, "none leaves x and y as they are", choices=("none",))
+    patience: int | None = option(
+        None, "number of validations without a better score before training stops", least=1
+    )
+    scale: str | None = option(None, "none: do not rescale x and y", choices=("none",))
     outliers: str | None = option(
-        None, "keep trains also on tasks that are far larger than all others", choices=("keep",)
+        None, "keep: also train on tasks that are far larger than all others", choices=("keep",)
     )
     tolerance: float | None = option(
         None, "defect |W - gW| / |W| up to which a symmetry is named (default 0.2)", least=0
@@ -68,10 +70,10 @@ class Options:
         "also test whether the tasks have this group: shifts, dihedral, permutations, FILE.json, ... as metasym "
         "inspect --group takes",
     )
-    baseline: bool = option(True, "also train MAML on the plain network, to compare with")
+    baseline: bool = option(True, "also train MAML on the plain network, for comparison")
     max_minutes: float | None = option(
         None,
-        "training ends after so many minutes in all, with the best that it has found by then",
+        "stop training after this many minutes in all, with the best result so far",
         least=0.01,
     )
     seed: int = option(0, "seed of the split, the start and the episodes", least=0, most=LARGEST_SEED)

@@ -137,7 +137,7 @@ class ScoredResult(RunResult, total=False):
 
 
 class _Scores(TypedDict):
-    """A model's error on examples that took no part."""
+    """A model's error on held-out examples."""
 
     metric: Literal["mse", "accuracy"]
     mean: Score

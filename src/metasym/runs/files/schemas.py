@@ -37,7 +37,7 @@ class PromisedGroup(TypedDict):
 
 
 class PromisedRung(TypedDict):
-    """A group that was held against fresh tasks."""
+    """A group that was tested on held-out tasks."""
 
     name: str
     generators: list[PromisedElement]

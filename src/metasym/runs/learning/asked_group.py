@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
-from metasym.inspection.given_groups import GivenGroup, hypothesis
 from metasym.runs.files.learn_options import Choices
 from metasym.tasks.task_file import TaskFile
 from metasym.types import MetasymError
 from metasym.verdicts.reports import AskedGroup
+
+if TYPE_CHECKING:
+    from metasym.inspection.given_groups import GivenGroup
 
 
 def asked_group(group: GivenGroup | None, choices: Choices, file: TaskFile) -> AskedGroup | None:
@@ -23,6 +26,8 @@ def asked_group(group: GivenGroup | None, choices: Choices, file: TaskFile) -> A
             about="group",
             found=found,
         )
+    from metasym.inspection.given_groups import hypothesis  # few runs ask
+
     layout = choices.layout
     asked = hypothesis(group, math.prod(layout.output_shape), math.prod(layout.input_shape))
     return AskedGroup(asked.text, asked.group.generators, asked.invariance)

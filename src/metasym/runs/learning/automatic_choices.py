@@ -14,6 +14,7 @@ from metasym.adaptation.functional import ModelPredictor, parameters_of
 from metasym.adaptation.linear_solve import check_linear
 from metasym.certification.certificate_thresholds import TOLERANCE
 from metasym.diagnosis.findings import CAUTION, Diagnosis, Finding
+from metasym.errors import in_one_line
 from metasym.inspection.pattern import MOST_WEIGHTS
 from metasym.runs.files.learn_options import Choices, Options, Reason
 from metasym.runs.learning.choice_words import adaptation_words, network_words, steps_words
@@ -171,8 +172,8 @@ def unread_layers(choices: Choices, file: TaskFile) -> list[Finding]:
         if weight.ndim == 2 and stored_dense(choices, weight.numel()) and weight.numel() > MOST_WEIGHTS:
             shape = " x ".join(str(size) for size in weight.shape)
             said = (
-                f"The weight of {name or 'the layer'}, {shape}, has {weight.numel():,} entries: it will be trained "
-                f"and scored, but its symmetry is not read, which takes at most {MOST_WEIGHTS:,}; fewer inputs or "
+                f"The weight of {name or 'the layer'}, {shape}, has {weight.numel():,} entries. It is trained and "
+                f"scored, but its symmetry is not read (limit {MOST_WEIGHTS:,} entries). Use fewer inputs or "
                 "outputs, or --symmetry kronecker, whose factors are read one by one"
             )
             found.append(Finding("layer_not_read", CAUTION, said, {"layer": name, "weights": weight.numel()}))
@@ -187,9 +188,9 @@ def unread_layers(choices: Choices, file: TaskFile) -> list[Finding]:
             and fits(inputs, outputs, enough)
         ):
             said = (
-                f"The weight of {name or 'the layer'}, {outputs} x {inputs}, is read whole only where every task has "
-                f"at least {enough:,} examples (inputs + 2), and these have {file.examples:,}: Kronecker factors are "
-                "learned instead, and read one by one"
+                f"The weight of {name or 'the layer'}, {outputs} x {inputs}, is read as a whole only if every task "
+                f"has at least {enough:,} examples (inputs + 2); these have {file.examples:,}. Kronecker factors "
+                "are learned instead, and read one by one"
             )
             details = {"layer": name, "weights": weight.numel(), "examples": file.examples, "enough": enough}
             found.append(Finding("few_examples_for_layer", CAUTION, said, details))
@@ -318,7 +319,7 @@ def _check_network(file: TaskFile, choices: Choices, model: nn.Module) -> None:
     except Exception as error:
         raise MetasymError(
             f"--model {choices.model}: expected a network for x {list(x.shape)}, "
-            f"found {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}",
+            f"found {type(error).__name__}: {in_one_line(error)}",
             about="model",
             found=type(error).__name__,
         ) from None

@@ -38,7 +38,7 @@ def adaptation_words(choices: Choices) -> str:
 def steps_words(choices: Choices) -> str:
     """How long is trained."""
     if is_large(choices):
-        return f"none: U is read off the tasks' own weights; at most {choices.outer_steps} for the baseline"
+        return f"none: U is read from the tasks' own weights; at most {choices.outer_steps} for the baseline"
     if choices.solver == "evidence":
         return f"none; at most {choices.outer_steps} for the baseline"
     first = f"{choices.find_steps} to find the filter's size, then " if choices.find_steps else ""

@@ -1,4 +1,4 @@
-"""What ``learn`` tells about a network of several layers: what the tasks share, and what the network learned of it.
+"""What ``learn`` reports about a network of several layers: what the tasks share, and what the network learned of it.
 
 No layer of a deep network has to show the symmetry that the whole has. So the tasks are asked by functions that are
 fitted to them without the network, as ``discover`` does for families, and the network by its answers after adapting.
@@ -25,8 +25,8 @@ from metasym.learners.base import Learner
 from metasym.learners.evidence_msr import EvidenceMSR
 from metasym.runs.adapted_functions import LearnerOnTasks, adapted_functions
 from metasym.runs.files.learn_options import Choices
-from metasym.runs.learning.learning_by_evidence import statistics
 from metasym.runs.learning.support_scores import scores_by_support
+from metasym.runs.learning.task_statistics import statistics
 from metasym.tasks.stored import StoredTasks
 from metasym.types import MetasymError
 from metasym.verdicts.claims import CandidateVerdict, Claim
@@ -38,7 +38,7 @@ from metasym.verdicts.function_reports import AdaptedFunctions
 MOST_EXAMPLES = 200
 """Of a task, that functions are fitted to: the time grows with the third power."""
 MOST_CANDIDATES = 8
-"""Groups that are held against the tasks, the largest first."""
+"""Groups that are tested on the tasks, the largest first."""
 
 Parts = tuple[StoredTasks, StoredTasks, StoredTasks]
 
@@ -46,7 +46,7 @@ Parts = tuple[StoredTasks, StoredTasks, StoredTasks]
 def about_network(
     choices: Choices, parts: Parts, learner: Learner, *, labels: bool, note: Callable[[str], None]
 ) -> dict[str, Any]:
-    """What ``result.json`` says beside the scores of a network of several layers.
+    """What ``result.json`` says in addition to the scores of a network of several layers.
 
     ``tasks_share``, what the tasks have; ``function``, how far the adapted networks are from it; ``linear``, the
     scores of one linear layer. What cannot be asked is left out.
@@ -94,7 +94,7 @@ def tasks_share(
     tasks = sum(len(part.given) for part in whole)
     if tasks < FAMILIES.least_tasks:
         return _refused(TooFewTasks(FAMILIES.least_tasks, tasks)), None
-    note("what the tasks share: functions are fitted to them, without the network")
+    note("what the tasks share: fitting functions to them, without the network")
     known = [statistics(part, offset=True) for part in (train, validation)]
     prior = robust_prior(known[0], known[1]).prior
     best = completed(prior, torch.eye(prior.U.shape[0], dtype=torch.float64), known[1])

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from metasym.learners.gradient import MSR
 from metasym.runs.files.learn_options import Choices
+from metasym.runs.learning.chosen_learners import loss_of, msr
 from metasym.runs.learning.networks import LARGEST_DENSE, symmetric_network
-from metasym.runs.learning.training_stages import loss_of, msr
 from metasym.symmetry.matrices import DenseSymmetry
 from metasym.symmetry.reparam import symmetries
 from metasym.tasks.stored import StoredTasks
@@ -32,7 +32,7 @@ _ABOVE = 1.2
 
 
 def fits(inputs: int, outputs: int, examples: int) -> bool:
-    """Whether a linear layer of this size, with so many examples a task, is learned from the tasks' own weights."""
+    """Whether a linear layer of this size, with so many examples per task, is learned from the tasks' own weights."""
     return LARGEST_DENSE < inputs * outputs <= MOST_WEIGHTS and examples >= inputs + 2
 
 

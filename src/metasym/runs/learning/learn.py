@@ -10,14 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from metasym.diagnosis.checks import diagnose
 from metasym.diagnosis.findings import Diagnosis
 from metasym.inspection import inspect, save_symmetry
-from metasym.inspection.given_groups import GivenGroup
 from metasym.learners.evidence_msr import EvidenceMSR
 from metasym.learners.gradient import GradientLearner
 from metasym.runs.files.config_files import read_config
@@ -27,35 +26,17 @@ from metasym.runs.files.result_files import read_result, write_result
 from metasym.runs.learned_step_sizes import inner_lrs
 from metasym.runs.learning.asked_group import asked_group
 from metasym.runs.learning.automatic_choices import choose, parts, unread_layers
+from metasym.runs.learning.chosen_learners import DIVERGED, Fitted, choose_penalty, loss_of, maml, msr, score
 from metasym.runs.learning.large_layers import is_large, learned_from_weights, with_allowed
 from metasym.runs.learning.learning_by_evidence import learn_by_evidence
 from metasym.runs.learning.loading import AnyLearned, as_stored, store
 from metasym.runs.learning.networks import plain_network, symmetric_network
 from metasym.runs.learning.predicting_the_mean import predicting_the_mean
 from metasym.runs.learning.predictive_intervals import interval_widths
-from metasym.runs.learning.reports_without_certificate import uncertified
-from metasym.runs.learning.restored_directions import missing
 from metasym.runs.learning.same_data import same_on_every_rank
 from metasym.runs.learning.support_scores import scores_by_support
-from metasym.runs.learning.training_effort import say_effort, threads_of
-from metasym.runs.learning.training_stages import (
-    DIVERGED,
-    Fitted,
-    Stage,
-    choose_penalty,
-    find,
-    fit,
-    loss_of,
-    maml,
-    msr,
-    score,
-)
-from metasym.runs.machine import (
-    commit,
-    one_line,
-    threads,
-    versions,
-)
+from metasym.runs.learning.training_effort import threads_of
+from metasym.runs.machine import commit, one_line, threads, versions
 from metasym.storage.atomic import check_inside, make_folder, make_inside
 from metasym.storage.file_names import BASELINE, CONFIG, CURRENT, FIND, RESULT, SYMMETRY
 from metasym.storage.json_files import write_json
@@ -71,6 +52,11 @@ from metasym.training.progress import ProgressChoice
 from metasym.types import MetasymError
 from metasym.verdicts.symmetry_report import SymmetryReport
 
+if TYPE_CHECKING:
+    from metasym.inspection.given_groups import GivenGroup
+    from metasym.runs.learning.training_stages import Stage
+
+# What trains by outer steps, or asks deep networks, is imported where it is needed: a run by evidence does neither.
 Explain = Callable[[TaskFile, Diagnosis, list[Reason]], None]
 _FIND_PART, _MSR_PART = 0.3, 0.6
 """How much of --max-minutes has gone when MSR's first stage, and all of MSR, has to end."""
@@ -123,6 +109,8 @@ class _Run:
 
     def stage(self, folder: Path, *, few: bool = False, part: float = 1.0) -> Stage:
         """Training with many support examples, or with as few as are scored; it ends after ``part`` of the time."""
+        from metasym.runs.learning.training_stages import Stage
+
         count = self.choices.support if few else self.choices.train_support
         parts = [tasks.with_support(count) for tasks in (self.train, self.validation)]
         until = math.inf
@@ -148,15 +136,16 @@ def learn_tasks(
 
     ``reading`` says what is in the file, where the file does not (the columns of a table, names, labels).
     ``group`` is one to test, in the place of ``options.group``.
-    ``explain`` is told what was seen in the data and the choices before training begins, ``note`` what is being
+    ``explain`` receives what was seen in the data and the choices before training begins, ``note`` what is being
     done, a line at a time. A finished run of the same data and choices is not run again; with ``resume`` one that
-    was killed goes on. Under ``torchrun`` every rank has to call this; rank 0 alone writes files, tells and explains.
+    was killed continues. Under ``torchrun`` every rank has to call this; rank 0 alone writes files and reports
+    progress.
     """
     options = options or Options()
     folder = Path(out)
     with one_line(folder), threads(options.threads), contextlib.ExitStack() as held:
         ranks = connect(pick_device(options.device, torch.device("cpu")))
-        file = tasks if isinstance(tasks, TaskFile) else read_tasks(tasks, reading)
+        file = tasks if isinstance(tasks, TaskFile) else read_tasks(tasks, reading, processes=ranks)
         diagnosis = diagnose(same_on_every_rank(ranks, file))
         choices, reasons = choose(file, options, diagnosis)
         choices = replace(
@@ -232,6 +221,11 @@ def _msr(run: _Run) -> dict[str, Any]:
     choices, loss = run.choices, loss_of(run.file.classes)
     if is_large(choices):
         return _from_weights(run, began)
+    from metasym.runs.learning.reports_without_certificate import uncertified
+    from metasym.runs.learning.restored_directions import missing
+    from metasym.runs.learning.training_stages import find, fit
+    from metasym.runs.learning.trial_steps import say_effort
+
     learner = msr(choices, symmetric_network(choices), loss)
     tried = run.train.with_support(choices.train_support)
     say_effort(choices, learner, tried, "MSR", choices.find_steps + choices.outer_steps, run.note)
@@ -262,9 +256,7 @@ def _msr(run: _Run) -> dict[str, Any]:
         "symmetry": report.to_json(),
     }
     if not choices.single_layer:
-        from metasym.runs.learning.deep_networks import (
-            about_network,
-        )  # loads discovery, for deep networks only
+        from metasym.runs.learning.deep_networks import about_network
 
         parts = (run.train, run.validation, run.test)
         more |= about_network(choices, parts, scored, labels=bool(run.file.classes), note=run.note)
@@ -273,10 +265,12 @@ def _msr(run: _Run) -> dict[str, Any]:
 
 def _from_weights(run: _Run, began: float) -> dict[str, Any]:
     """A large linear layer: U from the tasks' own weights, without outer steps."""
-    run.note("MSR: U is read off the weights that least squares gives every training task")
+    from metasym.runs.learning.reports_without_certificate import uncertified
+
+    run.note("MSR: U is read from the least-squares weights of all training tasks")
     learner = learned_from_weights(run.choices, run.train)
     sizes = {name: list(s.filter_shape) for name, s in symmetries(learner.model).items()}
-    run.note(f"{sizes[''][0]} directions; what they share is read")
+    run.note(f"{sizes[''][0]} directions; reading what they share")
     report = uncertified(inspect(learner.model), run.choices, run.file.classes)
     whole = with_allowed(run.choices, learner, report)
     if whole is not None:
@@ -287,7 +281,7 @@ def _from_weights(run: _Run, began: float) -> dict[str, Any]:
         if errors[1] < errors[0]:
             learner, report = whole, inspect(whole.model)
             sizes = {name: list(s.filter_shape) for name, s in symmetries(learner.model).items()}
-            run.note(f"{sizes[''][0]} directions have the symmetry that was found: all of them are taken")
+            run.note(f"{sizes[''][0]} directions have the symmetry that was found; all of them are used")
     scored = as_stored(run.choices, run.file.classes, "msr", learner)
     run.ranks.on_main(lambda: save_symmetry(scored.model, run.folder / SYMMETRY, report))
     result = _score(run, scored, "msr", Fitted(0))
@@ -321,6 +315,9 @@ def _maml(run: _Run, beside: dict[str, Any]) -> dict[str, Any]:
     found = _finished(run, folder)
     if found is not None:
         return found
+    from metasym.runs.learning.training_stages import fit
+    from metasym.runs.learning.trial_steps import say_effort
+
     began = time.perf_counter()
     choices = run.choices
     learner = maml(choices, plain_network(choices), loss_of(run.file.classes))

@@ -11,15 +11,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args
 
+import torch
+
 from metasym.argument_types import checked
 from metasym.inspection.given_groups import GivenGroup
 from metasym.runs.files.learn_options import Options
 from metasym.runs.learning.learn import learn_tasks
 from metasym.runs.learning.learned_run import LearnedRun, open_learned
-from metasym.runs.learning.networks import load_function
+from metasym.runs.named_functions import named_function
 from metasym.tasks.frames import is_frame
 from metasym.tasks.reading import tasks_in
 from metasym.tasks.task_file import Reading
+from metasym.training.distributed import connect, pick_device
 from metasym.training.progress import ProgressChoice
 from metasym.types import MetasymError
 
@@ -48,7 +51,9 @@ def learn(
 
     Args:
         x: arrays or tensors ``[tasks, examples, ...]``; or a data frame (pandas, polars, pyarrow) with a row for
-            each example; or the path of an ``.npz``, ``.csv``, ``.tsv`` or ``.parquet`` file.
+            each example; or the path of an ``.npz``, ``.csv``, ``.tsv`` or ``.parquet`` file; or, for more rows than
+            fit into memory, a folder or pattern of Parquet files (``"data/*.parquet"``) or a
+            ``pyarrow.dataset.Dataset``.
         y: ``[tasks, examples, ...]`` of floats (regression), or ``[tasks, examples]`` of whole numbers
             (classification: each task's labels from 0 without gaps). None with a frame or a path.
         task: of a frame or table, the column that says which task a row belongs to.
@@ -67,7 +72,7 @@ def learn(
         out: a folder for the run's files; by default they are temporary, and :meth:`Run.save` keeps them.
             A finished run of the same tasks and options in it is not run again.
         resume: continue the interrupted run in ``out``, if there is one.
-        progress: ``"auto"``, ``"plain"`` or ``"silent"``: how to show the steps.
+        progress: ``"auto"``, ``"plain"`` or ``"silent"``: how to show progress.
         note: called with a line about each thing that is being done.
         **options: as on the command line, with underscores: ``model``, ``support``, ``seed``, ``tolerance``,
             ``baseline``, ``max_minutes``, ...; ``metasym learn --help`` lists all.
@@ -75,6 +80,15 @@ def learn(
     Returns:
         The run: ``run.verdict``, ``run.symmetry``, ``run.scores``, ``run.adapt``, ``run.predict``, ``run.report``.
 
+
+    Example:
+        >>> import metasym as ms
+        >>> data = ms.tasks.planted("signed8", tasks=30)    # x and y [tasks, examples, 8]
+        >>> run = ms.learn(data.x, data.y, baseline=False)
+        >>> print(run.verdict.status, run.symmetry[0].group.name)
+        certified Z_8
+        >>> tuple(run.predict(data.x[0, :2], data.y[0, :2], data.x[0, 2:]).shape)
+        (18, 8)
     """
     if progress not in get_args(ProgressChoice):
         raise MetasymError(
@@ -110,13 +124,15 @@ def learn(
             "expected blocks= to name a column of a frame or table, found a list: lists are for arrays x and y",
             about="blocks",
         )
-    file = tasks_in(x, y, reading, blocks=None if isinstance(blocks, str) else blocks)
     wishes = Options(**options, group=group if isinstance(group, str) else None)
+    ranks = connect(pick_device(wishes.device, torch.device("cpu")))
+    apart = None if isinstance(blocks, str) else blocks
+    file = tasks_in(x, y, reading, blocks=apart, processes=ranks)
     folder = Path(tempfile.mkdtemp(prefix="metasym-") if out is None else out)
     try:
         learn_tasks(file, folder, wishes, resume=resume, progress=progress, note=note, group=group)
         named = wishes.model is not None and ":" in wishes.model
-        own = load_function(str(wishes.model)) if named else None  # the caller has named this code
+        own = named_function(str(wishes.model), "model") if named else None  # the caller has named this code
         run = open_learned(folder, own, tasks=file)
     except BaseException:
         if out is None:

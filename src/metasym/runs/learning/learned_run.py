@@ -20,9 +20,9 @@ from metasym.runs.files.learn_files import columns_of
 from metasym.runs.files.learn_options import Choices, Options
 from metasym.runs.files.result_files import read_result, score_of
 from metasym.runs.learning.automatic_choices import split
+from metasym.runs.learning.chosen_learners import score
 from metasym.runs.learning.loading import AnyLearned, load_scored
 from metasym.runs.learning.predictive_intervals import Predicted
-from metasym.runs.learning.training_stages import score
 from metasym.runs.run import Run
 from metasym.storage.file_names import BASELINE, CONFIG, RESULT
 from metasym.tasks.frames import Frame, is_frame
@@ -153,9 +153,7 @@ class LearnedRun(Run):
     def function(self) -> AdaptedFunctions:
         """How far the networks adapted to the test tasks are from what the tasks share: of a deep network."""
         if "function" not in self.result:
-            raise self._missing(
-                "adapted networks that were asked about a group: ms.check_equivariance asks them"
-            )
+            raise self._missing("adapted networks tested for a group: use ms.check_equivariance")
         return AdaptedFunctions.from_json(self.result["function"])
 
     @property
@@ -338,7 +336,7 @@ def open_learned(
     config = read_config(folder, "learn")
     if not (folder / RESULT).exists():
         raise MetasymError(
-            f"{folder}: expected a finished run with {RESULT}, found none: metasym learn --resume goes on with it",
+            f"{folder}: expected a finished run with {RESULT}, found none: metasym learn --resume continues it",
             about=str(folder / RESULT),
         )
     choices = Choices.from_dict(config["choices"], str(folder / CONFIG))

@@ -10,14 +10,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from metasym.certification import judge
 from metasym.certification.all_tasks import AllTasks
 from metasym.certification.candidates import candidates, given
 from metasym.certification.ladder import Ladder, climb, hold
 from metasym.certification.naming import Circumstances, rung_report, with_answer, with_ladder
 from metasym.certification.resolution import resolution
 from metasym.diagnosis.findings import Diagnosis
-from metasym.diagnosis.repeated_tasks import dependent_blocks
 from metasym.evidence import Prior, TaskStatistics
 from metasym.evidence.completion import completed
 from metasym.evidence.fitting import robust_prior
@@ -26,6 +24,7 @@ from metasym.groups.signed_groups import SignedGroup, WeightOrbits, weight_orbit
 from metasym.inspection import inspect
 from metasym.learners.evidence_msr import EvidenceMSR
 from metasym.runs.files.learn_options import Choices, Options
+from metasym.runs.learning.task_statistics import all_tasks, statistics
 from metasym.tasks.stored import StoredTasks
 from metasym.tasks.task_file import TaskFile
 from metasym.types import MetasymError
@@ -88,16 +87,14 @@ def learn_by_evidence(
         if part.mean_square == 0:
             raise MetasymError(
                 f"expected outputs y that vary in the tasks that {does}, found none that do among {len(part)}: "
-                "nothing can be learned from them or held against them; leave such tasks out, or take another --seed",
+                "nothing can be learned from them or tested on them; remove such tasks, or use another --seed",
                 about="y",
                 found=len(part),
             )
-    note("MSR by evidence: the prior of the tasks' weights is learned")
+    note("MSR by evidence: learning the prior of the tasks' weights")
     fitted = robust_prior(train, validation)
     prior = fitted.prior
-    note(
-        f"{prior.directions} directions after {fitted.rounds} rounds; candidates are held against the test tasks"
-    )
+    note(f"{prior.directions} directions after {fitted.rounds} rounds; testing candidates on the test tasks")
     held = (prior, train[fitted.weights > 0], test)
     before, unexplained = _dependence(diagnosis)
     if (
@@ -151,36 +148,6 @@ def learn_by_evidence(
     return ByEvidence(learner, bare, SymmetryReport((layer,)), fitted.rounds)
 
 
-def statistics(tasks: StoredTasks, offset: bool, before: float = 0.0) -> TaskStatistics:
-    """All examples of the tasks, as a linear layer sees them, less ``before`` times the example before."""
-    x, y = _examples(tasks, before)
-    if len({len(one) for one in x}) == 1:
-        return TaskStatistics.of(torch.stack(x), torch.stack(y), offset=offset)
-    return TaskStatistics.of(x, y, offset=offset)
-
-
-def _examples(tasks: StoredTasks, before: float) -> tuple[list[Tensor], list[Tensor]]:
-    """``x [N_t, n]`` and ``y [N_t, m]`` of every task, each example less ``before`` times the one before."""
-    found = tasks.examples()
-    x, y = (
-        [one[:count] for one, count in zip(value.flatten(2), found.counts.tolist(), strict=True)]
-        for value in (found.x, found.y)
-    )
-    if before:
-        x, y = ([one[1:] - before * one[:-1] for one in value] for value in (x, y))
-    return x, y
-
-
-def all_tasks(test: StoredTasks, offset: bool, before: float) -> AllTasks | TaskStatistics:
-    """Every task of the file that the ``test`` tasks are from: with its own weights, where all tell theirs."""
-    ids = torch.arange(test.file.tasks)
-    everything = StoredTasks(test.file, ids, support=test.support, layout=test.layout)
-    blocks = torch.from_numpy(dependent_blocks(test.file))
-    apart = len(blocks.unique()) == len(ids)
-    x, y = _examples(everything, before)
-    return judge.all_tasks(x, y, torch.isin(ids, test.given), offset=offset, blocks=None if apart else blocks)
-
-
 def symmetrised(prior: Prior, group: WeightOrbits) -> Prior:
     """The prior averaged over a group: what it forbids is gone."""
     U: Tensor = group.average(prior.U.T).T
@@ -222,7 +189,7 @@ def _deviations(
 
 
 def _dependence(diagnosis: Diagnosis) -> tuple[float, float]:
-    """How many times the example before is taken off; and the correlation, where that is not enough."""
+    """The factor with which the previous example is subtracted; and the correlation, if that is not enough."""
     for finding in diagnosis.findings:
         if finding.kind == "dependent_examples":
             correlation = float(finding.numbers["correlation"])
@@ -241,6 +208,6 @@ def _notes(in_training: int, train: int) -> list[str]:
     if not in_training:
         return []
     return [
-        f"{in_training} of {train} training tasks are unlike the others and U was learned without them; bounds are "
-        "about all tasks"
+        f"{in_training} of {train} training tasks differ from the others. U was learned without them; bounds hold "
+        "for all tasks"
     ]

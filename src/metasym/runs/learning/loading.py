@@ -13,8 +13,8 @@ from metasym.learners.evidence_msr import EvidenceMSR
 from metasym.learners.gradient import GradientLearner
 from metasym.runs.files.learn_options import Choices
 from metasym.runs.files.model_files import filter_sizes, layers_of, read_model_file, write_model
+from metasym.runs.learning.chosen_learners import loss_of, maml, msr
 from metasym.runs.learning.networks import plain_network, symmetric_network
-from metasym.runs.learning.training_stages import loss_of, maml, msr
 from metasym.storage.file_names import MODEL, SYMMETRY
 from metasym.training.checkpoint import check_learner
 from metasym.types import MetasymError

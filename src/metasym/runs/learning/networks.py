@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -33,7 +30,11 @@ def plain_network(choices: Choices, function: Callable[[], nn.Module] | None = N
     """The network without symmetries, at its start; ``function`` makes a user's own."""
     layout = choices.layout
     if ":" in choices.model:
-        return _own(choices, load_function(choices.model) if function is None else function)
+        if function is None:
+            from metasym.runs.named_functions import named_function  # most networks are ours
+
+            function = named_function(choices.model, "model")
+        return _own(choices, function)
     g = seeded(int(mix(choices.seed, _START)))
     outputs = layout.output_shape[0] if layout.output_shape else 0
     size, bias, k = layout.input_shape[0], choices.bias, choices.kernel_size
@@ -110,37 +111,6 @@ def filter_entries(choices: Choices, weight_entries: int) -> int:
     if choices.solver != "ridge" or weight_entries <= LARGEST_SQUARE:
         return weight_entries
     return min(weight_entries, max(_FILTERS, _ENTRIES // weight_entries))
-
-
-def load_function(name: str) -> Callable[[], nn.Module]:
-    """The function ``package.module:function``, also from the current folder."""
-    module_name, _, function_name = name.partition(":")
-    here = str(Path.cwd())
-    added = here not in sys.path
-    if added:
-        sys.path.insert(0, here)
-    try:
-        module = importlib.import_module(module_name)
-    except Exception as error:
-        raise MetasymError(
-            f"--model {name}: expected a module {module_name!r} that can be imported, "
-            f"found {type(error).__name__}: {error}",
-            about="model",
-            found=type(error).__name__,
-        ) from None
-    finally:
-        if added:
-            sys.path.remove(here)
-    function = getattr(module, function_name, None)
-    if not callable(function):
-        found = "none" if function is None else type(function).__name__
-        raise MetasymError(
-            f"--model {name}: expected a function {function_name!r} in {module_name}, found {found}",
-            about="model",
-            found=found,
-        )
-    made: Callable[[], nn.Module] = function
-    return made
 
 
 def _own(choices: Choices, function: Callable[[], nn.Module]) -> nn.Module:

@@ -14,7 +14,7 @@ from metasym.types import Batch
 
 SUPPORTS = (1, 2, 5, 10, 20)
 _MOST_TASKS, _MOST_QUERIES = 200, 10
-"""Held-out tasks, and examples of each, whose errors are looked at."""
+"""Held-out tasks, and examples of each, whose errors are examined."""
 
 
 class Predicted(NamedTuple):

@@ -1,4 +1,4 @@
-"""Reports on what was read off U alone: what could not be read that way is undecided, not absent."""
+"""Reports on what was read from U alone: what could not be read that way is undecided, not absent."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from metasym.verdicts.symmetry_report import SymmetryReport
 from metasym.verdicts.verdict import LearnedBySteps, Status, Verdict
 
 NOT_CERTIFIED = (
-    "read off U alone and not held against fresh tasks: only one fully connected layer with targets of floats, "
-    "learned by evidence, is"
+    "read from U alone and not tested on held-out tasks: only one fully connected layer with targets of floats, "
+    "learned by evidence, is tested"
 )
 
 

@@ -21,7 +21,7 @@ from torch import nn
 from metasym.inspection import inspect
 from metasym.learners.gradient import MSR
 from metasym.runs.files.learn_options import Choices
-from metasym.runs.learning.training_stages import choose_penalty, msr, score
+from metasym.runs.learning.chosen_learners import choose_penalty, msr, score
 from metasym.symmetry.matrices import DenseSymmetry
 from metasym.symmetry.pruning import complete
 from metasym.symmetry.reparam import symmetries
@@ -124,7 +124,7 @@ def _worse(errors: Errors, plain: Errors, factor: float, slack: float) -> bool:
 
 
 def _named(model: nn.Module) -> list[object]:
-    """What is read off each layer: the group and its order, or the shifts; None for nothing."""
+    """What is read from each layer: the group and its order, or the shifts; None for nothing."""
     found: list[object] = []
     for layer in inspect(model):
         shifts = [partial.description for partial in layer.partial]

@@ -6,7 +6,7 @@ from typing import Any
 
 from metasym.learners.base import Learner
 from metasym.runs.files.learn_options import Choices
-from metasym.runs.learning.training_stages import choose_penalty, score
+from metasym.runs.learning.chosen_learners import choose_penalty, score
 from metasym.tasks.stored import StoredTasks
 from metasym.training.progress import ProgressChoice
 

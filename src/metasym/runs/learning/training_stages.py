@@ -12,13 +12,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-import torch.nn.functional as F
-from torch import nn
 from torch.optim.lr_scheduler import LambdaLR
 
-from metasym.learners.base import Learner
-from metasym.learners.gradient import MAML, MSR, GradientLearner
+from metasym.learners.gradient import MSR, GradientLearner
 from metasym.runs.files.learn_options import Choices
+from metasym.runs.learning.chosen_learners import DIVERGED, Fitted, msr, score
 from metasym.runs.learning.predicting_the_mean import predicting_the_mean
 from metasym.storage.file_names import CURRENT
 from metasym.symmetry.pruning import NuclearAdam, compress
@@ -27,32 +25,22 @@ from metasym.tasks.sampling import mix
 from metasym.tasks.stored import StoredTasks
 from metasym.training.checkpoint import Checkpoints, load, read_training
 from metasym.training.distributed import Ranks
-from metasym.training.evaluation import MetricChoice, evaluate
 from metasym.training.guard import NonFiniteError
 from metasym.training.loop import train
 from metasym.training.metrics import NAME, read_records
 from metasym.training.progress import ProgressChoice
 from metasym.training.randomness import seed_global_generators
 from metasym.training.settings import Files, Validation
-from metasym.types import Loss, MetasymError, Score
+from metasym.types import MetasymError
 
-_EPISODES, _VALIDATION, _FIND, _GENERATORS = 35, 36, 37, 38
-"""The folder, in a run's, of its first stage."""
-PENALTIES = (1e-6, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
-"""Penalties of an exact inner solve to choose from on the validation tasks: from no noise to much."""
-FIND_PENALTY = 0.1
-"""Firm: a direction of U has to earn its place."""
+_EPISODES, _FIND, _GENERATORS = 35, 37, 38
 FIND_LR, NUCLEAR, MOST_NUCLEAR = 1e-2, 0.02, 0.1
 """The first stage's learning rate and nuclear norm for U of up to ``FIND_ROWS`` rows."""
 FIND_ROWS = 144
 PRUNED = (0.5, 0.3, 0.1, 0.03, 0.01)
 """Directions of U below so much of the largest are dropped, if the validation tasks do not miss them."""
-DIVERGED = 10.0
-"""A training whose error on validation tasks is so many times that of predicting the mean has diverged."""
 SMALLER, MOST_RECOVERIES = 0.2, 6
 """After that inner steps are so many times as large; and how often that is tried."""
-_LARGEST_RIDGE = 512
-"""Weights of a plain network beyond which the exact solve goes by conjugate gradients, without a Jacobian."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +55,7 @@ class Stage:
     device: str
     ranks: Ranks
     until: float = math.inf
-    """When it has to end, as ``time.perf_counter`` tells the time."""
+    """When it has to end, on the clock of ``time.perf_counter``."""
     note: Callable[[str], None] = lambda _: None
     recovers: bool = True
     """Whether NaN makes training go back and takes smaller inner steps; not where the user set their size."""
@@ -89,42 +77,11 @@ class Stage:
         return self.ranks.on_main(lambda: _so_far(self.folder) if self.resume else (0, []))
 
 
-def loss_of(classes: int) -> Loss:
-    """Cross entropy of labels, the squared error of numbers."""
-    return F.cross_entropy if classes else F.mse_loss
-
-
-def msr(choices: Choices, model: nn.Module, loss: Loss, penalty: float = FIND_PENALTY) -> MSR:
-    """The learner of a network with a U."""
-    return MSR(model, loss, **_options(choices, "ridge", penalty))  # type: ignore[arg-type]
-
-
-def maml(choices: Choices, model: nn.Module, loss: Loss, penalty: float = FIND_PENALTY) -> MAML:
-    """The baseline on the plain network; it adapts as MSR does, all of its weights."""
-    entries = sum(p.numel() for p in model.parameters() if p.requires_grad)
-    return MAML(model, loss, **_options(choices, "cg" if entries > _LARGEST_RIDGE else "ridge", penalty))  # type: ignore[arg-type]
-
-
-def _options(choices: Choices, exact: str, penalty: float) -> dict[str, object]:
-    if choices.solver == "sgd":
-        return {"inner_steps": choices.inner_steps, "inner_lr": choices.inner_lr}
-    steps = iterations(choices.support) if exact == "cg" else 1
-    return {"solver": exact, "penalty": penalty, "inner_steps": steps}
-
-
-def iterations(support: int) -> int:
-    """Conjugate gradients that are exact for a linear layer: it has as many singular values as there are examples.
-
-    No more: beyond convergence nothing is left to divide by, and derivatives are not finite.
-    """
-    return min(support, 20)
-
-
 def find_rates(rows: int) -> tuple[float, float]:
     """Learning rate and nuclear norm of the first stage for a U of so many rows.
 
     Adam moves every entry by about the learning rate, whether it matters or not: what the entries that do not
-    matter add up to grows with their number, and so does what has to be taken off again.
+    matter add up to grows with their number, and so does what has to be subtracted again.
     """
     more = math.sqrt(max(1.0, rows / FIND_ROWS))
     return FIND_LR / more, min(NUCLEAR * more, MOST_NUCLEAR)
@@ -180,18 +137,6 @@ def _tolerance(choices: Choices, learner: MSR, validation: StoredTasks) -> float
     return least
 
 
-class Fitted(NamedTuple):
-    """What a training did."""
-
-    steps: int
-    rate: float | None = None
-    """Outer steps a second."""
-    late: bool = False
-    """Whether it ended because there was no time left."""
-    recovered: Sequence[int] = ()
-    """The steps at which it diverged, and went back."""
-
-
 def fit(choices: Choices, learner: GradientLearner, stage: Stage, metric: str) -> Fitted:
     """Train until the validation score has not improved for some time; the best is left in the learner.
 
@@ -228,7 +173,9 @@ def _go_back(
         state = read_training(checkpoints.current)
         times = len(state.get("recovered", [])) + 1
         if times > MOST_RECOVERIES:
-            return f"{error}; {MOST_RECOVERIES} times the inner steps were made smaller: --inner-lr sets their size"
+            return (
+                f"{error}; {MOST_RECOVERIES} times the inner steps were reduced: --inner-lr sets their size"
+            )
         good = state["best"] is not None and state["best"]["value"] < far
         learner.load_state_dict(state["best"]["state"] if good else start)
         with torch.no_grad():
@@ -245,7 +192,7 @@ def _go_back(
     if given_up is not None:
         raise MetasymError(given_up, about="inner_lr", found=MOST_RECOVERIES) from None
     stage.note(
-        f"step {error.step}: training diverged; it goes back to its last good state, with inner steps "
+        f"step {error.step}: training diverged; it returns to its last good state, with inner steps "
         f"{SMALLER:g} times as large"
     )
     return dataclasses.replace(stage, resume=True)
@@ -297,41 +244,6 @@ def _fit(choices: Choices, learner: GradientLearner, stage: Stage, metric: str, 
     late = steps < choices.outer_steps and not _is_over(values, metric, choices.patience)
     recovered = stage.ranks.on_main(lambda: read_training(checkpoint).get("recovered", []))
     return Fitted(steps, rate, late, recovered)
-
-
-def choose_penalty(
-    choices: Choices, learner: Learner, validation: StoredTasks, *, among: Sequence[float] = PENALTIES
-) -> float:
-    """Set the learner's penalty to the one that is best on the validation tasks, and return it."""
-    if not isinstance(learner, GradientLearner):
-        return 0.0
-    if learner.solver == "sgd":
-        return learner.penalty
-    if choices.penalty is not None:
-        learner.penalty = choices.penalty
-        return choices.penalty
-    found: dict[float, float] = {}
-    for penalty in among:
-        learner.penalty = penalty
-        found[penalty] = score(choices, learner, validation, "mse").mean
-    best = min(found, key=lambda p: found[p] if math.isfinite(found[p]) else math.inf)
-    learner.penalty = best
-    return best
-
-
-def score(
-    choices: Choices,
-    learner: Learner,
-    tasks: StoredTasks,
-    metric: str,
-    progress: ProgressChoice = "silent",
-) -> Score:
-    """The score on the tasks, always with the same episodes; a squared error in the data's own units."""
-    if isinstance(learner, GradientLearner) and learner.solver == "cg":
-        learner.test_inner_steps = iterations(tasks.support)
-    seed = int(mix(choices.seed, _VALIDATION))
-    kind: MetricChoice = "accuracy" if metric == "accuracy" else "loss"
-    return evaluate(learner, tasks, metric=kind, seed=seed, progress=progress)
 
 
 def _is_over(values: Sequence[float], metric: str, patience: int) -> bool:

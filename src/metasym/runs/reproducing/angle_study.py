@@ -52,7 +52,7 @@ def measure_angles(
     ``degrees``, counter-clockwise, ``turned`` and ``flipped``: turned after both flips at random, as in the paper's
     augmentation. The result has the mean, its 95 % interval, the accuracy on each task, and a digest of the images,
     by which runs on the same tasks are recognised. ``data`` is the folder of the images, if it is not the one used in
-    training. ``note`` is told how many tasks are done.
+    training. ``note`` receives how many tasks are done.
     """
     experiment, problem, learner = load_run(folder, data=data)
     if not isinstance(problem, ImageProblem):

@@ -68,7 +68,7 @@ def run(
 
     An experiment whose finished result is in the folder is not run again; with ``resume`` an unfinished run goes
     on from its last checkpoint. The folder of another experiment is refused. Under ``torchrun`` every rank has to
-    call this; rank 0 alone reads and writes files, and all return its result. ``note`` is told how the steps are
+    call this; rank 0 alone reads and writes files, and all return its result. ``note`` receives how the steps are
     computed, one line for each decision.
     """
     folder = Path(out)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import itertools
 import os
-import signal
-import subprocess
-import sys
+import shlex
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
 from metasym.paper.catalogue import find, names
 from metasym.paper.config import Experiment, Recipe
+from metasym.runs.cells import Backend, Cell, Where, run_cells
 from metasym.runs.files.result_files import read_result
 from metasym.runs.reproducing.experiment_run import recipe_flags, run
 from metasym.runs.reproducing.same_experiment import same_run
@@ -68,6 +66,8 @@ def reproduce(
     *,
     results: str | os.PathLike[str] | None = None,
     jobs: int = 1,
+    backend: Backend = "threading",
+    scheduler: str | None = None,
     quick: bool = False,
     seeds: Sequence[int] = (0, 1, 2),
     recipes: Sequence[str] | None = None,
@@ -80,27 +80,25 @@ def reproduce(
 
     Run folders are ``out/recipe/experiment/seed``; the small files go to ``results/table/recipe`` (default
     ``results``, and ``out/results`` with ``quick``). ``only`` is a pattern of experiments' names. With
-    ``jobs`` above 1, cells run side by side in processes of one thread each. A cell that fails does not
-    stop the others; one error at the end names those that failed. ``note`` is told what happens. A cell whose
+    ``jobs`` above 1, cells run side by side in processes of one thread each; with ``backend="dask"``, on the workers
+    of the cluster whose scheduler has the address ``scheduler``, which see the same folders. A cell that fails does
+    not stop the others; one error at the end names those that failed. ``note`` receives each event. A cell whose
     small file is there already counts as run, so that a table can be completed without the other runs' folders.
     ``data`` is the folder of the images that ``table3`` needs.
     """
     wanted = plan(table, quick=quick, seeds=seeds, recipes=recipes, only=only, data=data)
-    if jobs < 1:
-        raise MetasymError(f"expected jobs >= 1, found {jobs}", about="jobs", found=jobs)
+    where = Where(jobs, backend, scheduler)
     base = Path(out)
     target = results_folder(base, results, quick=quick)
     make_folder(base)
     if target.is_relative_to(base):
         check_inside(base, target)
     folders = {run_folder(base, experiment, quick=quick): experiment for experiment in wanted}
-    missing = {}
-    for folder, experiment in folders.items():
+    for folder in folders:
         check_inside(base, folder)
-        if not (folder / RESULT).exists() and (table == "figures" or kept(experiment, target) is None):
-            missing[folder] = experiment
+    missing = _missing(table, folders, target)
     note(f"{table}: {len(folders)} runs, {len(folders) - len(missing)} of them finished before")
-    failed = _run_here(missing, progress, note) if jobs == 1 else _run_beside(missing, jobs, note)
+    failed = _run_beside(missing, where, note) if where.beside else _run_here(missing, progress, note)
     written = []
     for folder, experiment in folders.items():
         if folder not in failed:
@@ -113,6 +111,33 @@ def reproduce(
             found=len(failed),
         )
     return written
+
+
+def commands(
+    table: str,
+    out: str | os.PathLike[str],
+    *,
+    results: str | os.PathLike[str] | None = None,
+    quick: bool = False,
+    **selected: Any,
+) -> list[str]:
+    """A line for a shell for each cell that has not been run yet, for the job arrays of a cluster.
+
+    :func:`reproduce` with the same arguments then collects what they have written.
+    """
+    wanted = plan(table, quick=quick, **selected)
+    folders = {run_folder(Path(out), experiment, quick=quick): experiment for experiment in wanted}
+    missing = _missing(table, folders, results_folder(Path(out), results, quick=quick))
+    return [shlex.join(_cell(*one).command) for one in missing.items()]
+
+
+def _missing(table: str, folders: dict[Path, Experiment], target: Path) -> dict[Path, Experiment]:
+    """What has not been run yet."""
+    return {
+        folder: experiment
+        for folder, experiment in folders.items()
+        if not (folder / RESULT).exists() and (table == "figures" or kept(experiment, target) is None)
+    }
 
 
 def plan(
@@ -177,49 +202,28 @@ def _run_here(missing: dict[Path, Experiment], progress: ProgressChoice, note: N
     return failed
 
 
-def _run_beside(missing: dict[Path, Experiment], jobs: int, note: Note) -> dict[Path, str]:
+def _run_beside(missing: dict[Path, Experiment], where: Where, note: Note) -> dict[Path, str]:
     failed: dict[Path, str] = {}
-    running: set[subprocess.Popen[str]] = set()
+    folders, ended = list(missing), itertools.count(1)
 
-    def work(folder: Path, experiment: Experiment) -> str | None:
-        process = subprocess.Popen(
-            _command(folder, experiment),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-        )
-        running.add(process)
-        _, text = process.communicate()
-        running.discard(process)
-        lines = text.strip().splitlines()
-        return None if process.returncode == 0 else lines[-1] if lines else f"exit {process.returncode}"
+    def done(number: int, error: str | None) -> None:
+        folder = folders[number]
+        experiment = missing[folder]
+        note(f"[{next(ended)}/{len(missing)}] {experiment.name} ({_label(experiment)})")
+        if error is None:
+            note(_summary(read_result(folder / RESULT)))
+        else:
+            failed[folder] = error
+            note(f"  failed: {error}")
 
-    pool = ThreadPoolExecutor(jobs)
-    try:
-        futures = {pool.submit(work, f, e): (f, e) for f, e in missing.items()}
-        for number, future in enumerate(as_completed(futures), start=1):
-            folder, experiment = futures[future]
-            error = future.result()
-            note(f"[{number}/{len(missing)}] {experiment.name} ({_label(experiment)})")
-            if error is None:
-                note(_summary(read_result(folder / RESULT)))
-            else:
-                failed[folder] = error
-                note(f"  failed: {error}")
-    except BaseException:
-        pool.shutdown(wait=False, cancel_futures=True)
-        for process in list(running):  # each finishes its step and writes a checkpoint
-            process.send_signal(signal.SIGTERM)
-        raise
-    finally:
-        pool.shutdown(wait=True)
+    run_cells([_cell(folder, experiment) for folder, experiment in missing.items()], where, done)
     return failed
 
 
-def _command(folder: Path, experiment: Experiment) -> list[str]:
-    head = [sys.executable, "-m", "metasym", "run", experiment.name, "--out", str(folder), "--resume"]
-    return [*head, *recipe_flags(experiment), "--threads", "1", "--progress", "silent"]
+def _cell(folder: Path, experiment: Experiment) -> Cell:
+    head = ("run", experiment.name, "--out", str(folder), "--resume")
+    flags = (*recipe_flags(experiment), "--threads", "1", "--progress", "silent")
+    return Cell("metasym", (*head, *flags), folder)
 
 
 def _collect(folder: Path, experiment: Experiment, results: Path, table: str) -> Path:
@@ -263,7 +267,7 @@ def _small_file(experiment: Experiment) -> str:
 
 
 def _variant(experiment: Experiment) -> str:
-    """What tells runs of one cell and recipe apart: the seed, and an unusual image size."""
+    """What distinguishes runs of one cell and recipe: the seed, and an unusual image size."""
     size = experiment.recipe.image_size
     usual = Recipe().image_size
     return f"seed{experiment.recipe.seed}" if size == usual else f"size{size}-seed{experiment.recipe.seed}"

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.lib import format as npy
 
+from metasym.errors import in_one_line
 from metasym.storage.plain_files import check_plain
 from metasym.tasks.images.classes import Images
-from metasym.tasks.images.decode import MOST_BYTES, first_line
+from metasym.tasks.images.decode import MOST_BYTES
 from metasym.types import MetasymError
 
 _LONGEST_HEADER = 1 << 14
@@ -106,9 +107,9 @@ class Archive:
 
     def _broken(self, name: str, error: Exception) -> MetasymError:
         return MetasymError(
-            f"{self.path}: expected a sound member {name}, found {first_line(error)}",
+            f"{self.path}: expected a sound member {name}, found {in_one_line(error)}",
             about=f"{self.path}: {name}",
-            found=first_line(error),
+            found=in_one_line(error),
         )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from metasym.errors import in_one_line
 from metasym.storage.plain_files import open_plain
 from metasym.tasks.images.classes import Images
 from metasym.types import MetasymError
@@ -19,7 +20,7 @@ SUFFIXES = (
     *(".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif"),
     *(".ppm", ".pgm", ".pbm", ".pnm", ".tif", ".tiff"),
 )
-"""A file with one of these endings, in either case, is taken for an image; its contents decide how it is read."""
+"""A file with one of these endings, in either case, is treated as an image; its contents decide how it is read."""
 MOST_PIXELS = 50_000_000
 MOST_BYTES = 1 << 26
 """The largest image file that is read."""
@@ -66,9 +67,9 @@ def decode(data: bytes, name: str, *, channels: int, size: int, invert: bool = F
         raise
     except Exception as error:  # decoders raise whatever they stumble over
         raise MetasymError(
-            f"{name}: expected an image that decodes, found {first_line(error)}",
+            f"{name}: expected an image that decodes, found {in_one_line(error)}",
             about=str(name),
-            found=first_line(error),
+            found=in_one_line(error),
         ) from None
     pixels = np.asarray(image)
     return resize(255 - pixels if invert else pixels, size)
@@ -144,8 +145,3 @@ def read_file(path: Path) -> bytes:
             found="more bytes",
         )
     return data
-
-
-def first_line(error: Exception) -> str:
-    """The first line of a library's error message."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -21,7 +21,7 @@ _LAST = torch.iinfo(torch.int64).max
 
 
 class FewShotTasks:
-    """Tasks that tell ``ways`` classes apart from ``shots`` images of each.
+    """Tasks that distinguish ``ways`` classes from ``shots`` images of each.
 
     The classes of a task and their labels depend on ``seed`` and the task's number. Which of their images are
     support and which query is drawn for each episode, without repetition. An episode has support ``x [ways *
@@ -33,7 +33,7 @@ class FewShotTasks:
         ways: Classes of a task.
         shots: Support images of each class.
         queries: Query images of each class.
-        tasks: Number of tasks. Default: endless, for training; give 600 or 1,000, say, for a test. Of an endless
+        tasks: Number of tasks. Default: endless, for training; give 600 or 1,000 for a test. Of an endless
             family the first 600 are scored (``scored``).
         seed: Seed of the family.
     """
@@ -67,7 +67,7 @@ class FewShotTasks:
         least = int(classes.counts.argmin())
         if shots + queries > int(classes.counts[least]):
             raise MetasymError(
-                f"expected at least {shots + queries} images a class ({shots} support and {queries} query), "
+                f"expected at least {shots + queries} images per class ({shots} support and {queries} query), "
                 f"found {int(classes.counts[least])} of class {classes.names[least]}",
                 about=f"class {classes.names[least]}",
                 found=int(classes.counts[least]),

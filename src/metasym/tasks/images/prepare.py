@@ -128,7 +128,7 @@ def target(data_set: DataSet, folder: Path) -> Path:
 
 
 def writable(folder: Path) -> bool:
-    """Whether we may write there. A folder that nobody may write to is left alone even by the superuser."""
+    """Whether we may write there. A folder that no user may write to is left alone even by the superuser."""
     return os.access(folder, os.W_OK) and folder.stat().st_mode & 0o222 != 0
 
 
