@@ -27,6 +27,6 @@ class MetasymWarning(UserWarning):
     """Something that works, but probably not as it was intended."""
 
 
-def in_one_line(error: Exception) -> str:
+def in_one_line(error: BaseException) -> str:
     """What an error of other software says, in one line of at most 200 characters; its type where it says nothing."""
     return " ".join(str(error).split())[:200] or type(error).__name__

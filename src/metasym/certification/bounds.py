@@ -241,7 +241,7 @@ def _projected(
         values.append(torch.where(own > 1e-11 * whole[:, None], own, 0.0))
         vectors.append(turn)
         right.append((turn.mT @ h[:, :, None]).squeeze(2))
-    eigen, turns, turned = torch.cat(values), torch.cat(vectors), torch.cat(right)
+    eigen, turned = torch.cat(values), torch.cat(right)
     typical = float(eigen.mean())
     if typical == 0:
         return _unseen(len(tasks), 0.0)
@@ -250,10 +250,14 @@ def _projected(
     for part_of in _LAMBDAS:
         shrink = torch.where(eigen > 0, 1 / (eigen + part_of * typical), 0.0)
         seen = eigen * shrink
-        together = (turns * seen[:, None, :]).permute(1, 0, 2).reshape(eigen.shape[1], -1)
-        parts, directions = torch.linalg.eigh(together @ together.T / len(eigen))
+        # Matrices of all tasks at once would take several times the memory of the tasks' statistics.
+        seen_of = list(zip(vectors, seen.split([len(turns) for turns in vectors]), strict=True))
+        together = torch.stack([_together(turns, part) for turns, part in seen_of]).sum(0)
+        parts, directions = torch.linalg.eigh(together / len(eigen))
         visible = float(parts[0]) if float(parts[0]) > 1e-6 else 0.0
-        shown = (seen[:, :, None] * (turns.mT @ directions)).square().sum(1)
+        shown = torch.cat(
+            [(part[:, :, None] * (turns.mT @ directions)).square().sum(1) for turns, part in seen_of]
+        )
         added = eigen * shrink.square()
         spread = math.sqrt(2 * float(added.square().sum())) / len(eigen)
         spread = math.hypot(spread, noise.error * float(added.sum(1).mean()))
@@ -268,6 +272,12 @@ def _projected(
     return best
 
 
+def _together(turns: Tensor, seen: Tensor) -> Tensor:
+    """``sum_t V_t diag(s_t)^2 V_t^T`` of some tasks."""
+    columns = (turns * seen[:, None, :]).permute(1, 0, 2).reshape(turns.shape[1], -1)
+    return columns @ columns.T
+
+
 def _promise(found: Forbidden) -> float:
     if found.visible <= 0 or found.seen is None:
         return math.inf
@@ -275,7 +285,7 @@ def _promise(found: Forbidden) -> float:
 
 
 def _chunks(tasks: TaskStatistics, size: int) -> Iterator[TaskStatistics]:
-    count = max(1, 2**23 // size**2)
+    count = max(1, 2**22 // size**2)
     for start in range(0, len(tasks), count):
         yield tasks[slice(start, start + count)]
 

@@ -24,10 +24,11 @@ def accuracies(
     """
     order = {name: number for number, name in enumerate(names())}
     known = {(cell.name, cell.recipe): cell for cell in (*beside, *cells)}
-    several = len({cell.recipe for cell in (*cells, *unfinished)}) > 1
+    every: list[Cell | UnfinishedCell] = [*cells, *unfinished]
+    several = len({cell.recipe for cell in every}) > 1
     rows: list[tuple[str, ...]] = []
     # A cell's recipes stand next to each other, which shows what more steps bring.
-    for cell in sorted((*cells, *unfinished), key=lambda cell: order.get(cell.name, len(order))):
+    for cell in sorted(every, key=lambda cell: order.get(cell.name, len(order))):
         if isinstance(cell, UnfinishedCell):
             rows.append(_unfinished_row(cell, several))
             continue
@@ -54,7 +55,7 @@ def accuracies(
         "test tasks",
     )  # fmt: skip
     seeds = sorted({cell.seeds for cell in cells}, key=len)
-    remarks = (
+    remarks: tuple[str, ...] = (
         f"Ours: accuracy on the query sets of the test tasks (seed {', '.join(map(str, seeds[0]))}"
         + (
             f"; where brackets have their means, seeds {', '.join(map(str, seeds[-1]))}"
