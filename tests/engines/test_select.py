@@ -115,7 +115,7 @@ def test_what_bits_depend_on_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         "engine": "closed",
         "patch_moments": "compiled" if compiled.library("patch_moments") else "torch",
     }
-    monkeypatch.setattr("metasym.engines.select.library", lambda name: None)
+    monkeypatch.setattr("metasym.engines.kernels.engine_kernels.library", lambda name: None)
     assert MAML(convolution("plain")).computed_by(data)["patch_moments"] == "torch"
     mapped = MAML(convolution("plain"), map="loop").computed_by(data)
     assert mapped == {"engine": "mapped", "map": "loop"}

@@ -224,11 +224,11 @@ def test_resuming_without_the_compiled_kernels_says_so_in_one_line(tmp_path, cap
     draw = torch.Generator().manual_seed(0)
     images = (torch.randn(5, 4, *shape, generator=draw) for shape in ((1, 8, 8), (2, 6, 6)))
     tasks = ArrayTasks(*images, support=1)
-    monkeypatch.setattr("metasym.engines.select.library", lambda name: object())
+    monkeypatch.setattr("metasym.engines.kernels.engine_kernels.library", lambda name: object())
     list(train(convolution(), tasks, outer_steps=2, out=Files(tmp_path, checkpoint_every=3), **OPTIONS))
     before = {"engine": "closed", "patch_moments": "compiled"}
     assert read_training(tmp_path / CURRENT)["computed_by"] == before
-    monkeypatch.setattr("metasym.engines.select.library", lambda name: None)
+    monkeypatch.setattr("metasym.engines.kernels.engine_kernels.library", lambda name: None)
     list(
         train(
             convolution(),

@@ -95,7 +95,7 @@ def check_linear(predict: Predictor, inner: Params, x: Tensor) -> None:
     if not bend <= 1e-3 * size:
         raise MetasymError(
             "expected a model that is linear in what adapts for an exact inner solve, found one that deviates "
-            "from it by {float(bend / size):.2g} of its change: adapt one layer only, or use solver='sgd'",
+            f"from it by {float(bend / size):.2g} of its change: adapt one layer only, or use solver='sgd'",
             about="model",
             found=float(bend / size),
         )
