@@ -8,6 +8,9 @@ stderr, or taken; a traceback or a command that does not end within five minutes
 ``python -m studies.attack kill`` is in :mod:`studies.kills`, ``python -m studies.attack hostile`` (links, kernels,
 pipes, limits, names) in :mod:`studies.hostile`, ``python -m studies.attack ranks`` (torchrun) in
 :mod:`studies.ranks`. All write their counts, with what went wrong, as JSON.
+
+The code that is attacked is the ``metasym`` that Python imports. With ``PYTHONPATH=OLD/src:.`` that is older code,
+for counts of what it did before a change; a result names the commit of both.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ import random
 import shlex
 import shutil
 import signal
+import subprocess
 import tempfile
 import time
 import traceback
@@ -31,7 +35,6 @@ import torch
 
 import metasym as ms
 from metasym.cli.main import main
-from metasym.runs.machine import commit
 from metasym.storage.json_files import read_json, write_json
 from studies.tampering import circular, odd_npz, tampered
 
@@ -224,6 +227,7 @@ def options() -> argparse.Namespace:
         "--kinds", nargs="+", choices=(*KINDS, *HOSTILE), help="of tamper or hostile; default: all"
     )
     parser.add_argument("--only", help="hostile: a pattern, such as 'links: report*', of the cases to run")
+    parser.add_argument("--every", type=int, default=1, help="hostile: every so many cases, from the first")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, help="JSON file for the counts; goes on with what is there")
     parser.add_argument("--work", type=Path, help="folder that keeps the runs which are attacked")
@@ -235,6 +239,12 @@ def options() -> argparse.Namespace:
     )
     parser.add_argument("--seconds", type=float, help="stop after so many, to go on another time")
     return parser.parse_args()
+
+
+def commit(module: str) -> str:
+    """The commit of a file's repository; of the metasym that is attacked where it may be an older one."""
+    where = ["git", "-C", str(Path(module).parent), "rev-parse", "HEAD"]
+    return subprocess.run(where, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def attack() -> None:
@@ -251,7 +261,9 @@ def attack() -> None:
     if asked.part == "hostile":
         line = f"python -m studies.attack hostile --patience {asked.patience:g}{kinds}"
         line += f" --only {shlex.quote(asked.only)}" if asked.only else ""
-    results: Results = {"command": line, "commit": commit(), "seed": asked.seed}
+        line += f" --every {asked.every}" if asked.every > 1 else ""
+    results: Results = {"command": line, "commit": commit(ms.__file__), "study": commit(__file__)}
+    results["seed"] = asked.seed
     if asked.out and asked.out.exists():
         before = read_json(asked.out, "counts of an attack")
         if all(before.get(key) == value for key, value in results.items()):

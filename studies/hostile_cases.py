@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import importlib.util
 import io
 import itertools
 import os
@@ -55,7 +56,7 @@ NASTY = {
 
 def commands(base: Path) -> dict[str, list[str]]:
     """Everything that writes; ``OUT`` is the folder it is given."""
-    return {
+    found = {
         "learn": ["learn", str(base / "tasks.npz"), "--out", "OUT", *LEARN],
         "learn, evidence": ["learn", str(base / "tasks.npz"), "--out", "OUT", *EVIDENCE],
         "discover": ["discover", str(base / "data.npz"), "--out", "OUT", *DISCOVER],
@@ -66,6 +67,9 @@ def commands(base: Path) -> dict[str, list[str]]:
         "mirror": ["mirror", str(base / "robot.urdf"), "--page", "OUT/page.html"],
         "export": ["export", str(base / "learn"), "--out", "OUT/model.pt2"],
     }
+    if importlib.util.find_spec("metasym.robots") is None:  # older code has no such command
+        del found["mirror"]
+    return found
 
 
 def prepared(base: Path) -> None:
@@ -189,7 +193,8 @@ def _kernels(_base: Path) -> Iterator[Case]:
             (box / "evil.c").write_text("#include <fcntl.h>\n" + _HOOK.format(box / "executed"))
             subprocess.run(["cc", "-shared", "-fPIC", str(box / "evil.c"), "-o", str(evil)], check=True)
             mark = ours.removesuffix(".so").rsplit("-", 1)[1]
-            evil.write_bytes(evil.read_bytes() + f"{compiled._MARK}={mark}".encode())
+            if hasattr(compiled, "_MARK"):  # older code loads a library without it
+                evil.write_bytes(evil.read_bytes() + f"{compiled._MARK}={mark}".encode())
             if how == "link":
                 os.chown(evil, 12345, 12345)
                 place.symlink_to(evil)
@@ -262,6 +267,8 @@ def _pipes(base: Path) -> Iterator[Case]:
             "mirror": "page.html",
             "data": "omniglot-28.images",
         }.items():
+            if command not in commands(base):
+                continue
             typed = {
                 "report": ["report", str(base / "learn"), "--out", out],
                 "export": ["export", str(base / "learn"), "--out", out],
