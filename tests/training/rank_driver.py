@@ -1,11 +1,15 @@
-"""One rank of a run: ``rank_driver.py out=FOLDER steps=N [tasks=N] [kill=STEP | term=STEP | seconds=X]`` (on rank 1).
+"""One rank of a run: ``rank_driver.py out=FOLDER steps=N [tasks=N] [kill | term | stop | full=STEP | seconds=X]``.
 
-``kill`` hits after the step, ``term`` within it, after the gradients were exchanged.
+``kill`` and ``stop`` (continued as soon as it stands) hit rank 1 after the step, ``term`` within it, when gradients
+were exchanged. ``full``: rank 0 can write nothing more after the step.
 """
 
+import contextlib
 import os
+import resource
 import signal
 import sys
+from pathlib import Path
 
 import torch
 from toy_learner import Lines, msr
@@ -31,6 +35,17 @@ def hooked(parameters):
     return optimizer
 
 
+def pause():
+    me = os.getpid()
+    if not os.fork():
+        with contextlib.suppress(FileNotFoundError):
+            while Path(f"/proc/{me}/stat").read_text().rsplit(")", 1)[1].split()[0] != "T":
+                pass
+            os.kill(me, signal.SIGCONT)
+        os._exit(0)
+    os.kill(me, signal.SIGSTOP)
+
+
 for record in train(
     made,
     Lines(poison=(5,)),
@@ -48,6 +63,10 @@ for record in train(
 ):
     if rank == 1 and options.get("kill") == str(record.step):
         os.kill(os.getpid(), signal.SIGKILL)
+    if rank == 1 and options.get("stop") == str(record.step):
+        pause()
+    if rank == 0 and options.get("full") == str(record.step):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 score = evaluate(made, Lines(9), tasks_per_chunk=2)
 if rank == 0:
     sys.stdout.write(f"SCORE {score.mean!r} {score.ci95!r}\n")

@@ -117,6 +117,26 @@ def test_a_killed_rank_ends_the_others_with_an_error_and_no_torn_file(tmp_path, 
 
 
 @pytest.mark.slow
+def test_a_rank_that_is_stopped_and_continues_changes_nothing(tmp_path, one):
+    done = torchrun(2, tmp_path / "run", 50, stop=15)
+    assert done.returncode == 0, done.stderr
+    torch.testing.assert_close(final(tmp_path / "run"), final(one[0]), rtol=0, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_a_rank_whose_disk_is_full_ends_all_and_the_run_goes_on_when_there_is_room(tmp_path, one):
+    processes = start_ranks(2, tmp_path / "run", 50, full=15)
+    errors = [process.communicate(timeout=120)[1] for process in processes]
+    assert all(process.returncode == 1 for process in processes)
+    assert "LostRankError: rank 1 of 2" in errors[1]
+    assert unpack((tmp_path / "run" / "checkpoint.safetensors").read_bytes(), "x")["step"] == 10
+    assert not list((tmp_path / "run").glob("*.tmp"))
+    resumed = torchrun(2, tmp_path / "run", 50)
+    assert resumed.returncode == 0, resumed.stderr
+    torch.testing.assert_close(final(tmp_path / "run"), final(one[0]), rtol=0, atol=1e-5)
+
+
+@pytest.mark.slow
 def test_more_ranks_than_tasks_a_step_are_refused_on_every_rank(tmp_path):
     processes = start_ranks(2, tmp_path / "run", 5, tasks=1)
     errors = [process.communicate(timeout=120)[1] for process in processes]
