@@ -7,10 +7,9 @@ import pickle
 
 import pytest
 
-from metasym import MetasymError
+from metasym import LostRankError, MetasymError
 from metasym.groups.generators import TooLargeError
 from metasym.storage.serialization import CheckpointError
-from metasym.training.distributed import LostRankError
 from metasym.training.guard import NonFiniteError
 from tests.refusals import refused
 

@@ -10,6 +10,7 @@ from .discovery.shared_parameters import (
     SharedParameters as SharedParameters,
     shared_parameters as shared_parameters,
 )
+from .errors import LostRankError as LostRankError
 from .runs.discovering.discovered_run import DiscoveredRun as DiscoveredRun
 from .runs.discovering.discover_arrays import discover as discover
 from .runs.learning.learned_run import LearnedRun as LearnedRun
@@ -49,7 +50,6 @@ from .symmetry.reparam import (
     symmetries as symmetries,
 )
 from .training.checkpoint import load as load, save as save
-from .training.distributed import LostRankError as LostRankError
 from .training.evaluation import evaluate as evaluate
 from .training.guard import NonFiniteError as NonFiniteError
 from .training.loop import train as train

@@ -23,6 +23,10 @@ class MetasymError(ValueError):
         self.found = found
 
 
+class LostRankError(MetasymError):
+    """Another process of the run died or no longer answers."""
+
+
 class MetasymWarning(UserWarning):
     """Something that works, but probably not as it was intended."""
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 
+from metasym import LostRankError, MetasymError
 from metasym.cli import main
 from tests import forked
 from tests.cli.test_cli import ENVIRONMENT, FEW, NAME
@@ -153,6 +154,30 @@ def test_other_errors_of_torch_are_not_hidden(monkeypatch):
     monkeypatch.setattr("metasym.cli.experiments.names", fail)
     with pytest.raises(RuntimeError, match="a defect"):
         main(["list"])
+
+
+def test_a_rank_that_lost_another_says_how_to_go_on(monkeypatch):
+    def fail(*_, **_more):
+        raise LostRankError("expected every rank to answer, found one gone")
+
+    monkeypatch.setattr("metasym.runs.learning.learn.learn_tasks", fail)
+    assert "--resume" in str(refused_command(["learn", "t.npz", "--out", "o"]))
+
+
+def test_torchrun_has_a_last_line_before_anything_large_is_imported(tmp_path, monkeypatch):
+    """A rank that is killed while it imports torch, for seconds, cannot leave it then."""
+    left = tmp_path / "error.json"
+
+    def killed(*_):
+        assert "rank 3 was killed" in left.read_text()
+        assert "--resume" in left.read_text()
+        raise MetasymError("seen")
+
+    monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(left))
+    monkeypatch.setenv("RANK", "3")
+    monkeypatch.setattr(sys.modules["metasym.cli.main"], "parser", killed)
+    refused_command(["learn", "t.npz", "--out", "o"])
+    assert "seen" in left.read_text()
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ import metasym
 from metasym.cli.common import Parser
 from metasym.cli.freed_memory import keep_freed_memory
 from metasym.cli.terminal import escaped, safe_output
-from metasym.errors import MetasymError, MetasymWarning
+from metasym.errors import LostRankError, MetasymError, MetasymWarning
 from metasym.storage.system import address_limit
 
 _GOES_ON = {
@@ -66,15 +66,18 @@ def _run(arguments: Sequence[str] | None) -> int:
         _check_address_space()
         typed = sys.argv[1:] if arguments is None else list(arguments)
         _check_not_empty(typed)
-        options = parser(typed[0] if typed else None).parse_args(typed)
-        if options.part in _TRAINING:
-            keep_freed_memory()
-        with _last_words(options.part), warnings.catch_warnings():
+        part = typed[0] if typed else None
+        with _last_words(part), warnings.catch_warnings():
+            options = parser(part).parse_args(typed)
+            if part in _TRAINING:
+                keep_freed_memory()
             warnings.simplefilter("always", MetasymWarning)
             warnings.showwarning = _warn(warnings.showwarning)
             options.command(options)
             sys.stdout.flush()
     except MetasymError as error:
+        if isinstance(error, LostRankError) and options.part in _GOES_ON:
+            error.args = (f"{error}; {_GOES_ON[options.part]}",)
         return _refuse(error)
     except KeyboardInterrupt:
         hint = _GOES_ON.get(options.part)
@@ -155,9 +158,9 @@ def _check_not_empty(typed: Sequence[str]) -> None:
 
 
 @contextlib.contextmanager
-def _last_words(part: str) -> Iterator[None]:
+def _last_words(part: str | None) -> Iterator[None]:
     """Under torchrun, leave beforehand what it shall print of a process that is killed and cannot say it itself."""
-    hint = _GOES_ON.get(part)
+    hint = _GOES_ON.get(part or "")
     rank = os.environ.get("RANK", "?")
     _tell_torchrun(
         f"metasym: error: rank {rank} was killed, or its machine was lost{f': {hint}' if hint else ''}"

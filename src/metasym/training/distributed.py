@@ -16,16 +16,12 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from metasym.types import MetasymError
+from metasym.errors import LostRankError, MetasymError
 
 T = TypeVar("T")
 
 TIMEOUT_SECONDS = 45
 """How long a rank waits for the others: a rank that died or hangs ends the run within a minute."""
-
-
-class LostRankError(MetasymError):
-    """Another process of the run died or no longer answers."""
 
 
 @dataclass(frozen=True)

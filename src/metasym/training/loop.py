@@ -14,13 +14,14 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from metasym.argument_types import checked
+from metasym.errors import LostRankError
 from metasym.learners.base import Learner
 from metasym.storage.atomic import make_inside
 from metasym.storage.locks import FolderLock
 from metasym.tasks.sampling import check_seed
 from metasym.training.averaging import Average
 from metasym.training.checkpoint import Checkpoints, training_state
-from metasym.training.distributed import LostRankError, connect, pick_device, ranks_of_run
+from metasym.training.distributed import connect, pick_device, ranks_of_run
 from metasym.training.evaluation import device_of, number_to_score, resolve_metric
 from metasym.training.guard import NonFiniteError
 from metasym.training.held_out import HeldOut
