@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from studies.kills import content
 
 from metasym.cli import main
 from metasym.tasks.reading import read_tasks
@@ -53,7 +54,7 @@ def one_line(capsys) -> str:
     return said[-1]
 
 
-@pytest.mark.parametrize("size", [1e-120, 1e-160, 1e-310])
+@pytest.mark.parametrize("size", [1e-120, 1e-160, 1e-200, 1e-310])
 @pytest.mark.parametrize("of", ["x", "y"])
 def test_numbers_whose_squares_are_zero_are_called_small_and_not_constant(tmp_path, size, of):
     path = tasks(tmp_path / "t.npz", **{f"{of}_size": size})
@@ -308,8 +309,11 @@ def test_equal_runs_write_equal_files(tmp_path, capsys):
     assert names == {p.relative_to(b) for p in b.rglob("*") if p.is_file()}
     sealed = {name for name in names if name.suffix == ".safetensors"}
     assert len(sealed) >= 5
-    for name in sealed:
+    configs = {name for name in names if name.name == "config.json"}
+    assert len(configs) >= 4
+    for name in sealed | configs:
         assert (a / name).read_bytes() == (b / name).read_bytes(), name
+    assert content(a) == content(b), "but for times and the folder's name"
 
 
 @pytest.mark.slow
