@@ -42,7 +42,7 @@ NASTY = {
     "right to left": "a\u202egpj.exe",
     "line break": "a\nmetasym: all is well",
     "return": "a\rb",
-    "markup": "<script>alert(1)</script>",
+    "markup": "<img src=x onerror=alert(1)>",  # a slash would be a folder
     "brackets": "[bold]a[/bold] [link=x]",
     "quotes": "a'\"`$(touch x)",
     "dash": "-rf",
