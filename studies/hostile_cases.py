@@ -42,7 +42,7 @@ NASTY = {
     "right to left": "a\u202egpj.exe",
     "line break": "a\nmetasym: all is well",
     "return": "a\rb",
-    "markup": "<img src=x onerror=alert(1)>",  # a slash would be a folder
+    "markup": "<script>alert(1)</script>",
     "brackets": "[bold]a[/bold] [link=x]",
     "quotes": "a'\"`$(touch x)",
     "dash": "-rf",
@@ -252,7 +252,7 @@ def _pipes(base: Path) -> Iterator[Case]:
         place.unlink(missing_ok=True)
         if kind == "pipe":
             os.mkfifo(place)
-        elif kind == "device":  # one of its own: a write that replaces it harms nobody
+        elif kind == "device":  # its own: a write that replaces it harms nobody
             os.mknod(place, stat.S_IFCHR | 0o600, os.makedev(1, 5))
         elif kind == "folder":
             place.mkdir()
@@ -262,9 +262,7 @@ def _pipes(base: Path) -> Iterator[Case]:
 
     for kind in ("pipe", "device", "folder"):
         for command, out in {
-            "report": "page.html",
-            "export": "model.pt2",
-            "mirror": "page.html",
+            **{"report": "page.html", "export": "model.pt2", "mirror": "page.html"},
             "data": "omniglot-28.images",
         }.items():
             if command not in commands(base):
@@ -382,7 +380,9 @@ def _names(base: Path) -> Iterator[Case]:
         yield Case("names", f"export: a folder, {what}", ["export", place, "--out", f"{place}/m.pt2"], copy)
 
         def file(box: Path, name: str = name) -> int:
-            shutil.copy(base / "tasks.npz", box / f"{name}.npz")
+            place = box / f"{name}.npz"  # some names have a folder in them
+            place.parent.mkdir(exist_ok=True)
+            shutil.copy(base / "tasks.npz", place)
             return 1
 
         def learned(box: Path, name: str = name) -> int:

@@ -121,13 +121,13 @@ def _cases(
     work: Path, command: list[str], out: Path, results: dict[str, Any]
 ) -> Iterator[tuple[str, Callable[[], Judged]]]:
     """What is tried once, each by its name."""
-    soon = results["seconds"] / 3
+    begun = _begun(out)
 
     def same(done: Said) -> Judged:
         return done.returncode == 0 and content(out) == results["files"], done.stderr
 
     def paused(rank: int, seconds: int) -> Said:
-        attack = f"sleep {soon}; kill -STOP $PID; sleep {seconds}; kill -CONT $PID"
+        attack = f"{begun}; kill -STOP $PID; sleep {seconds}; kill -CONT $PID"
         return launched(work, command, rank, attack)
 
     def lost(rank: int) -> Judged:
@@ -150,7 +150,12 @@ def _cases(
         name = f"the disk of {size} of rank 0 is full: a line of ours, with room resumed to the same bits"
         yield name, partial(_full, work, command, out, size, same)
     for how in ("rewritten", "cut off"):
-        yield f"a mapped file is {how} during a run: a line of ours", partial(_changed, work, out, how, soon)
+        yield f"a mapped file is {how} during a run: a line of ours", partial(_changed, work, out, how)
+
+
+def _begun(out: Path) -> str:
+    """For the shell: wait for the first step of the run."""
+    return f"while kill -0 $PID && [ ! -s {out}/find/metrics.jsonl ]; do sleep 0.02; done"
 
 
 def _kill(work: Path, command: list[str], out: Path, draw: random.Random, results: dict[str, Any]) -> None:
@@ -198,7 +203,7 @@ def _full(work: Path, command: list[str], out: Path, size: str, same: Callable[[
         subprocess.run(["umount", str(out)], check=False)
 
 
-def _changed(work: Path, out: Path, how: str, after: float) -> Judged:
+def _changed(work: Path, out: Path, how: str) -> Judged:
     """Other tasks in the same bytes of the file, or a file that ends early: the system ends who reads on."""
     data, other = work / "mapped.npz", work / "other.npz"
     _tasks(data, 0)
@@ -208,5 +213,5 @@ def _changed(work: Path, out: Path, how: str, after: float) -> Judged:
         word if word != str(work / "inputs" / "tasks.npz") else str(data)
         for word in learn(work / "inputs", out)
     ]
-    done = launched(work, command, 0, f"sleep {after}; {change}", mapped=True)
+    done = launched(work, command, 0, f"{_begun(out)}; {change}", mapped=True)
     return _ours(done), done.stderr
