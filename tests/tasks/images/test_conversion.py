@@ -15,6 +15,7 @@ import pytest
 from PIL import Image
 
 from metasym.tasks import from_folder
+from tests.refusals import refused
 from tests.tasks.images.test_folder import own_cache as own_cache
 from tests.tasks.images.test_folder import own_images, picture
 
@@ -61,6 +62,27 @@ def killed_half_way(root: Path, data: Path, out: Path) -> None:
     wait_for(data / "half", process)
     os.kill(process, signal.SIGKILL)
     os.waitpid(process, 0)
+
+
+def plant(place: Path, kind: str) -> None:
+    if kind == "pipe":
+        os.mkfifo(place)
+    else:
+        place.symlink_to(place.with_name("elsewhere"))
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link"])
+def test_what_is_no_file_is_not_replaced_by_converted_images(tmp_path, kind):
+    root, data = own_images(tmp_path / "own"), tmp_path / "data"
+    from_folder(root, size=8, data=data)
+    (converted,) = data.glob("*.images")
+    converted.unlink()
+    plant(converted, kind)
+    before = converted.lstat()
+    with refused(str(converted)):
+        from_folder(root, size=8, data=data)
+    assert converted.lstat() == before
+    assert [p.name for p in data.iterdir()] == [converted.name]
 
 
 # Newer Pythons warn of forks beside threads; these children only read, convert and end.

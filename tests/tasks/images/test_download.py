@@ -89,6 +89,14 @@ def test_a_file_arrives_whole_and_is_not_fetched_twice(server, tmp_path):
     assert len(server.asked) == 1
 
 
+def test_a_pipe_is_not_replaced_by_what_arrives(server, tmp_path):
+    os.mkfifo(tmp_path / "f")
+    with refused(str(tmp_path / "f"), "a pipe"):
+        fetch(server, tmp_path / "f")
+    assert (tmp_path / "f").is_fifo()
+    assert not server.asked
+
+
 def test_a_broken_connection_is_resumed_where_it_broke(server, tmp_path):
     server.break_after = [100_000, 50_000]
     fetch(server, tmp_path / "f")

@@ -20,6 +20,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import torch
 
+from metasym.storage.atomic import refuse_other
 from metasym.storage.locks import locked, remove_abandoned, temporary
 from metasym.storage.plain_files import open_plain
 from metasym.storage.system import replace_open, sync_folder
@@ -210,6 +211,7 @@ def convert(
                     there = read_index(path)
                     if there.source == source or not exactly:
                         return there, False
+            refuse_other(path, "converted images, or nothing yet")
             remove_abandoned(path.parent, SUFFIX)
             return _write(path, source, origin, classes()), True
     except OSError as error:

@@ -12,7 +12,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from metasym.storage.atomic import open_own
+from metasym.storage.atomic import open_own, refuse_other
 from metasym.storage.locks import locked
 from metasym.storage.plain_files import open_plain
 from metasym.tasks.images.cache import make_folder, unusable
@@ -44,6 +44,7 @@ def download(url: str, path: Path, *, md5: str, most: int, progress: Progress | 
         with locked(path):
             if path.is_file():
                 return
+            refuse_other(path, "a downloaded file, or nothing yet")
             _attempts(url, part, most, progress)
             found = _md5(part)
             if found != md5:
