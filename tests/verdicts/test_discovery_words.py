@@ -36,6 +36,7 @@ REASONS: list[tuple[AnyDiscoveryReason, list[str], Outcome]] = [
     (values.RefutedByCalls("Z_2", 0.31, 0.08), ["Z_2", "31 %", "8 %"], Outcome.REFUTED),
     (values.CallsAllow("Z_2", 0.05, 0.12, 0.08), ["Z_2", "12 %", "5 %"], Outcome.NOT_REFUTED),
     (values.NoneKept(41), ["41"], Outcome.REFUTED),
+    (values.NoneSeemsKept(41, 0.012), ["41", "1.2 %"], Outcome.NOT_REFUTED),
     (values.NoisyFunction(), [], Outcome.NOT_EXAMINED),
     (values.NoPointsBeside(), [], Outcome.NOT_EXAMINED),
     (values.FewRowsDiffer("Z_2", (7, 3), 5, 0.04, 0.003), ["Z_2", "5 examples (7, 3", "0.04"], Outcome.NOT_REFUTED),

@@ -33,6 +33,7 @@ from metasym.verdicts.discovery_reasons import (
     NoisyFunction,
     NoneKept,
     NoneLikely,
+    NoneSeemsKept,
     NoPointsBeside,
     NotAnAlgebra,
     NotClosedAtWholeFrequencies,
@@ -161,6 +162,11 @@ def refusal_words(reason: AnyDiscoveryReason) -> str:
             return f"each of {tried} signed permutations makes the data less likely{_unlike(unlike)}"
         case NoneKept(tried):
             return f"the function changes under each of the {tried} signed permutations tried"
+        case NoneSeemsKept(tried, noise):
+            return (
+                f"the function seems to change under each of the {tried} signed permutations tried, but repeated "
+                f"calls differ by {percent(noise)}, which may hide one that it keeps"
+            )
         case NoisyFunction():
             return "repeated calls give different results, so no derivatives were taken"
         case NoPointsBeside():
