@@ -11,6 +11,7 @@ import pytest
 from metasym.groups.signed_permutations import SignedPermutation
 from metasym.verdicts import discovery_reasons as values
 from metasym.verdicts.claims import CandidateVerdict, Claim
+from metasym.verdicts.defect_words import measured, percent
 from metasym.verdicts.discovery_reasons import AnyDiscoveryReason
 from metasym.verdicts.discovery_verdict import DiscoveryVerdict, candidate_json
 from metasym.verdicts.discovery_words import claim_words, claims_words, refusal_words
@@ -155,3 +156,16 @@ def test_the_status_follows_from_claims_and_candidates(
     assert [one["kind"] for one in stored["verdict"]["reasons"]] == [
         one["reasons"][0]["kind"] for one in stored["refused"]
     ]
+
+
+@pytest.mark.parametrize(
+    ("share", "up", "near"),
+    [
+        (1.1075, "120 %", "110 %"),
+        (0.0421, "4.3 %", "4.2 %"),
+        (0.05, "5 %", "5 %"),
+        (0.0, "0.0001 %", "less than 0.0001 %"),
+    ],
+)
+def test_bounds_are_rounded_up_and_what_was_measured_to_the_nearest(share: float, up: str, near: str) -> None:
+    assert (percent(share), measured(share)) == (up, near)
