@@ -11,6 +11,7 @@ import pytest
 from metasym.groups.signed_permutations import SignedPermutation
 from metasym.verdicts import discovery_reasons as values
 from metasym.verdicts.claims import CandidateVerdict, Claim
+from metasym.verdicts.defect_words import measured, percent
 from metasym.verdicts.discovery_reasons import AnyDiscoveryReason
 from metasym.verdicts.discovery_verdict import DiscoveryVerdict, candidate_json
 from metasym.verdicts.discovery_words import claim_words, claims_words, refusal_words
@@ -36,6 +37,7 @@ REASONS: list[tuple[AnyDiscoveryReason, list[str], Outcome]] = [
     (values.RefutedByCalls("Z_2", 0.31, 0.08), ["Z_2", "31 %", "8 %"], Outcome.REFUTED),
     (values.CallsAllow("Z_2", 0.05, 0.12, 0.08), ["Z_2", "12 %", "5 %"], Outcome.NOT_REFUTED),
     (values.NoneKept(41), ["41"], Outcome.REFUTED),
+    (values.NoneSeemsKept(41, 0.012), ["41", "1.2 %"], Outcome.NOT_REFUTED),
     (values.NoisyFunction(), [], Outcome.NOT_EXAMINED),
     (values.NoPointsBeside(), [], Outcome.NOT_EXAMINED),
     (values.FewRowsDiffer("Z_2", (7, 3), 5, 0.04, 0.003), ["Z_2", "5 examples (7, 3", "0.04"], Outcome.NOT_REFUTED),
@@ -154,3 +156,16 @@ def test_the_status_follows_from_claims_and_candidates(
     assert [one["kind"] for one in stored["verdict"]["reasons"]] == [
         one["reasons"][0]["kind"] for one in stored["refused"]
     ]
+
+
+@pytest.mark.parametrize(
+    ("share", "up", "near"),
+    [
+        (1.1075, "120 %", "110 %"),
+        (0.0421, "4.3 %", "4.2 %"),
+        (0.05, "5 %", "5 %"),
+        (0.0, "0.0001 %", "less than 0.0001 %"),
+    ],
+)
+def test_bounds_are_rounded_up_and_what_was_measured_to_the_nearest(share: float, up: str, near: str) -> None:
+    assert (percent(share), measured(share)) == (up, near)

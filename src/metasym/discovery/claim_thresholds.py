@@ -248,6 +248,9 @@ class CallThresholds:
     """Inputs whose spread is below this part of their size do not vary: rounding."""
     mostly_noise: float = 0.5
     """The part of the variance beyond which noise leaves nothing to look at. By hand."""
+    averaged: float = 16.0
+    """Calls at one point are averaged until noise adds less to the square of a defect than the tolerance's square
+    divided by this: a quarter of the tolerance. By hand, after set functions with 1 % noise had been missed."""
     mixes: float = 1e-3
     """Relative differences between batches that are more than rounding: the function mixes points. By hand."""
     away: float = 0.5

@@ -17,7 +17,7 @@ from metasym.runs.files.result_files import read_result
 from metasym.storage.atomic import as_bytes, make_folder, write_atomically
 from metasym.storage.file_names import MODEL, RESULT
 from metasym.types import MetasymError
-from metasym.verdicts.defect_words import percent
+from metasym.verdicts.defect_words import measured, percent
 from metasym.verdicts.defects import defect_of
 from metasym.verdicts.discovery_words import interval_words
 from metasym.verdicts.outcomes import Outcome
@@ -107,7 +107,7 @@ def _symmetry(one: dict[str, Any], inputs: list[str], outputs: list[str]) -> dic
     if one.get("defect") is not None:
         about = (
             f"Checked by calls at {one['tested_on']} fresh points: f(g x) and g' f(x) differ by "
-            f"{percent(one['defect'])} (root mean square of the worst element, relative to what the moved inputs "
+            f"{measured(one['defect'])} (root mean square of the worst element, relative to what the moved inputs "
             "change), at most by "
             f"{percent(defect_of(one['violation_upper']))} at 95 %."
         )

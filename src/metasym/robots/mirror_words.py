@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from metasym.robots.robot_symmetries import LIMITS, RobotSymmetries, RobotSymmetry
 from metasym.robots.table_check import TableCheck
+from metasym.verdicts.defect_words import measured, percent
 from metasym.verdicts.verdict import Status
 
 _MOST = 4
 """So many things that break a symmetry are listed."""
-
-
-def percent(value: float) -> str:
-    """``0.51 %``; what is below a millionth as that."""
-    if value <= 1e-6:
-        return "0.0001 %"
-    return f"{100 * value:.2g} %" if value < 0.1 else f"{100 * value:.0f} %"
 
 
 def about_robot(found: RobotSymmetries) -> str:
@@ -56,7 +50,7 @@ def evidence_words(found: RobotSymmetries, g: RobotSymmetry) -> str:
     entry = " and ".join(dict.fromkeys(c.worst_joints))
     base = "of the momentum it gives to the base" if found.mechanism.floating else "of gravity's torques"
     return (
-        f"{g.base}: defect of the joint inertia {percent(c.together.value)}, at most {percent(c.together.upper)}; "
+        f"{g.base}: defect of the joint inertia {measured(c.together.value)}, at most {percent(c.together.upper)}; "
         f"of its worst entry ({entry}) at most {percent(c.worst.upper)}; {base} at most {percent(c.base.upper)} "
         f"(95 %, {found.postures} fresh postures); axes within {percent(c.geometry)}"
     )
@@ -91,7 +85,7 @@ def refused_words(found: RobotSymmetries) -> list[str]:
 
 def check_words(check: TableCheck) -> str:
     """The first sentence about a table."""
-    defect = f"defect of the joint inertia {percent(check.together.value)}, at most {percent(check.together.upper)}"
+    defect = f"defect of the joint inertia {measured(check.together.value)}, at most {percent(check.together.upper)}"
     if check.wrong:
         count = len(check.wrong)
         return (

@@ -7,6 +7,7 @@ from metasym.verdicts.defect_words import (
     breaking_words,
     capital,
     differing_words,
+    measured,
     percent,
     sentences,
 )
@@ -30,7 +31,7 @@ def answer_words(layer: LayerReport) -> str:
         assert rung.defect_upper is not None
         bound = percent(max(rung.defect_upper, rung.class_defect_upper or 0.0))
         if refuted:
-            said = f"Nearly, but not exactly: its defect is {percent(rung.defect)}, below {bound} ({over})"
+            said = f"Nearly, but not exactly: its defect is {measured(rung.defect)}, below {bound} ({over})"
         elif status is Status.CERTIFIED:
             said = f"Yes: its defect is below {bound} ({over})"
         else:
@@ -40,7 +41,7 @@ def answer_words(layer: LayerReport) -> str:
     elif status is Status.NONE and refuted:
         most = rung.defect_upper
         upper = "" if most is None or most >= LARGEST_DEFECT else f", at most {percent(most)}"
-        said = f"No: its defect is {percent(rung.defect)}{upper} ({over})"
+        said = f"No: its defect is {measured(rung.defect)}{upper} ({over})"
     else:
         reasons = sentences(*(reason_words(reason, layer) for reason in answer.verdict.reasons))
         said = f"No: {reasons}" if status is Status.NONE else capital(reasons or "undecided")

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from metasym.groups.signed_permutations import SignedPermutation, cycle_notation
-from metasym.verdicts.defect_words import percent
+from metasym.verdicts.defect_words import measured, percent
 from metasym.verdicts.discovery_reasons import AnyDiscoveryReason
 from metasym.verdicts.discovery_words import refusal_words, sized
 from metasym.verdicts.verdict import Status
@@ -78,11 +78,11 @@ def answer_words(answer: FunctionAnswer) -> str:
         case Status.CERTIFIED:
             said = f"Yes: its defect is below {upper} ({over})"
         case Status.APPROXIMATE if answer.refuted:
-            said = f"Nearly, but not exactly: its defect is about {percent(answer.defect)}, below {upper} ({over})"
+            said = f"Nearly, but not exactly: its defect is about {measured(answer.defect)}, below {upper} ({over})"
         case Status.APPROXIMATE:
             said = f"Within {upper}: the rows do not contradict it, but rule out only larger defects ({over})"
         case Status.NONE:
-            said = f"No: its defect is about {percent(answer.defect)}, at most {upper} ({over})"
+            said = f"No: its defect is about {measured(answer.defect)}, at most {upper} ({over})"
         case _:
             said = f"Undecided: its defect may be up to {upper} ({over})"
     if answer.status in (Status.NONE, Status.UNDECIDED) and answer.reasons:
@@ -102,6 +102,6 @@ def _broken(breaking: tuple[BrokenMove, ...]) -> str:
     said = []
     for one in breaking[:_LISTED]:
         where = "" if one.output is None else f", most of it in output {one.output}"
-        said.append(f"{_move_words(one.move)} (defect about {percent(one.defect)}{where})")
+        said.append(f"{_move_words(one.move)} (defect about {measured(one.defect)}{where})")
     more = f" and {len(breaking) - _LISTED} more" if len(breaking) > _LISTED else ""
     return f". What breaks it: {', '.join(said)}{more}"

@@ -54,8 +54,16 @@ def sentences(first: str = "", *rest: str) -> str:
     return ". ".join([first, *map(capital, rest)])
 
 
+def measured(share: float) -> str:
+    """Return what was measured, a share of 1, as percent with two significant digits."""
+    value = 100 * share
+    if abs(value) <= 1e-4:
+        return "less than 0.0001 %"
+    return f"{float(f'{value:.2g}'):.10g} %"
+
+
 def percent(share: float) -> str:
-    """A share of 1 as percent, with two digits that matter, rounded up."""
+    """Return a bound, a share of 1, as percent with two significant digits, rounded up."""
     value = 100 * share
     if value <= 1e-4:
         return "0.0001 %"

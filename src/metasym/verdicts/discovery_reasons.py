@@ -284,6 +284,15 @@ class NoneKept(DiscoveryReason, frozen=True, tag="none_kept"):
     tried: int
 
 
+class NoneSeemsKept(DiscoveryReason, frozen=True, tag="none_seems_kept"):
+    """The function seems to change under every signed permutation that was tried, but its noise may do that."""
+
+    outcome = Outcome.NOT_REFUTED
+    tried: int
+    noise: float
+    """The root mean square of repeated calls about their mean, relative to the outputs' standard deviation."""
+
+
 class NoisyFunction(DiscoveryReason, frozen=True, tag="noisy_function"):
     """Derivatives of a function whose repeated calls differ were not taken."""
 
@@ -333,6 +342,7 @@ AnyDiscoveryReason = (
     | RefutedByCalls
     | CallsAllow
     | NoneKept
+    | NoneSeemsKept
     | NoisyFunction
     | NoPointsBeside
     | TooFewExamples

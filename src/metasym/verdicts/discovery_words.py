@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from metasym.groups.signed_groups import SignedGroup
 from metasym.verdicts.claims import CandidateVerdict, Claim, Kind
-from metasym.verdicts.defect_words import percent
+from metasym.verdicts.defect_words import measured, percent
 from metasym.verdicts.discovery_reasons import (
     AffineFunction,
     AnyDiscoveryReason,
@@ -33,6 +33,7 @@ from metasym.verdicts.discovery_reasons import (
     NoisyFunction,
     NoneKept,
     NoneLikely,
+    NoneSeemsKept,
     NoPointsBeside,
     NotAnAlgebra,
     NotClosedAtWholeFrequencies,
@@ -161,6 +162,11 @@ def refusal_words(reason: AnyDiscoveryReason) -> str:
             return f"each of {tried} signed permutations makes the data less likely{_unlike(unlike)}"
         case NoneKept(tried):
             return f"the function changes under each of the {tried} signed permutations tried"
+        case NoneSeemsKept(tried, noise):
+            return (
+                f"the function seems to change under each of the {tried} signed permutations tried, but repeated "
+                f"calls differ by {measured(noise)}, which may hide one that it keeps"
+            )
         case NoisyFunction():
             return "repeated calls give different results, so no derivatives were taken"
         case NoPointsBeside():
@@ -285,10 +291,10 @@ def _about(
         case RepeatedOutputs():
             return "moves an output that is repeated to one that is not"
         case RefutedByCalls(_, defect, most):
-            return f"is refuted by calls: its defect is {percent(defect)} (tolerance {percent(most)})"
+            return f"is refuted by calls: its defect is {measured(defect)} (tolerance {percent(most)})"
         case CallsAllow(_, defect, upper, most):
             return (
-                f"{_NEAR}: its defect is {percent(defect)}, and the calls allow up to {percent(upper)} (tolerance "
+                f"{_NEAR}: its defect is {measured(defect)}, and the calls allow up to {percent(upper)} (tolerance "
                 f"{percent(most)})"
             )
         case TiesDiffer(_, difference, upper, most):
@@ -299,10 +305,10 @@ def _about(
             )
         case RefutedByTasks(_, defect, upper):
             bound = "" if upper is None else f", at most {percent(upper)}"
-            return f"is refuted by {_MAPS}: its defect is {percent(defect)}{bound}"
+            return f"is refuted by {_MAPS}: its defect is {measured(defect)}{bound}"
         case MapsAllow(_, defect, upper, most):
             bound = "any defect" if upper is None else f"up to {percent(upper)}"
-            return f"{_NEAR}: its defect is {percent(defect)}, and {_MAPS} allow {bound} (tolerance {percent(most)})"
+            return f"{_NEAR}: its defect is {measured(defect)}, and {_MAPS} allow {bound} (tolerance {percent(most)})"
         case JudgesDiffer(_, beta, low, high, defect_upper):
             said = interval_words(beta, low, high)
             return (

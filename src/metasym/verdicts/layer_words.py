@@ -8,6 +8,7 @@ from metasym.verdicts.defect_words import (
     breaking_words,
     capital,
     differing_words,
+    measured,
     negatable_words,
     percent,
     sentences,
@@ -276,7 +277,7 @@ def _nearest(reason: NearestRefuted, layer: LayerReport) -> str:
     broken = "" if breaking is None else f". What breaks it: {breaking_words(breaking, layer)}"
     return (
         f"no exact symmetry: the nearest, {called(reason.name, reason.order)}, is refuted; its defect is "
-        f"{percent(reason.defect)}{upper}{broken}. {_NOT_LOOKED_FOR}"
+        f"{measured(reason.defect)}{upper}{broken}. {_NOT_LOOKED_FOR}"
     )
 
 
@@ -298,7 +299,7 @@ def _no_permutation(reason: NoPermutation, layer: LayerReport, none: str) -> str
 
 
 def _not_linear(reason: NotLinear, tasks: int) -> str:
-    share = percent(reason.share)
+    share = measured(reason.share)
     if reason.linear_part is not None:
         part = claim_words(reason.linear_part, tasks)
         return f"undecided by a linear layer: {share} of y is not linear in the inputs. Its linear part is {part}"

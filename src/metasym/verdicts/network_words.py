@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from metasym.verdicts.defect_words import percent
+from metasym.verdicts.defect_words import measured, percent
 from metasym.verdicts.discovery_verdict import DiscoveryVerdict
 from metasym.verdicts.discovery_words import candidate_words, claim_words
 from metasym.verdicts.function_reports import EXACT, NEAR, AdaptedFunctions
@@ -58,8 +58,8 @@ def _equivariant(found: AdaptedFunctions) -> str:
         return f"exactly equivariant to {found.group}"
     if found.defect <= NEAR:
         return f"equivariant to {found.group} within {percent(found.defect)}"
-    return f"not equivariant to {found.group}: their defect is {percent(found.defect)}"
+    return f"not equivariant to {found.group}: their defect is {measured(found.defect)}"
 
 
 def _short(found: AdaptedFunctions) -> str:
-    return "exact" if found.worst.violation_upper <= EXACT else percent(found.defect)
+    return "exact" if found.worst.violation_upper <= EXACT else measured(found.defect)

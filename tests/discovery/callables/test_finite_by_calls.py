@@ -15,6 +15,7 @@ from torch import nn
 import metasym as ms
 from metasym.groups.stabilizer_chain import StabilizerChain
 from metasym.verdicts.claims import Claim
+from metasym.verdicts.discovery_reasons import NoneKept
 from tests.refusals import refused
 
 Array = npt.NDArray[np.float64]
@@ -225,6 +226,41 @@ def test_noise_is_measured_and_taken_off() -> None:
     run = ms.discover(f, draw(5), continuous=False)
     assert any("repeated calls" in note for note in run.notes)
     assert [claim.size for claim in run.verdict.claims] == [120]
+
+
+def _set_network(seed: int) -> Callable[[Array], Array]:
+    """A sum over 8 inputs of one small network, then another one: S_8 keeps it exactly."""
+    weights = np.random.default_rng([seed, 8])
+    a, b, c, d = (weights.normal(size=shape) for shape in ((1, 6), 6, (6, 6), (6, 2)))
+    return lambda x: np.tanh(np.tanh(x[:, :, None] @ a + b).sum(1) @ c / 4) @ d
+
+
+@pytest.mark.parametrize("noise", [0.003, 0.01, 0.03])
+@pytest.mark.parametrize("seed", range(3))
+def test_noise_decides_neither_which_moves_hold_nor_that_none_does(noise: float, seed: int) -> None:
+    exact, draws = _set_network(seed), np.random.default_rng([seed, 9])
+
+    def f(x: Array) -> Array:
+        y = exact(x)
+        return y + noise * y.std() * draws.normal(size=y.shape)
+
+    (claim,) = ms.discover(f, draw(8), continuous=False).verdict.claims
+    assert claim.size == 40320
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_function_that_keeps_nothing_claims_nothing_under_noise(seed: int) -> None:
+    draws = np.random.default_rng([seed, 11])
+    weights = np.array([0.6, -1.1, 1.7, -2.3]) * draws.uniform(0.95, 1.05, size=4)
+
+    def f(x: Array) -> Array:
+        y = np.exp(0.4 * x @ weights) + np.sin(x[:, 0] * x[:, 1])
+        return y + 0.03 * y.std() * draws.normal(size=len(y))
+
+    verdict = ms.discover(f, draw(4), continuous=False).verdict
+    assert not verdict.claims
+    kinds = {type(reason) for one in verdict.candidates for reason in one.reasons}
+    assert not kinds & {NoneKept}  # what seems to change it may do so by noise
 
 
 def test_a_module_a_sample_and_a_saved_run(tmp_path: object) -> None:

@@ -37,6 +37,8 @@ _ALL = 60
 """Groups up to this order are checked element by element, others by generators and random products."""
 _PRODUCTS = 20
 """Random products of generators that are called for a larger group."""
+_MOST_REPEATS = 64
+"""Calls at one point at most, where f is noisy."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +87,7 @@ class FiniteSearch:
     ) -> None:
         self.f, self.draws, self.note = f, draws, note
         self.limit = defect_of(tolerance)
+        f.repeat(_repeats(f, draws, self.limit))
         self.generator = np.random.default_rng([seed, 32])
         self.spread = draws.spread
         self.kinds = _kinds(self.spread)
@@ -127,8 +130,13 @@ class FiniteSearch:
         )
 
     def _exact(self) -> tuple[list[SignedPermutation], list[SignedPermutation]]:
-        """Moves that are worth a look about the present centre, and generators of those that hold up to rounding."""
+        """Moves that are worth a look about the present centre, and generators of those that hold up to rounding.
+
+        None where f is noisy: there noise alone would decide which of the true ones seem to.
+        """
         suggestions = self._promising(suggested_moves(self.f.inputs, self.f.input_shape))
+        if self.f.noise.any():
+            return suggestions, []
         return suggestions, self._generators(suggestions, 1e3 * self.f.rounding, [])
 
     def _looks_for_a_centre(self) -> bool:
@@ -298,6 +306,14 @@ class FiniteSearch:
                 refused.append((g, defect))
                 return None
         return FoundGroup(group, worst, len(some))
+
+
+def _repeats(f: CalledFunction, draws: InputDraws, limit: float) -> int:
+    """So many calls at a point that noise is small beside the tolerance, for a move of two inputs of equal effect."""
+    if not f.noise.any():
+        return 1
+    share = f.noise_beside(f(draws.search)) ** 2
+    return int(np.clip(np.ceil(CALLS.averaged * f.inputs * share / limit**2), 1, _MOST_REPEATS))
 
 
 def idle_inputs(

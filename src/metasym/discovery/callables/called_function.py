@@ -44,6 +44,8 @@ class CalledFunction:
     """The relative size of numbers that rounding may change."""
     points: int = 0
     """How many points f was called at."""
+    repeats: int = 1
+    """Calls at every point, of which the mean is taken; ``noise`` is that of the mean."""
 
     @property
     def inputs(self) -> int:
@@ -63,8 +65,24 @@ class CalledFunction:
     def __call__(self, x: Array, /) -> Array:
         """``[points, m]`` at ``x [points, n]``."""
         step = max(1, _AT_ONCE // max(1, self.inputs, self.outputs))
-        parts = [self._call(x[i : i + step]) for i in range(0, len(x), step)]
+        parts = [self._mean(x[i : i + step]) for i in range(0, len(x), step)]
         return np.concatenate(parts) if parts else np.zeros((0, self.outputs))
+
+    def repeat(self, times: int) -> None:
+        """Call so many times at every point from here on, which divides the noise."""
+        self.noise = self.noise * self.repeats / times
+        self.repeats = times
+
+    def noise_beside(self, y: Array) -> float:
+        """The root mean square of the noise of one call, relative to the deviation of ``y``: of the worst output."""
+        spread = np.maximum(y.var(0), CALLS.small_output**2 * y.var(0).max())
+        return math.sqrt(float((self.noise / spread).max()) * self.repeats)
+
+    def _mean(self, x: Array) -> Array:
+        total = self._call(x)
+        for _ in range(self.repeats - 1):
+            total += self._call(x)
+        return total / self.repeats
 
     def _call(self, x: Array) -> Array:
         given = self._given(x)

@@ -31,6 +31,7 @@ from metasym.verdicts.discovery_reasons import (
     AnyDiscoveryReason,
     CallsAllow,
     NoneKept,
+    NoneSeemsKept,
     RefutedByCalls,
     SearchDidNotEnd,
     TooManyInputs,
@@ -93,7 +94,7 @@ def discover_function_in(
                 claims.append(_claim(group, found.centre, fresh))
                 notes += _covered(group.group, found.centre, draws)
         notes += _about(found, given=search.given)
-        refused += _refused(found, search.limit)
+        refused += _refused(found, search)
         if not found.near_complete:
             notes.append("the search for near symmetries did not end, so there may be more of them")
         if search.certificate.orbits_left and claims:
@@ -147,10 +148,13 @@ def _claim(found: FoundGroup, centre: Array, tested_on: int) -> Claim:
     )
 
 
-def _refused(found: FiniteFindings, most: float) -> list[CandidateVerdict]:
-    reasons: list[AnyDiscoveryReason] = [_reason(g, d, most) for g, d in found.refused[:_MOST_REFUSED]]
+def _refused(found: FiniteFindings, search: FiniteSearch) -> list[CandidateVerdict]:
+    reasons: list[AnyDiscoveryReason] = [
+        _reason(g, d, search.limit) for g, d in found.refused[:_MOST_REFUSED]
+    ]
     if not reasons and found.exact is None and found.near is None and found.complete:
-        reasons.append(NoneKept(found.tried))
+        noise = search.f.noise_beside(search.quick.y)
+        reasons.append(NoneSeemsKept(found.tried, noise) if noise else NoneKept(found.tried))
     if not found.complete:
         reasons.append(SearchDidNotEnd())
     return [CandidateVerdict("finite", _FINITE, tuple(reasons))] if reasons else []

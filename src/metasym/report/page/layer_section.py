@@ -26,7 +26,7 @@ from metasym.symmetry.field_symmetry import FieldSymmetry
 from metasym.symmetry.matrices import DenseSymmetry, KroneckerSymmetry, Symmetry
 from metasym.types import MetasymError
 from metasym.verdicts.answer_words import answer_words
-from metasym.verdicts.defect_words import percent
+from metasym.verdicts.defect_words import measured, percent
 from metasym.verdicts.group_words import found_words
 from metasym.verdicts.layer_words import extra_notes, nothing_words, sentence, summary_words
 from metasym.verdicts.reports import LadderRung, LayerReport
@@ -221,7 +221,7 @@ def _ladder(report: LayerReport) -> DataTable:
             (
                 rung.name,
                 f"{rung.order:,}",
-                percent(rung.defect),
+                measured(rung.defect),
                 *("any" if upper is None else percent(upper) for upper in _uppers(rung)),
                 "certified" if rung.certified else "refuted" if rung.refuted else "open",
             )
