@@ -221,3 +221,22 @@ def test_rounding_is_not_noise_that_breaks_an_assumption():
     found = certify_all(everyone((maps + flip.on_weights(maps)) / 2, count=2 * N, noise=0.0), [flip])
     assert found.within(1e-6)
     assert found.negative == 0
+
+
+def test_one_weight_that_breaks_a_symmetry_is_named():
+    maps = shifted(60, N)
+    maps[:, 2, 1] *= 0.5
+    found = certify_all(everyone(maps), [TURN]).breaking
+    assert found is not None
+    assert (found.part, found.index, found.column, found.alone) == ("weight", 2, 1, True)
+    assert found.factor == pytest.approx(0.5, abs=0.05)
+
+
+def test_a_defect_that_all_weights_share_is_called_spread():
+    draw = torch.Generator().manual_seed(3)
+    maps = shifted(60, N) * (1 + 0.1 * torch.randn(N, N, generator=draw, dtype=torch.float64))
+    found = certify_all(everyone(maps), [TURN])
+    assert found.refuted
+    assert found.breaking is not None
+    assert not found.breaking.alone
+    assert found.breaking.share < 0.8

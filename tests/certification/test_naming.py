@@ -13,7 +13,7 @@ from metasym.certification.naming import Circumstances, with_answer, with_ladder
 from metasym.certification.resolution import Resolution
 from metasym.groups.signed_permutations import SignedPermutation
 from metasym.verdicts.layer_words import verdict_words
-from metasym.verdicts.reports import AskedGroup, FoundGroup, LayerReport
+from metasym.verdicts.reports import AskedGroup, FoundGroup, LayerReport, PartialSymmetry
 from metasym.verdicts.verdict import (
     ExamplesDependent,
     NearestRefuted,
@@ -139,3 +139,28 @@ def test_a_group_that_was_asked_about_is_answered(certificate: Certificate, stat
     refuted = any(isinstance(reason, NearestRefuted) for reason in found.answer.verdict.reasons)
     assert refuted == certificate.refuted
     assert found.verdict == LAYER.verdict
+
+
+def test_a_group_that_nearly_holds_comes_before_a_shift_that_most_rows_share() -> None:
+    """One sensor of a ring reads low in all tasks: U shows a shift on some rows, and the tasks a near ring."""
+    shift = PartialSymmetry(1, 1, 2, 3, 6, "shift by 1 on 2 of 3 rows")
+    layer = dataclasses.replace(LAYER, partial=(shift,))
+    for upper, near in ((0.17, True), (0.5, False)):
+        one = rung(Certificate(0.155, upper, 0.15, upper, True, 50))
+        found = with_ladder(layer, Ladder((one,), None, 0.2), SEEN)
+        assert found.partial == (shift,)
+        assert shift.description in verdict_words(found)
+        if near:
+            (reason,) = found.verdict.reasons
+            assert isinstance(reason, NearestRefuted)
+            assert (found.verdict.status, reason.name) == (Status.NONE, "Z_3")
+        else:
+            assert found.verdict.status is Status.READ
+
+
+@pytest.mark.parametrize("blocks", [None, 12])
+def test_the_share_is_of_blocks_where_the_user_has_given_some(blocks: int | None) -> None:
+    one = rung(dataclasses.replace(EXACT, differing=(3,), visible=0.3, share_upper=0.1))
+    found = decided(one, seen=dataclasses.replace(SEEN, blocks=blocks)).differing
+    assert found is not None
+    assert found.blocks == blocks

@@ -1,6 +1,8 @@
-"""What breaks a symmetry that nearly holds: the one output or input that carries its defect, and by which factor."""
+"""What breaks a symmetry that nearly holds: which output, input or weight carries its defect, and by which factor."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -13,26 +15,38 @@ from metasym.verdicts.reports import Breaking
 
 
 def what_breaks(own: OwnWeights, orbits: WeightOrbits) -> Breaking | None:
-    """The output or input without which the tasks have the symmetry, if there is one."""
+    """The output, input or weight without which the tasks have the symmetry; else what carries most of its defect."""
     m, n = own.shape
     whole = float(own.squares(_form_without(orbits, torch.zeros(m * n, dtype=torch.bool))).mean())
     if whole <= 0:
         return None
-    found = []
-    for part, count in (("output", m), ("input", n)):
-        for index in range(count):
-            masked = torch.zeros(m, n, dtype=torch.bool)
-            masked[(index, slice(None)) if part == "output" else (slice(None), index)] = True
-            left = float(own.squares(_form_without(orbits, masked.flatten())).mean())
-            share = 1 - max(0.0, left) / whole
-            if share >= BREAKING.most:
-                factor = _factor(own, orbits, masked.flatten(), whole)
-                found.append(Breaking(part, index, share, factor))
+    entries = torch.arange(m * n).reshape(m, n)
+    outputs = [_carried(own, orbits, whole, "output", i, entries[i]) for i in range(m)]
+    inputs = [_carried(own, orbits, whole, "input", j, entries[:, j]) for j in range(n)]
+    found = [one for one in (*outputs, *inputs) if one.alone]
     if not found:
-        return None
+        return max((*outputs, *inputs), key=lambda one: one.share)
+    row, column = (max(side, key=lambda one: one.share) for side in (outputs, inputs))
+    if row.alone and column.alone:
+        weight = _carried(own, orbits, whole, "weight", row.index, entries[row.index, column.index])
+        if weight.alone:
+            return replace(weight, column=column.index)
     best = max(one.share for one in found)
     near = [one for one in found if one.share > best - BREAKING.unclear]
     return min(near, key=lambda one: (one.factor is None, one.factor or 0.0))
+
+
+def _carried(
+    own: OwnWeights, orbits: WeightOrbits, whole: float, part: str, index: int, entries: Tensor
+) -> Breaking:
+    """How much of the squared defect is gone where these entries may be anything."""
+    masked = torch.zeros(orbits.labels.shape, dtype=torch.bool)
+    masked[entries] = True
+    left = float(own.squares(_form_without(orbits, masked)).mean())
+    share = 1 - max(0.0, left) / whole
+    if share < BREAKING.most:
+        return Breaking(part, index, share, alone=False)
+    return Breaking(part, index, share, _factor(own, orbits, masked, whole))
 
 
 def _form_without(orbits: WeightOrbits, masked: Tensor) -> Tensor:

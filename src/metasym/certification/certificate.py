@@ -156,6 +156,7 @@ def certify_all(
     mean, negligible = float(usual.mean()), NEGLIGIBLE_DEFECT**2 * total
     shows = mean > max(BREAKING.shown * spread, negligible)
     worst = max(measures, key=lambda one: one.upper)
+    common = what_breaks(own[there], orbits) if bool(there.any()) else None
     return Certificate(
         math.sqrt(max(0.0, max(one.mean for one in measures)) / total),
         math.sqrt(worst.upper / total),
@@ -168,7 +169,7 @@ def certify_all(
         None if differing.many else differing.share_upper,
         faint,
         what_breaks(rest, orbits) if shows else None,
-        what_breaks(own[there], orbits) if bool(there.any()) else None,
+        common if common is not None and common.alone else None,
         mean / spread if mean < -negligible and spread > 0 else 0.0,  # else its size is that of rounding
     )
 

@@ -45,6 +45,8 @@ class Circumstances:
     """How much the noise of an example is correlated with that of the next, where weights suffer from it."""
     task_names: tuple[str, ...] = ()
     """What the file calls its tasks; by default their numbers."""
+    blocks: int | None = None
+    """The user's blocks of tasks, where there are some."""
 
 
 def with_ladder(report: LayerReport, ladder: Ladder, seen: Circumstances) -> LayerReport:
@@ -75,7 +77,7 @@ def with_ladder(report: LayerReport, ladder: Ladder, seen: Circumstances) -> Lay
         verdict = Verdict(Status.UNDECIDED, (broken,))
     elif capped and not _refuted_anyway(linear, seen):
         verdict = Verdict(Status.UNDECIDED, (_not_linear(linear, seen),))
-    elif partial:
+    elif partial and not _nearly(ladder):
         verdict = Verdict(Status.READ)
     else:
         verdict = _unnamed(ladder, seen, report)
@@ -143,7 +145,13 @@ def _differing(rung: Rung, seen: Circumstances) -> DifferingTasks | None:
         return None
     names = seen.task_names or tuple(str(t) for t in range(seen.tasks))
     return DifferingTasks(
-        c.differing, tuple(names[t] for t in c.differing), seen.tasks, c.visible, c.share_upper, c.common
+        c.differing,
+        tuple(names[t] for t in c.differing),
+        seen.tasks,
+        c.visible,
+        c.share_upper,
+        c.common,
+        seen.blocks,
     )
 
 
@@ -157,6 +165,12 @@ def _headline(ladder: Ladder) -> Rung | None:
         return None
     nearest = min(_apart(r) for r in rungs)
     return max((r for r in rungs if _apart(r) <= NAMING.alike * nearest), key=lambda r: r.group.order)
+
+
+def _nearly(ladder: Ladder) -> bool:
+    """Whether a group holds nearly, or in most tasks: then that is said first, and what breaks it."""
+    found = [r.certificate for r in ladder.rungs]
+    return any(c.bound <= ladder.tolerance or bool(c.differing) for c in found)
 
 
 def _apart(rung: Rung) -> float:

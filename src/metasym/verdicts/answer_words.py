@@ -45,11 +45,15 @@ def answer_words(layer: LayerReport) -> str:
     else:
         reasons = sentences(*(reason_words(reason, layer) for reason in answer.verdict.reasons))
         said = f"No: {reasons}" if status is Status.NONE else capital(reasons or "undecided")
-    return f"{question} {said}{_broken(rung, layer)}{_differing(layer)}"
+    nearly = refuted and status is Status.APPROXIMATE
+    return f"{question} {said}{_broken(rung, layer, spread=nearly)}{_differing(layer)}"
 
 
-def _broken(rung: LadderRung, layer: LayerReport) -> str:
-    return "" if rung.breaking is None else f". What breaks it: {breaking_words(rung.breaking, layer)}"
+def _broken(rung: LadderRung, layer: LayerReport, *, spread: bool) -> str:
+    """What breaks it; that its defect is spread only where it nearly holds."""
+    if rung.breaking is None or not (rung.breaking.alone or spread):
+        return ""
+    return f". What breaks it: {breaking_words(rung.breaking, layer)}"
 
 
 def _differing(layer: LayerReport) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from metasym.verdicts.reports import Breaking, DifferingTasks, LayerReport
 
@@ -17,26 +18,45 @@ def differing_words(found: DifferingTasks, layer: LayerReport) -> str:
     if found.visible >= LARGEST_DEFECT and not found.tasks:
         return "single tasks are too noisy to show which of them differ"
     beyond = percent(min(found.visible, LARGEST_DEFECT))
-    further = f"at most {percent(found.share_upper)} of further tasks"
+    share, blocks = f"at most {percent(found.share_upper)}", found.blocks is not None
     if not found.tasks:
-        return f"none of the {found.of} tasks shows a difference above {beyond}; {further} have one (95 %)"
+        further = f"{share} of further {'blocks' if blocks else 'tasks'} have one"
+        return f"none of the {found.of} tasks shows a difference above {beyond}; {further} (95 %)"
     listed = ", ".join(found.names[:_LISTED])
     more = f" and {len(found.names) - _LISTED} more" if len(found.names) > _LISTED else ""
     common = "" if found.common is None else f": {breaking_words(found.common, layer)}"
     verb = "differs" if len(found.tasks) == 1 else "differ"
+    further = "of further blocks have tasks that differ" if blocks else "of further tasks differ"
     return (
-        f"{len(found.tasks)} of {found.of} tasks {verb} ({listed}{more}{common}); {further} differ by more than "
+        f"{len(found.tasks)} of {found.of} tasks {verb} ({listed}{more}{common}); {share} {further} by more than "
         f"{beyond} (95 %)"
     )
 
 
 def breaking_words(breaking: Breaking, layer: LayerReport) -> str:
     """``input 3 at 0.5 times the weight that the symmetry requires``."""
-    names = layer.output_names if breaking.part == "output" else layer.input_names
-    one = names[breaking.index] if breaking.index < len(names) else str(breaking.index)
+    if breaking.part == "weight":
+        column, row = (
+            _name(names, i or 0)
+            for names, i in ((layer.input_names, breaking.column), (layer.output_names, breaking.index))
+        )
+        one = f"the weight of input {column} in output {row}"
+    else:
+        names = layer.output_names if breaking.part == "output" else layer.input_names
+        one = f"{breaking.part} {_name(names, breaking.index)}"
+    carried = f"{100 * breaking.share:.0f} % of the squared defect"
+    if not breaking.alone:
+        return f"no single output or input; {one} has the largest part, {carried}"
     if breaking.factor is None:
-        return f"{breaking.part} {one}, which carries {breaking.share:.0%} of the squared defect"
-    return f"{breaking.part} {one} at {breaking.factor:.2g} times the weight that the symmetry requires"
+        return f"{one}, which carries {carried}"
+    times = f"{breaking.factor:.2g} times"
+    if breaking.part == "weight":
+        return f"{one}, which is {times} what the symmetry requires"
+    return f"{one} at {times} the weight that the symmetry requires"
+
+
+def _name(names: Sequence[str], index: int) -> str:
+    return names[index] if index < len(names) else str(index)
 
 
 def negatable_words(blocks: int) -> str:

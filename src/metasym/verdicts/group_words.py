@@ -49,7 +49,8 @@ def _around(layer: LayerReport) -> str:
     size = _ring(group)
     if not size or group.name not in (f"Z_{size}", f"D_{size}"):
         return ""
-    for g in group.generators:
+    own = SignedGroup(group.generators, group.generators[0].shape, group.signed, known_order=group.order)
+    for g in (*group.generators, *own.first_elements(2 * size)):  # the ring may turn by no generator alone
         sides = [next(cycles(images)) for images in (g.inputs, g.outputs)]
         if any(len(cycle) < len(images) for cycle, images in zip(sides, (g.inputs, g.outputs), strict=True)):
             continue

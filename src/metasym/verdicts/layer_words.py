@@ -111,7 +111,12 @@ def _known(layer: LayerReport) -> str:
         first, *rest = verdict.reasons
         seen = sentences(*(reason_words(one, layer, none="nothing was read") for one in rest))
         return f"{reason_words(first, layer)}. From U alone: {seen or 'nothing was read'}"
-    return sentences(*(reason_words(one, layer) for one in verdict.reasons))
+    shifts = [_translation(layer)] if layer.partial else []
+    return sentences(*(reason_words(one, layer) for one in verdict.reasons), *shifts)
+
+
+def _translation(layer: LayerReport) -> str:
+    return f"translation structure, {_shifts(layer)}: read from U, not certified"
 
 
 def _used(layer: LayerReport) -> str:
@@ -131,7 +136,9 @@ def _certified(layer: LayerReport) -> str:
     above = [r for r in layer.ladder if r.refuted and r.order > named.order]
     claim = claim_words(named.bound(above), layer.verdict.tasks or 0)
     broken = [
-        f". What breaks {r.name}: {breaking_words(r.breaking, layer)}" for r in above[-_ALSO:] if r.breaking
+        f". What breaks {r.name}: {breaking_words(r.breaking, layer)}"
+        for r in above[-_ALSO:]
+        if r.breaking and r.breaking.alone
     ]
     return f"{claim}{''.join(broken)}{_differing(layer)}"
 
@@ -164,7 +171,7 @@ def _read(layer: LayerReport) -> str:
     group, pattern, shifts = layer.group, layer.pattern, _shifts(layer)
     if group is None:
         if layer.verdict.tasks is not None:
-            return f"translation structure, {shifts}: read from U, not certified"
+            return _translation(layer)
         assert pattern is not None
         return (
             f"translation structure, {shifts}: no permutation of all outputs and inputs preserves the classes; "

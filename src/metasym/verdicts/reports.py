@@ -111,15 +111,20 @@ class FoundGroup:
 
 @dataclass(frozen=True)
 class Breaking:
-    """The output or input that carries the defect of a symmetry."""
+    """The output, input or weight that carries the defect of a symmetry, or most of it."""
 
     part: str
-    """``"output"`` or ``"input"``."""
+    """``"output"``, ``"input"`` or ``"weight"``."""
     index: int
+    """Its number; that of the output for a weight."""
     share: float
     """Of the squared defect: what is gone if this one may be anything."""
     factor: float | None = None
     """By which its weights differ from what the symmetry requires; None where it is not by a factor."""
+    alone: bool = True
+    """Whether it carries nearly all of the defect; otherwise the defect is spread, and this has the largest part."""
+    column: int | None = None
+    """The input of a weight."""
 
 
 @dataclass(frozen=True)
@@ -138,6 +143,8 @@ class DifferingTasks:
     """The largest share of further tasks with a larger defect than ``visible``, at 95 %."""
     common: Breaking | None = None
     """What they have in common."""
+    blocks: int | None = None
+    """The user's blocks, where there are some: ``share_upper`` is then a share of further blocks."""
 
 
 @dataclass(frozen=True)

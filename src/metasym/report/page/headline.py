@@ -14,6 +14,7 @@ from metasym.verdicts.group_words import tasks_share
 from metasym.verdicts.layer_words import sentence
 from metasym.verdicts.network_words import deep_words
 from metasym.verdicts.reports import LayerReport
+from metasym.verdicts.verdict import Status
 
 GLOSSARY = (
     (
@@ -72,7 +73,7 @@ def _found(reports: Sequence[LayerReport]) -> Iterator[str]:
     if len(named) > 2:
         yield f"{plural(len(named) - 2, 'more layer')} with a symmetry below."
     for report in reports:
-        if report.group is None and report.partial and not named:
+        if report.verdict.status is Status.READ and report.partial and not named:
             shifts = " and ".join(shift.description for shift in report.partial)
             yield f"The tasks share a translation, up to borders: {shifts}."
             return

@@ -119,6 +119,7 @@ def learn_by_evidence(
         task_names=tuple(
             parts[2].file.name_of_task(t).removeprefix("task ") for t in range(parts[2].file.tasks)
         ),
+        blocks=len(set(parts[2].file.blocks or ())) or None,
     )
     everything = torch.eye(prior.U.shape[0], dtype=torch.float64)
     m, n = prior.mean.shape
