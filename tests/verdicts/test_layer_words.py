@@ -144,7 +144,9 @@ def test_a_certified_group_is_said_with_its_bound_and_what_holds_nearly() -> Non
 
 
 def test_tasks_that_differ_are_said_with_what_they_have_in_common_and_stored() -> None:
-    named = LadderRung("Z_3", 3, 0.05, 0.06, 0.05, 0.06, False, True, (TURN,), faint_weights=2)
+    named = LadderRung(
+        "Z_3", 3, 0.05, 0.06, 0.05, 0.06, False, True, (TURN,), faint_weights=2, faint=((0, 1), (2, 0))
+    )
     differ = DifferingTasks((12, 57), ("12", "57"), 160, 0.1, 0.05, Breaking("input", 1, 0.97, 0.5))
     found = layer(
         Verdict(Status.APPROXIMATE, (), 160, 3),
@@ -158,6 +160,7 @@ def test_tasks_that_differ_are_said_with_what_they_have_in_common_and_stored() -
         "2 of 160 tasks differ (12, 57: input b at 0.5",
         "at most 5 % of further tasks",
         "2 weights are",
+        "input b in output 0, input a in output 2",
     ):
         assert part in said
     report = SymmetryReport((found,))

@@ -194,6 +194,7 @@ def rung_report(rung: Rung, *, refuted: bool = True, certified: bool = False) ->
         c.breaking,
         len(c.faint),
         c.differing,
+        tuple(divmod(entry, rung.group.generators[0].shape[1]) for entry in c.faint),
     )
 
 

@@ -8,10 +8,11 @@ from typing import Any
 
 import msgspec
 
-from metasym.groups.signed_permutations import SignedPermutation, cycle_notation
+from metasym.groups.signed_permutations import SignedPermutation
 from metasym.verdicts.defect_words import measured, percent
 from metasym.verdicts.discovery_reasons import AnyDiscoveryReason
 from metasym.verdicts.discovery_words import refusal_words, sized
+from metasym.verdicts.group_words import element_words
 from metasym.verdicts.verdict import Status
 
 _LISTED = 4
@@ -91,9 +92,7 @@ def answer_words(answer: FunctionAnswer) -> str:
 
 
 def _move_words(move: SignedPermutation) -> str:
-    if move.moved_outputs:
-        return move.transform or move.in_cycles()
-    return f"inputs {cycle_notation(move.inputs, move.input_signs)}"
+    return move.transform or element_words(move)
 
 
 def _broken(breaking: tuple[BrokenMove, ...]) -> str:
@@ -102,6 +101,6 @@ def _broken(breaking: tuple[BrokenMove, ...]) -> str:
     said = []
     for one in breaking[:_LISTED]:
         where = "" if one.output is None else f", most of it in output {one.output}"
-        said.append(f"{_move_words(one.move)} (defect about {measured(one.defect)}{where})")
+        said.append(f"the move ({_move_words(one.move)}; defect about {measured(one.defect)}{where})")
     more = f" and {len(breaking) - _LISTED} more" if len(breaking) > _LISTED else ""
     return f". What breaks it: {', '.join(said)}{more}"

@@ -55,6 +55,16 @@ def breaking_words(breaking: Breaking, layer: LayerReport) -> str:
     return f"{one} at {times} the weight that the symmetry requires"
 
 
+def faint_words(faint: Sequence[tuple[int, int]], layer: LayerReport) -> str:
+    """Which weights are too faint: ``the faint weights are those of input a in output p, input b in output q``."""
+    listed = [
+        f"input {_name(layer.input_names, j)} in output {_name(layer.output_names, i)}"
+        for i, j in faint[:_LISTED]
+    ]
+    more = f" and {len(faint) - _LISTED} more" if len(faint) > _LISTED else ""
+    return f"the faint weights are those of {', '.join(listed)}{more}"
+
+
 def _name(names: Sequence[str], index: int) -> str:
     return names[index] if index < len(names) else str(index)
 

@@ -8,6 +8,7 @@ from metasym.verdicts.defect_words import (
     breaking_words,
     capital,
     differing_words,
+    faint_words,
     measured,
     negatable_words,
     percent,
@@ -140,7 +141,8 @@ def _certified(layer: LayerReport) -> str:
         for r in above[-_ALSO:]
         if r.breaking and r.breaking.alone
     ]
-    return f"{claim}{''.join(broken)}{_differing(layer)}"
+    faint = f". {capital(faint_words(named.faint, layer))}" if named.faint else ""
+    return f"{claim}{faint}{''.join(broken)}{_differing(layer)}"
 
 
 def _differing(layer: LayerReport) -> str:

@@ -171,6 +171,8 @@ class LadderRung:
     """Weights whose classes are too faint to be known by their own size; they count in ``defect`` alone."""
     differing: tuple[int, ...] = ()
     """Tasks of the file that contradict the group where the others do not."""
+    faint: tuple[tuple[int, int], ...] = ()
+    """Those faint weights, each by its output and input."""
 
     def __repr__(self) -> str:
         said = "certified" if self.certified else "refuted" if self.refuted else "not certified"

@@ -15,8 +15,9 @@ from metasym.discovery.models.local_residuals import largest_residuals
 from metasym.discovery.models.polynomials import Support
 from metasym.discovery.models.preprocessing import prepare
 from metasym.tasks.dataset import dataset
-from metasym.verdicts.discovery_reasons import NoneLikely
+from metasym.verdicts.discovery_reasons import NearSymmetry, NoneLikely
 from metasym.verdicts.discovery_words import interval_words, refusal_words, sized
+from metasym.verdicts.outcomes import Outcome
 
 
 def test_examples_with_the_same_inputs_are_on_one_side_of_the_split() -> None:
@@ -93,6 +94,25 @@ def test_a_claim_says_how_many_further_rows_may_differ() -> None:
 def test_a_true_group_of_heavy_tailed_inputs_is_not_refuted() -> None:
     made = make("heavy-tails", 0)
     row = judge(made, ms.discover(made.x, made.y, continuous=False))
+    assert row["outcome"] in ("nothing", "claimed")
+
+
+@pytest.mark.parametrize("kind", ["kinks-S3", "kinks-S4"])
+def test_a_true_group_of_a_function_with_kinks_is_not_refuted(kind: str) -> None:
+    """Where the likelihood of a smooth kernel is against it, it is open, and what would decide it is said."""
+    made = make(kind, 0)
+    run = ms.discover(made.x, made.y, continuous=False)
+    assert judge(made, run)["outcome"] in ("nothing", "claimed")
+    for one in run.verdict.candidates:
+        assert one.outcome is not Outcome.REFUTED
+        for reason in one.reasons:
+            if isinstance(reason, NearSymmetry):
+                assert reason.needed > reason.examples
+
+
+def test_a_true_rotation_of_points_on_a_sphere_is_not_refuted() -> None:
+    made = make("sphere-so2", 0)
+    row = judge(made, ms.discover(made.x, made.y, finite=False))
     assert row["outcome"] in ("nothing", "claimed")
 
 

@@ -9,7 +9,7 @@ from metasym.report.page.html_words import layer_name, number, plural
 from metasym.report.page.run_folders import Run
 from metasym.report.page.score_section import score_text
 from metasym.verdicts.answer_words import answer_words
-from metasym.verdicts.defect_words import percent
+from metasym.verdicts.defect_words import capital, differing_words, percent
 from metasym.verdicts.group_words import tasks_share
 from metasym.verdicts.layer_words import sentence
 from metasym.verdicts.network_words import deep_words
@@ -92,9 +92,13 @@ def _sure(report: LayerReport) -> str:
     pattern, group = report.pattern, report.group
     assert group is not None
     if group.defect_upper is not None:
+        differing = report.differing
+        odd = differing is not None and differing.tasks
+        over = "" if report.verdict.tasks is None else f" over all {report.verdict.tasks} tasks"
         return (
-            "It was tested on held-out tasks: at 95 % confidence its defect is at most "
-            f"{percent(group.defect_upper)}."
+            "Held-out tasks do not refute it: at 95 % confidence its defect"
+            f"{over} is at most {percent(group.defect_upper)}."
+            + (f" {capital(differing_words(differing, report))}." if differing is not None and odd else "")
         )
     if group.approximate:
         return (
