@@ -12,6 +12,7 @@ from metasym.certification.ladder import Ladder, Rung
 from metasym.certification.naming import Circumstances, with_answer, with_ladder
 from metasym.certification.resolution import Resolution
 from metasym.groups.signed_permutations import SignedPermutation
+from metasym.verdicts.answer_words import answer_words
 from metasym.verdicts.layer_words import verdict_words
 from metasym.verdicts.reports import AskedGroup, FoundGroup, LayerReport, PartialSymmetry
 from metasym.verdicts.verdict import (
@@ -164,3 +165,16 @@ def test_the_share_is_of_blocks_where_the_user_has_given_some(blocks: int | None
     found = decided(one, seen=dataclasses.replace(SEEN, blocks=blocks)).differing
     assert found is not None
     assert found.blocks == blocks
+
+
+def test_an_answer_says_once_which_tasks_differ() -> None:
+    odd = dataclasses.replace(
+        EXACT, defect=0.19, defect_upper=0.26, differing=(3, 7), visible=0.3, share_upper=0.1
+    )
+    found = with_answer(LAYER, AskedGroup("mine", (TURN,)), rung(odd), SEEN, 0.2)
+    assert found.answer is not None
+    (reason,) = found.answer.verdict.reasons
+    assert isinstance(reason, TasksDiffer)
+    words = answer_words(found)
+    assert words.count("2 of 50 tasks differ (3, 7") == 1
+    assert "mix inputs" not in words

@@ -13,7 +13,7 @@ from metasym.verdicts.defect_words import (
 )
 from metasym.verdicts.layer_words import called, reason_words
 from metasym.verdicts.reports import LadderRung, LayerReport
-from metasym.verdicts.verdict import NearestRefuted, Status
+from metasym.verdicts.verdict import NearestRefuted, Status, TasksDiffer
 
 
 def answer_words(layer: LayerReport) -> str:
@@ -42,6 +42,11 @@ def answer_words(layer: LayerReport) -> str:
         most = rung.defect_upper
         upper = "" if most is None or most >= LARGEST_DEFECT else f", at most {percent(most)}"
         said = f"No: its defect is {measured(rung.defect)}{upper} ({over})"
+    elif reason := next((one for one in answer.verdict.reasons if isinstance(one, TasksDiffer)), None):
+        said = (
+            "Not in all tasks: most have it, but over all tasks its defect may be up to "
+            f"{percent(reason.defect_upper)} (tolerance {percent(reason.tolerance)})"
+        )
     else:
         reasons = sentences(*(reason_words(reason, layer) for reason in answer.verdict.reasons))
         said = f"No: {reasons}" if status is Status.NONE else capital(reasons or "undecided")

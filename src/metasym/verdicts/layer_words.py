@@ -136,11 +136,11 @@ def _certified(layer: LayerReport) -> str:
     named = next(rung for rung in layer.ladder if rung.certified)
     above = [r for r in layer.ladder if r.refuted and r.order > named.order]
     claim = claim_words(named.bound(above), layer.verdict.tasks or 0)
-    broken = [
-        f". What breaks {r.name}: {breaking_words(r.breaking, layer)}"
-        for r in above[-_ALSO:]
-        if r.breaking and r.breaking.alone
-    ]
+    carriers: dict[str, list[str]] = {}
+    for rung in above[-_ALSO:]:
+        if rung.breaking and rung.breaking.alone:
+            carriers.setdefault(breaking_words(rung.breaking, layer), []).append(rung.name)
+    broken = [f". What breaks {' and '.join(names)}: {words}" for words, names in carriers.items()]
     faint = f". {capital(faint_words(named.faint, layer))}" if named.faint else ""
     return f"{claim}{faint}{''.join(broken)}{_differing(layer)}"
 

@@ -63,7 +63,9 @@ class Options:
         None, "keep: also train on tasks that are far larger than all others", choices=("keep",)
     )
     tolerance: float | None = option(
-        None, "defect |W - gW| / |W| up to which a symmetry is named (default 0.2)", least=0
+        None,
+        "defect |W - gW| / |W| up to which a symmetry that the tasks do not refute is named (default 0.2)",
+        least=0,
     )
     group: str | None = option(
         None,

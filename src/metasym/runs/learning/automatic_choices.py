@@ -238,7 +238,9 @@ def reasons(file: TaskFile, choices: Choices, model: nn.Module) -> list[Reason]:
         Reason("seed", str(choices.seed), "--seed"),
     ]
     if evidence:
-        named = Reason("a symmetry is named", f"up to a defect of {choices.tolerance:.2%}", "--tolerance")
+        named = Reason(
+            "a symmetry is named", f"unless refuted, up to a defect of {choices.tolerance:.2%}", "--tolerance"
+        )
         found.insert(len(found) - 1, named)
     return found if ":" not in choices.model else [r for r in found if r.what != "bias"]
 
