@@ -16,7 +16,7 @@ from metasym.diagnosis.samples import Floats
 _MIXED = 0.01
 """The smallest eigenvalue of a system for the noise of each example that is solved."""
 _SQUARE = 2048
-"""Examples up to which a task's matrix of examples by examples may be made."""
+"""Examples up to which a task's matrix of them is made; longer tasks with large leverages tell no noise."""
 
 
 def left_of(values: Floats, spanned: Floats) -> Floats:
@@ -45,13 +45,13 @@ def example_noise(
     noise, known = np.zeros_like(rest), np.zeros(len(rest), dtype=bool)
     diagonal = 1 - 2 * (spanned**2).sum(2)
     examples = there.shape[1]
-    few: npt.NDArray[np.bool_] = np.zeros(len(rest), dtype=bool)
+    small: npt.NDArray[np.bool_] = np.zeros(len(rest), dtype=bool)
     if _products(spanned.shape[2]) < examples:
-        few = np.asarray(diagonal.min(1) > _MIXED)
-        noise[few], known[few] = _solved_by_parts(rest[few] ** 2, spanned[few], diagonal[few]), True
-        others = [np.array([task]) for task in np.flatnonzero(~few)] if examples <= _SQUARE else []
+        small = np.asarray(diagonal.min(1) > _MIXED)
+        noise[small], known[small] = _solved_by_parts(rest[small] ** 2, spanned[small], diagonal[small]), True
+        others = [np.array([task]) for task in np.flatnonzero(~small)] if examples <= _SQUARE else []
     else:
-        others = [np.flatnonzero(~few)]
+        others = [np.flatnonzero(~small)]
     for tasks in others:
         inside = there[tasks, :, None] & there[tasks, None, :]
         maker = np.eye(examples) - spanned[tasks] @ spanned[tasks].transpose(0, 2, 1)
