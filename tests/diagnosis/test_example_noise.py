@@ -66,6 +66,16 @@ def test_tasks_are_taken_some_at_a_time(monkeypatch) -> None:
     assert fit_tasks(samples, np.ones(1)).bend == pytest.approx(whole, rel=1e-12)
 
 
+def test_tasks_of_which_none_tells_its_noise() -> None:
+    """8 examples for 5 unknowns each: nothing is said about bends, in no task and in all."""
+    draw = np.random.default_rng(1)
+    x, y = draw.standard_normal((40, 8, 4)), draw.standard_normal((40, 8, 4))
+    spanned = np.linalg.qr(np.concatenate([x, np.ones((40, 8, 1))], 2))[0]
+    there = np.ones((40, 8), dtype=bool)
+    assert not example_noise(y, spanned, there)[1].any()
+    assert fit_tasks(Samples(x, y, there, np.arange(40)), np.ones(1)).bend == 0
+
+
 def test_memory_grows_with_the_examples_not_with_their_square() -> None:
     """All of it takes less than the matrix of examples by examples of one task, 50 MB."""
     samples = bent(20, 2500)

@@ -57,7 +57,7 @@ def added_bends(x: Floats, rest: Floats, spanned: Floats) -> tuple[Floats, Float
     if inputs * (inputs + 3) // 2 <= _MOST_FEATURES:
         features += [x[..., [i]] * x[..., [j]] for i, j in combinations(range(inputs), 2)]
     left = left_of(np.concatenate(features, 2), spanned)
-    products = (left.transpose(0, 2, 1) @ rest).reshape(len(x), -1)
+    products = (left.transpose(0, 2, 1) @ rest).reshape(len(x), left.shape[2] * rest.shape[2])
     return products, np.repeat((left**2).sum(1), rest.shape[2], 1)
 
 
