@@ -40,17 +40,22 @@ for one in found.refused:
 # %%
 # ## The model that has the symmetry
 #
-# The model has the discovered symmetry built in. A boost mixes energy and momentum, as a moving observer sees them.
-# If the model has the symmetry, its prediction is constant along a boost.
+# The model has the discovered symmetry built in. A boost mixes energy and momentum, as a moving observer sees them:
+# it moves a particle along a hyperbola. If the model has the symmetry, its prediction is constant there.
+energy, momentum = np.meshgrid(np.linspace(-2, 2, 81), np.linspace(-2, 2, 81))
+plane = np.stack([energy, momentum, np.full_like(energy, 0.4)], axis=-1)
 speeds = np.linspace(-1.2, 1.2, 41)
 boosted = np.stack([[np.cosh(s), np.sinh(s), 0.4] for s in speeds])
 with torch.no_grad():
-    predicted = found.model(torch.from_numpy(boosted).float())
+    predicted = found.model(torch.from_numpy(plane.reshape(-1, 3)).float())[:, 0].reshape(energy.shape)
+    along = found.model(torch.from_numpy(boosted).float())[:, 0]
+print(f"along the boost the prediction is {along.min():.4f} to {along.max():.4f}")
 figure, axes = plt.subplots(
-    figsize=(5.5, 3.4), label="The prediction of the model along a boost, and the truth"
+    figsize=(4.8, 3.8), label="What the model predicts for every energy and momentum, and the way of a boost"
 )
-axes.plot(speeds, np.tanh((boosted[:, 0] ** 2 - boosted[:, 1] ** 2 - 0.16) / 4), color="0.6", label="truth")
-axes.plot(speeds, predicted[:, 0], "--", label="model")
-axes.set(xlabel="boost of the observer (rapidity)", ylabel="y", ylim=(-1.1, 1.1))
-axes.legend()
+colors = axes.contourf(momentum, energy, predicted, levels=21, cmap="RdBu_r")
+axes.plot(boosted[:, 1], boosted[:, 0], "k", linewidth=2.5, label="one particle, boosted")
+axes.set(xlabel="momentum", ylabel="energy", xlim=(-2, 2), ylim=(-2, 2), title="predicted by the model")
+axes.legend(loc="lower center")
+figure.colorbar(colors)
 figure.tight_layout()

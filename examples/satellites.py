@@ -69,10 +69,31 @@ answers = pushes @ new.T.astype(np.float32)
 network = run.adapt(pushes[:1], answers[:1])
 with torch.no_grad():
     predicted = network(torch.from_numpy(pushes[1:])).numpy()
-figure, axes = plt.subplots(figsize=(4.2, 4), label="Predicted and simulated heights, from one measurement")
-axes.plot(answers[1:].ravel(), predicted.ravel(), "o", markersize=4)
-axes.axline((0, 0), slope=1, color="0.6", linewidth=1, zorder=0)
-axes.set(xlabel="height, simulated", ylabel="height, predicted", title="a new system, one measurement")
+    pushed = network(torch.eye(ring)).numpy()[0]  # satellite 1 alone
+figure, panels = plt.subplots(
+    1, 2, figsize=(6.6, 3.2), label="How far each satellite rises after satellite 1 was pushed"
+)
+largest = 1.5 * np.abs(new[:, 0]).max()  # the numbers stay readable
+for axes, rise, title in zip(
+    panels, (new[:, 0], pushed), ("simulated", "predicted, from one measurement"), strict=True
+):
+    axes.add_patch(plt.Circle((0, 0), 1, fill=False, color="0.8"))
+    axes.plot(0, 0, "o", color="0.4", markersize=20)
+    axes.scatter(
+        np.cos(angles),
+        np.sin(angles),
+        700,
+        rise,
+        cmap="RdBu_r",
+        vmin=-largest,
+        vmax=largest,
+        edgecolors="k",
+        zorder=2,
+    )
+    for angle, height in zip(angles, rise, strict=True):
+        axes.text(np.cos(angle), np.sin(angle), f"{height:.2f}", ha="center", va="center", fontsize=8)
+    axes.set(xlim=(-1.4, 1.4), ylim=(-1.4, 1.4), aspect="equal", title=title)
+    axes.axis("off")
 figure.tight_layout()
 error = np.sqrt(np.mean((predicted - answers[1:]) ** 2) / np.mean(answers[1:] ** 2))
 print(f"relative error {error:.1%} on 8 other pushes")

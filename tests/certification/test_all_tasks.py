@@ -152,6 +152,21 @@ def test_own_weights_are_least_squares(offset):
         np.testing.assert_allclose(own.weights[t].reshape(2, 3), fitted, atol=1e-10)
 
 
+@pytest.mark.parametrize("offset", [False, True])
+def test_own_weights_of_some_tasks_at_a_time_are_those_of_all(monkeypatch, offset):
+    """Of short tasks, whose matrices of examples by examples are solved, and of one that is too long for it."""
+    g = torch.Generator().manual_seed(3)
+    lengths = (12, 9, 12, 70, 12)
+    x, y = ([torch.randn(c, n, generator=g, dtype=torch.float64) for c in lengths] for n in (3, 2))
+    whole = own_weights(x, y, offset=offset)
+    monkeypatch.setattr("metasym.certification.own_weights._PRODUCTS", 1)
+    again = own_weights(x, y, offset=offset)
+    assert whole is not None
+    assert again is not None
+    for name in ("weights", "covariance", "positive", "spare"):
+        torch.testing.assert_close(getattr(again, name), getattr(whole, name), rtol=1e-10, atol=1e-12)
+
+
 def test_tasks_with_few_examples_do_not_tell_their_weights():
     x, y = examples(shifted(10, N), N + 1)
     assert own_weights(list(x), list(y)) is None

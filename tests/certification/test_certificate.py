@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from metasym.certification import SignedPermutation, certify
+from metasym.certification import SignedPermutation, bounds, certify
 from metasym.evidence import TaskStatistics
 from tests.evidence.families import examples, generic, shifted
 
@@ -114,3 +114,16 @@ def test_noise_alone_refutes_no_more_often_than_it_may():
         tasks = TaskStatistics.of(*examples(shifted(20, 3, seed), 6, 1.0, seed))
         refuted += certify(tasks, [SignedPermutation((1, 2, 0), (1, 2, 0))]).refuted
     assert refuted <= 4
+
+
+@pytest.mark.parametrize("count", [3, 4 * N])
+def test_matrices_of_tasks_that_are_not_kept_are_made_again(monkeypatch, count):
+    """Of 40 tasks one at a time, of which 13 are kept: the same certificate as from all at once."""
+    found = TaskStatistics.of(*examples(shifted(40, N) + 0.1 * generic(40, N), count, 0.1))
+    whole = certify(found, [TURN], noise=0.01)
+    monkeypatch.setattr(bounds, "_KEPT", 13 * (N * N - N) ** 2)
+    monkeypatch.setattr(bounds, "_AT_ONCE", 1)
+    again = certify(found, [TURN], noise=0.01)
+    assert (again.refuted, again.tasks) == (whole.refuted, 40)
+    for name in ("defect", "defect_upper", "class_defect", "class_defect_upper"):
+        assert getattr(again, name) == pytest.approx(getattr(whole, name), rel=1e-10), name

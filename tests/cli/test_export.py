@@ -54,10 +54,27 @@ def test_without_a_task_the_model_is_written_as_it_starts(
 ) -> None:
     out = run / "start.pt2"
     assert main(["export", str(run / "run"), "--out", str(out), *flags]) == 0
-    assert "Not adapted to any task" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert (
+        "Not adapted to any task: the file has the model as it starts, and gives 0 whatever the input" in said
+    )
     found = torch.export.load(out).module()(torch.ones(3, 12))
     assert found.shape == (3, 12)
     assert found.dtype == torch.float32
+
+
+def test_a_start_that_is_an_offset_is_said_to_be_constant(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Tasks with offsets start at the offset that they share: the outputs are not 0, and all the same."""
+    tasks = ms.tasks.planted("shifts12", tasks=40, examples=20, seed=5)
+    run, out = tmp_path / "run", tmp_path / "start.pt2"
+    ms.learn(tasks.x.numpy(), tasks.y.numpy() + 5, baseline=False, out=run)
+    assert main(["export", str(run), "--out", str(out)]) == 0
+    assert "as it starts, and gives the same outputs whatever the input" in capsys.readouterr().out
+    given = torch.export.load(out).module()(torch.randn(5, 12))
+    assert bool((given == given[:1]).all())
+    assert given.abs().min() > 1
 
 
 def test_a_task_in_a_table_like_the_one_that_was_learned_from(

@@ -31,6 +31,14 @@ def test_a_pages_python_prints_what_it_says(
     run_blocks(page)
 
 
+def test_a_verdict_is_read_in_whole_sentences() -> None:
+    """A box of code cuts its lines off; the page begins with the verdict as text."""
+    text = (DOCS / "howto" / "verdict.md").read_text(encoding="utf-8")
+    before, _, _ = text.partition("| words | meaning |")
+    assert "\n> The tasks share a symmetry" in before
+    assert "```" not in before
+
+
 def test_the_reference_has_every_public_name_once() -> None:
     written = [
         name

@@ -13,7 +13,6 @@ squares, S = 1.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -29,6 +28,8 @@ from metasym.groups.signed_permutations import SignedPermutation
 LARGEST_PROJECTED = 300
 """Weights of a layer for which c is projected out task by task; larger ones need tasks that determine their
 weights."""
+_KEPT, _AT_ONCE = 2**24, 2**20
+"""Numbers of tasks' matrices that are kept, 128 MB, and that are made at once; others are made three times."""
 _LAMBDAS = (1e-10, 0.1, 0.5, 2.0, 10.0)
 """Of the mean eigenvalue of G. The one is taken that promises the lowest limit if the symmetry holds: that depends
 on the inputs alone, so that choosing it costs nothing."""
@@ -233,38 +234,54 @@ def _projected(
     if complement.shape[1] == 0:
         return _unseen(len(tasks), 1.0)
     allowed, against = basis * scale[:, None], complement * scale[:, None]
-    values, vectors, right = [], [], []
-    for part in _chunks(tasks, basis.shape[0]):
-        g, h, whole = _reduced(part, allowed, against, noise.variances)
-        own, turn = torch.linalg.eigh(g)
+    size = against.shape[1]
+    chunks = _chunks(len(tasks), basis.shape[0])
+    eigen, turned = torch.empty(2, len(tasks), size, dtype=torch.float64)
+    # Matrices of all tasks would take gigabytes. One array for those that are kept: many small ones, between others
+    # that come and go, leave holes of twice their size.
+    kept = torch.empty(min(len(tasks), _KEPT // size**2), size, size, dtype=torch.float64)
+    for some in chunks:
+        g, h, whole = _reduced(tasks[some], allowed, against, noise.variances)
+        own, turns = torch.linalg.eigh(g)
         # What is rounding of the equations before c was projected out is zero.
-        values.append(torch.where(own > 1e-11 * whole[:, None], own, 0.0))
-        vectors.append(turn)
-        right.append((turn.mT @ h[:, :, None]).squeeze(2))
-    eigen, turned = torch.cat(values), torch.cat(right)
+        eigen[some] = torch.where(own > 1e-11 * whole[:, None], own, 0.0)
+        turned[some] = (turns.mT @ h[:, :, None]).squeeze(2)
+        if some.stop <= len(kept):
+            kept[some] = turns
     typical = float(eigen.mean())
     if typical == 0:
         return _unseen(len(tasks), 0.0)
+
+    def turns_of(some: slice) -> Tensor:
+        if some.stop <= len(kept):
+            return kept[some]
+        found: Tensor = torch.linalg.eigh(_reduced(tasks[some], allowed, against, noise.variances)[0])[1]
+        return found
+
+    shrinks = [torch.where(eigen > 0, 1 / (eigen + part * typical), 0.0) for part in _LAMBDAS]
+    together = torch.zeros(len(_LAMBDAS), size, size, dtype=torch.float64)
+    for some in chunks:
+        turns = turns_of(some)
+        for each, shrink in zip(together, shrinks, strict=True):
+            each += _together(turns, eigen[some] * shrink[some])
+    parts, directions = torch.linalg.eigh(together / len(eigen))
+    shown = torch.empty(len(_LAMBDAS), *eigen.shape, dtype=torch.float64)
+    for some in chunks:
+        turns = turns_of(some)
+        for each, shrink, along in zip(shown, shrinks, directions, strict=True):
+            seen = eigen[some] * shrink[some]
+            each[some] = (seen[:, :, None] * (turns.mT @ along)).square().sum(1)
     best: Forbidden | None = None
     unbiased: float | None = None
-    for part_of in _LAMBDAS:
-        shrink = torch.where(eigen > 0, 1 / (eigen + part_of * typical), 0.0)
-        seen = eigen * shrink
-        # Matrices of all tasks at once would take several times the memory of the tasks' statistics.
-        seen_of = list(zip(vectors, seen.split([len(turns) for turns in vectors]), strict=True))
-        together = torch.stack([_together(turns, part) for turns, part in seen_of]).sum(0)
-        parts, directions = torch.linalg.eigh(together / len(eigen))
-        visible = float(parts[0]) if float(parts[0]) > 1e-6 else 0.0
-        shown = torch.cat(
-            [(part[:, :, None] * (turns.mT @ directions)).square().sum(1) for turns, part in seen_of]
-        )
+    for number, shrink in enumerate(shrinks):
+        visible = float(parts[number, 0]) if float(parts[number, 0]) > 1e-6 else 0.0
         added = eigen * shrink.square()
         spread = math.sqrt(2 * float(added.square().sum())) / len(eigen)
         spread = math.hypot(spread, noise.error * float(added.sum(1).mean()))
         squares = (shrink * turned).square().sum(1) - added.sum(1)
-        if part_of == _LAMBDAS[0] and visible > 0.99:
+        if number == 0 and visible > 0.99:
             unbiased = float(squares.mean())
-        parts_seen = Seen(shown.mean(0), shown.var(0, correction=0), len(eigen))
+        parts_seen = Seen(shown[number].mean(0), shown[number].var(0, correction=0), len(eigen))
         found = Forbidden(squares, spread, visible, added.sum(1), parts_seen, noise.measured, unbiased)
         if best is None or _promise(found) < _promise(best):
             best = found
@@ -284,10 +301,10 @@ def _promise(found: Forbidden) -> float:
     return found.spread / max(found.seen.surely(LIMITS.carriers), 1e-300)
 
 
-def _chunks(tasks: TaskStatistics, size: int) -> Iterator[TaskStatistics]:
-    count = max(1, 2**22 // size**2)
-    for start in range(0, len(tasks), count):
-        yield tasks[slice(start, start + count)]
+def _chunks(tasks: int, size: int) -> list[slice]:
+    """Tasks of which matrices are made at once: a few MB each."""
+    count = max(1, _AT_ONCE // size**2)
+    return [slice(start, min(start + count, tasks)) for start in range(0, tasks, count)]
 
 
 def _reduced(

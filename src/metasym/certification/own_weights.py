@@ -84,12 +84,16 @@ def own_weights(x: Sequence[Tensor], y: Sequence[Tensor], *, offset: bool = Fals
     if min(by_length) - int(offset) < n + 2:
         return None
     parts = []
-    for members in by_length.values():
-        inputs, outputs = (torch.stack([v[t] for t in members]).double() for v in (x, y))
-        found = _even(inputs, outputs, offset)
-        if found is None:
+    for length, members in by_length.items():
+        units = _sizes([x[t] for t in members], offset)
+        if bool((units == 0).any()):
             return None
-        parts.append(found)
+        for some in _at_once(members, length, n, m):
+            inputs, outputs = (torch.stack([v[t] for t in some]).double() for v in (x, y))
+            found = _even(inputs, outputs, units, offset)
+            if found is None:
+                return None
+            parts.append(found)
     order = torch.tensor([t for members in by_length.values() for t in members]).argsort()
     weights, covariance, positive, spare = (torch.cat([p[k] for p in parts])[order] for k in range(4))
     return OwnWeights(weights, covariance, positive, spare, (m, n))
@@ -143,15 +147,27 @@ def own_weights_of_rows(
     return OwnWeights(weights.flatten(1), covariance, covariance, tasks.counts - n, (m, n))
 
 
-def _even(x: Tensor, y: Tensor, offset: bool) -> tuple[Tensor, Tensor, Tensor, Tensor] | None:
-    """Tasks with equally many examples."""
+def _sizes(x: Sequence[Tensor], offset: bool) -> Tensor:
+    """``[n]``: how large each input is in all of these tasks."""
+    squares = [
+        ((one - one.mean(0)) if offset else one).square().sum(0) for one in (one.double() for one in x)
+    ]
+    return torch.stack(squares).sum(0).sqrt()
+
+
+def _at_once(members: list[int], examples: int, n: int, m: int) -> list[list[int]]:
+    """Tasks of equally many examples, so many at a time that what is made of them takes some ten MB."""
+    each = examples * max(n * n, m * m, examples if examples <= _MANY * n else 0)
+    step = max(1, _PRODUCTS // each)
+    return [members[start : start + step] for start in range(0, len(members), step)]
+
+
+def _even(x: Tensor, y: Tensor, units: Tensor, offset: bool) -> tuple[Tensor, Tensor, Tensor, Tensor] | None:
+    """Tasks with equally many examples; ``units [n]``: the sizes of the inputs."""
     tasks, count, n = x.shape
     m = y.shape[2]
     if offset:
         x, y = x - x.mean(1, keepdim=True), y - y.mean(1, keepdim=True)
-    units = x.square().sum((0, 1)).sqrt()
-    if bool((units == 0).any()):
-        return None
     q, triangle = torch.linalg.qr(x / units)
     values = torch.linalg.svdvals(triangle)
     if bool((values[:, -1].square() <= SEEN * values[:, 0].square()).any()):
@@ -159,16 +175,14 @@ def _even(x: Tensor, y: Tensor, offset: bool) -> tuple[Tensor, Tensor, Tensor, T
     maker = torch.linalg.solve_triangular(triangle, q.mT, upper=True) / units[:, None]  # [T, n, N]
     weights = (maker @ y).mT
     rest = y - q @ (q.mT @ y)
-    left = torch.eye(count, dtype=torch.float64) - q @ q.mT
-    if offset:
-        left = left - 1 / count
-    diagonal = left.diagonal(dim1=1, dim2=2).clamp_min(1e-6)
+    mean = 1 / count if offset else 0.0
+    diagonal = (1 - mean - q.square().sum(2)).clamp_min(1e-6)
     pairs = (maker.mT[..., :, None] * maker.mT[..., None, :]).flatten(2)  # [T, N, n n]
     products = (rest[..., :, None] * rest[..., None, :]).flatten(2)  # [T, N, m m]
     positive = _weighted(products, pairs / diagonal[..., None], m, n)
     covariance = positive
     if count <= _MANY * n:
-        squares = left.square()
+        squares = (torch.eye(count, dtype=torch.float64) - q @ q.mT - mean).square()
         known = torch.linalg.eigvalsh(squares)[:, 0] > _SINGULAR
         if bool(known.any()):
             solved = torch.linalg.solve(squares[known], pairs[known])

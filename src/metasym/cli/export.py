@@ -102,9 +102,10 @@ def show(found: Exported) -> None:
             soft_wrap=True,
         )
     if not found.adapted:
-        gives = "" if found.scale else ", which gives 0 whatever the input"
+        what = "0" if not found.scale else "the same outputs"
+        gives = f", and gives {what} whatever the input" if found.constant else ""
         out.print(
-            f"Not adapted to any task: the model is written as it starts{gives}. --support TASK adapts it first.",
+            f"Not adapted to any task: the file has the model as it starts{gives}. --support TASK adapts it first.",
             highlight=False,
             soft_wrap=True,
         )

@@ -12,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import fdtrc
 
+from metasym.diagnosis.example_noise import example_noise, left_of
 from metasym.diagnosis.findings import CAUTION, NOTE, Finding, percent
 from metasym.diagnosis.samples import Floats, Ints, Samples
-from metasym.diagnosis.shared_bends import shared_bend
+from metasym.diagnosis.shared_bends import added_bends, own_bends, surest_bend
 
 _WORK, _TASKS = 2e9, 2000
 """Multiply-adds and tasks that a look may cost: it takes a second or two."""
@@ -28,8 +29,10 @@ _ROUNDING = 1e-10
 _EVEN, _ALONE = 3.0, 5.0
 """Standard errors beyond which a bend is more than noise that depends on the inputs: one that random combinations of
 squares show too, and one that they do not."""
-_MIXED, _TASKS_LEAST = 0.01, 8
-"""The smallest eigenvalue of a system for the noise of each example that is solved, and the tasks that it takes."""
+_TASKS_LEAST = 8
+"""Tasks that have to tell the noise of each of their examples."""
+_NUMBERS = 2**21
+"""Numbers that are held at once for it: 16 MB in each of several arrays."""
 _BENDS = 16
 """Squares of random combinations of the inputs that are tried to explain what a linear map leaves."""
 _LITTLE, _MUCH = 0.01, 0.1
@@ -150,38 +153,44 @@ def _single_bends(
 
     In standard errors over tasks, as squares of the best single one, and as squares of one that tasks share. Noise
     that some examples have more of is in the same directions as a bend. How much of it each example has follows from
-    the rest: its squares are those of the noise, mixed by the squares of the matrix that makes residuals of noise.
-    What is then left goes together in different examples, as a bend does.
+    the rest (``example_noise``). What is then left goes together in different examples, as a bend does.
     """
-    counts = there.sum(1)
-    one = (there / np.sqrt(counts)[:, None])[..., None]
-    spanned = np.concatenate([basis, one], axis=2)
-    maker = np.eye(there.shape[1]) - spanned @ spanned.transpose(0, 2, 1)
-    mixing = np.where(there[:, :, None] & there[:, None, :], maker**2, np.eye(there.shape[1]))
-    known = np.linalg.eigvalsh(mixing)[:, 0] > _MIXED
-    if known.sum() < _TASKS_LEAST:
+    columns = basis.shape[2] + 1
+    step = max(1, _NUMBERS // (there.shape[1] * columns * (columns + 1) // 2))
+    parts = [slice(start, start + step) for start in range(0, len(x), step)]
+    told = [_bends_of_some(x[s], y[s], rest[s], basis[s], there[s]) for s in parts]
+    found, own, own_sizes, added, added_sizes = (np.concatenate(one) for one in zip(*told, strict=True))
+    if len(found) < _TASKS_LEAST:
         return np.inf, 0.0, 0.0
-    maker, rest, x, fit = maker[known], rest[known], x[known], (y - rest)[known]
+    more = found.sum(1)
+    error = max(float(more.std(ddof=1)) * np.sqrt(len(more)), 1e-300)
+    part = len(x) / len(more)
+    shared = max(surest_bend(own, own_sizes, True), surest_bend(added, added_sizes, False))
+    return float(more.sum()) / error, max(0.0, float(found.sum(0).max())) * part, shared * part
+
+
+def _bends_of_some(
+    x: Floats, y: Floats, rest: Floats, basis: Floats, there: npt.NDArray[np.bool_]
+) -> tuple[Floats, ...]:
+    """Of the tasks that tell the noise of each example: ``[tasks, features]``, ``own_bends`` and ``added_bends``."""
+    one = (there / np.sqrt(there.sum(1))[:, None])[..., None]
+    spanned = np.concatenate([basis, one], axis=2)
+    noise, known = example_noise(rest, spanned, there)
+    spanned, noise, rest, x, fit = spanned[known], noise[known], rest[known], x[known], (y - rest)[known]
     there = there[known]
-    noise = np.linalg.solve(mixing[known], rest**2)
 
     def beyond(features: Floats, each: bool) -> Floats:
         """``[tasks, features]``; ``each``: a feature is compared with its own output alone."""
-        left = maker @ features * there[..., None]
+        left = left_of(features, spanned) * there[..., None]
         left = left / np.maximum(np.linalg.norm(left, axis=1, keepdims=True), 1e-300)
         if each:
             return np.asarray((left * rest).sum(1) ** 2 - (left**2 * noise).sum(1))
         taken = ((left.transpose(0, 2, 1) @ rest) ** 2).sum(2)
         return np.asarray(taken - (left**2 * noise.sum(2, keepdims=True)).sum(1))
 
-    found = np.concatenate(
-        [beyond(x**2, False), beyond(x**3, False), beyond(fit**2, True), beyond(fit**3, True)], axis=1
-    )
-    more = found.sum(1)
-    error = max(float(more.std(ddof=1)) * np.sqrt(len(more)), 1e-300)
-    shared = shared_bend(x, fit, rest, maker, noise)
-    part = len(known) / len(more)
-    return float(more.sum()) / error, max(0.0, float(found.sum(0).max())) * part, shared * part
+    found = [beyond(x**2, False), beyond(x**3, False), beyond(fit**2, True), beyond(fit**3, True)]
+    shared = *own_bends(x, fit, rest, spanned, noise), *added_bends(x, rest, spanned)
+    return np.concatenate(found, axis=1), *shared
 
 
 def what_is_left(part: LinearPart, inputs: int, examples: int) -> list[Finding]:

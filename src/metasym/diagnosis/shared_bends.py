@@ -13,6 +13,7 @@ from itertools import combinations
 import numpy as np
 from scipy.special import ndtri
 
+from metasym.diagnosis.example_noise import hat_times_maker, left_of
 from metasym.diagnosis.samples import Floats
 
 _SURE, _NOT_BY_FEW = 6.0, 2.0
@@ -27,49 +28,44 @@ _MOST_FEATURES = 250
 """Products of two inputs are looked at where there are at most so many squares, cubes and products."""
 
 
-def shared_bend(x: Floats, fit: Floats, rest: Floats, maker: Floats, noise: Floats) -> float:
-    """The squares, over all tasks, that the surest shared bend explains; 0 where none is sure.
+def own_bends(x: Floats, fit: Floats, rest: Floats, spanned: Floats, noise: Floats) -> tuple[Floats, Floats]:
+    """``[tasks, bends]``: products of what is left with each q of the tasks' own, and the squares of each q.
 
-    ``x [tasks, examples, n]`` and ``fit``, ``rest [tasks, examples, m]`` are about their means; ``maker`` makes
-    residuals of outputs and ``noise`` is the variance of the noise of every number of y.
-    """
-    return max(_surest(*_own(x, fit, rest, maker, noise), True), _surest(*_added(x, rest, maker), False))
-
-
-def _own(x: Floats, fit: Floats, rest: Floats, maker: Floats, noise: Floats) -> tuple[Floats, Floats]:
-    """``[tasks, bends]``: products of what is left with each q, and the squares of each q.
-
-    Weights and fits have noise that goes together with that of the rest; what this adds on average is subtracted.
+    ``x [tasks, examples, n]`` and ``fit``, ``rest [tasks, examples, m]`` are about their means; ``spanned`` are the
+    columns of the fit and ``noise`` is the variance of the noise of every number of y. Weights and fits
+    have noise that goes together with that of the rest; what this adds on average is subtracted.
     """
     weights_of = np.linalg.pinv(x)
     weights = weights_of @ (fit + rest)
-    hat = np.eye(maker.shape[1]) - maker
     products, powers = [], []
     for power in (2, 3):
-        left = maker @ x**power
+        left = left_of(x**power, spanned)
         together = np.einsum("tij,tia,tja->tj", left, rest, weights, optimize=True)
         products.append(together - np.einsum("tji,tij,tia->tj", weights_of, left, noise, optimize=True))
         powers.append((left**2).sum(1) * (weights**2).sum(2))
-        left = maker @ fit**power
+        left = left_of(fit**power, spanned)
         slope = power * fit ** (power - 1)
-        products.append((left * rest).sum(1) - (slope * ((hat * maker) @ noise)).sum(1))
+        products.append((left * rest).sum(1) - (slope * hat_times_maker(noise, spanned)).sum(1))
         powers.append((left**2).sum(1))
     return np.concatenate(products, 1), np.concatenate(powers, 1)
 
 
-def _added(x: Floats, rest: Floats, maker: Floats) -> tuple[Floats, Floats]:
-    """As ``_own``, for bends that all tasks add to one output whatever their weights."""
+def added_bends(x: Floats, rest: Floats, spanned: Floats) -> tuple[Floats, Floats]:
+    """As ``own_bends``, for bends that all tasks add to one output whatever their weights."""
     inputs = x.shape[2]
     features = [x**2, x**3]
     if inputs * (inputs + 3) // 2 <= _MOST_FEATURES:
         features += [x[..., [i]] * x[..., [j]] for i, j in combinations(range(inputs), 2)]
-    left = maker @ np.concatenate(features, 2)
-    products = (left.transpose(0, 2, 1) @ rest).reshape(len(x), -1)
+    left = left_of(np.concatenate(features, 2), spanned)
+    products = (left.transpose(0, 2, 1) @ rest).reshape(len(x), left.shape[2] * rest.shape[2])
     return products, np.repeat((left**2).sum(1), rest.shape[2], 1)
 
 
-def _surest(found: Floats, size: Floats, by_sums: bool) -> float:
-    """The squares that the largest c explains of those that are sure; ``by_sums``: by their sums over tasks too."""
+def surest_bend(found: Floats, size: Floats, by_sums: bool) -> float:
+    """The squares, over all tasks, that the largest c explains of those that are sure; 0 where none is.
+
+    ``by_sums``: by their sums over tasks too.
+    """
     total = np.maximum(size.sum(0), 1e-300)
     c = found.sum(0) / total
     # The c of every task: one with large values counts as much as any other.

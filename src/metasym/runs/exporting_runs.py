@@ -46,6 +46,8 @@ class Exported:
     """The largest difference of outputs on random inputs: compiled beside dense, both with the projected U."""
     scale: float
     """The largest output on them."""
+    constant: bool
+    """Whether all outputs on them are the same, as those of most models that are adapted to no task."""
     adapted: bool
     """Whether the model was adapted to a task, or is as it starts."""
     file_difference: float
@@ -107,8 +109,8 @@ def export_run(
         expected = plain(x)
         difference = None if plan is None else float((model(x) - expected).abs().max())
     file_difference = export(model, x, path)
-    scale, adapted = float(expected.abs().max()), task is not None
-    return Exported(path, path.stat().st_size, plan, change, difference, scale, adapted, file_difference)
+    size, scale, constant = path.stat().st_size, float(expected.abs().max()), _constant(expected)
+    return Exported(path, size, plan, change, difference, scale, constant, task is not None, file_difference)
 
 
 def _export_discovered(
@@ -139,9 +141,9 @@ def _export_discovered(
     shape = [int(size) for size in run.config["data"]["x"]["shape"][front:]]
     x = torch.randn(_EXAMPLES, *shape, generator=torch.Generator().manual_seed(_SEED))
     with torch.no_grad():
-        scale = float(model.eval()(x).abs().max())
-    difference = export(model, x, path)
-    return Exported(path, path.stat().st_size, None, None, None, scale, True, difference)
+        given = model.eval()(x)
+    difference, scale = export(model, x, path), float(given.abs().max())
+    return Exported(path, path.stat().st_size, None, None, None, scale, _constant(given), True, difference)
 
 
 def _read_task(run: Run, path: Path) -> tuple[Tensor, Tensor]:
@@ -212,6 +214,11 @@ def read_support(path: str | os.PathLike[str]) -> tuple[Tensor, Tensor]:
             )
     x, y = (torch.from_numpy(np.ascontiguousarray(found[name])) for name in ("x", "y"))
     return x.float(), y.float() if y.is_floating_point() else y.long()
+
+
+def _constant(outputs: Tensor) -> bool:
+    """Whether every example has the same output."""
+    return bool((outputs == outputs[:1]).all())
 
 
 def _change(before: dict[str, Tensor], model: nn.Module) -> float:

@@ -184,7 +184,8 @@ def _one_block(where: str, blocks: dict[str, str], task: str, block: str) -> Non
 
 def _kept_of_each(counts: Ints, inputs: int, outputs: int, kept: int) -> int:
     """So many rows of every task fit into ``kept`` bytes, padding included; but never fewer than it takes."""
-    least = max(LEAST_KEPT, WHOLE * inputs + 1 if inputs <= WIDEST else 0)
+    short = counts[counts <= WHOLE * inputs + 1] if inputs <= WIDEST else counts[:0]
+    least = max(LEAST_KEPT, int(short.max(initial=0)))
     return max(least, kept // (8 * (inputs + outputs) * len(counts)))
 
 
@@ -196,7 +197,7 @@ class _Held:
         self.classes = {name: number for number, name in enumerate(classes)}
         counts, numbers = stream.counts, len(stream.columns)
         self.counts = np.minimum(counts, most)
-        self.rows = np.zeros((len(counts), most, numbers))
+        self.x, self.y = (np.zeros((len(counts), most, n)) for n in (stream.inputs, numbers - stream.inputs))
         self.long = np.unique(counts[counts > most])
         """Numbers of rows of tasks that are not kept whole."""
         self.kept = np.zeros(len(self.long) * most, dtype=np.int64)
@@ -238,7 +239,7 @@ class _Held:
         self._sum(block, number)
         if self.stream.factors is not None:
             self.stream.factors.add(block)
-        total, most = self.stream.counts[block.task], self.rows.shape[1]
+        total, (_, most, cut) = self.stream.counts[block.task], self.x.shape
         slot, kept = number.copy(), total <= most
         if len(self.kept):
             kind = np.searchsorted(self.long, total)
@@ -247,7 +248,8 @@ class _Held:
             sampled = ~kept & (self.kept[found] == keys)
             slot[sampled] = (found - kind * most)[sampled]
             kept |= sampled
-        self.rows[block.task[kept], slot[kept]] = block.rows[kept]
+        task, slot, rows = block.task[kept], slot[kept], block.rows[kept]
+        self.x[task, slot], self.y[task, slot] = rows[:, :cut], rows[:, cut:]
         if len(self.some):
             place = self.place[block.task]
             early = (place >= 0) & (number < self.in_order.shape[1])
@@ -270,16 +272,13 @@ class _Held:
         stream, cut = self.stream, self.stream.inputs
         sharing = stream.sharing
         if sharing.share[1] > 1:
-            self.rows = sharing.total(torch.from_numpy(self.rows)).numpy()
+            self.x, self.y = (sharing.total(torch.from_numpy(one)).numpy() for one in (self.x, self.y))
             self.in_order = sharing.total(torch.from_numpy(self.in_order)).numpy()
             self.sums = [
                 sum(column) % _BITS
                 for column in zip(*from_all(sharing.processes, lambda: self.sums), strict=True)
             ]
-        x, y = np.ascontiguousarray(self.rows[..., :cut]), np.ascontiguousarray(self.rows[..., cut:])
-        del self.rows
-        if self.classes:
-            y = y[..., 0].astype(np.int64)
+        x, y = self.x, self.y[..., 0].astype(np.int64) if self.classes else self.y
         crc = tuple(zlib.crc32(value.to_bytes(8, "little")) for value in self.sums)
         if not self.streams:  # all rows are there: the same data have the same sums, however they are read
             crc = zlib.crc32(x.data), zlib.crc32(y.data)

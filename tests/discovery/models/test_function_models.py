@@ -48,6 +48,22 @@ def test_the_module_says_what_the_model_predicts(index: int) -> None:
     assert np.isfinite(model.evidence)
 
 
+def test_what_cancels_in_a_mean_over_a_group_takes_no_digits() -> None:
+    """A model in float32 of 5 thousand times the difference of two inputs, averaged over their exchange."""
+    x = np.random.default_rng(0).normal(size=(60, 2))
+    data = prepare(dataset(x, 5000 * (x[:, 0] - x[:, 1]) + np.sin(x.sum(1))), seed=0)
+    model = PlainProcess(data, plain_fit(*data.train, np.random.default_rng(0)))
+    one = torch.ones(2, 2, dtype=torch.int64)
+    swap = {"sources": torch.tensor([[0, 1], [1, 0]]), "signs": one}
+    swap |= {"targets": torch.zeros(2, 1, dtype=torch.int64), "target_signs": one[:, :1]}
+    averaged = module_of({"inner": model.state(model.fit(*data.train), ()), **swap})
+    seen = torch.tensor(x).float()
+    with torch.no_grad():
+        single, double = averaged(seen), averaged(seen.double())
+    assert (single.dtype, double.dtype) == (torch.float32, torch.float64)
+    torch.testing.assert_close(single.double(), double, rtol=1e-6, atol=1e-6)
+
+
 def test_the_spectrum_of_pairs_is_0_where_outputs_turn_with_inputs() -> None:
     x = np.random.default_rng(1).normal(size=(50, 2))
     support = Support((((0,), (0, 0, 0), (0, 1, 1)), ((1,), (0, 0, 1), (1, 1, 1))))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import metasym as ms
 from metasym.cli.main import main
 from metasym.verdicts.reports import GroupAnswer
 from metasym.verdicts.verdict import ExamplesDependent, NearestRefuted, NotContradicted, Status
+from tests.refusals import refused
 
 N, TASKS, EXAMPLES = 6, 60, 20
 
@@ -134,6 +136,41 @@ def test_what_cannot_be_asked_is_refused(group: object, options: dict[str, objec
     x, y = observed(ring_maps(7, 20), 7)
     with pytest.raises(ms.MetasymError):
         asked(x, y, group, **options)
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "said"),
+    [
+        ("shifts", "dihedral", "a run with --group dihedral, found one with --group shifts"),
+        ("shifts", None, "a run with no --group, found one with --group shifts"),
+        (None, "shifts", "a run with --group shifts, found one with no --group"),
+    ],
+)
+def test_a_run_that_was_asked_something_else_is_refused_in_words(
+    tmp_path: Path, first: object, then: object, said: str
+) -> None:
+    x, y = observed(ring_maps(0, 20), 0)
+    out = tmp_path / "run"
+    ms.learn(x, y, group=first, out=out, baseline=False)
+    with refused(f"{out}: --group") as caught:
+        ms.learn(x, y, group=then, out=out, baseline=False)
+    assert str(caught.value).endswith(said)
+
+
+def _matrices(images: list[int]) -> str:
+    one = np.eye(N)[images].tolist()
+    return json.dumps({"outputs": [one], "inputs": [one]})
+
+
+def test_a_file_that_holds_another_group_now_is_another_question(tmp_path: Path) -> None:
+    x, y = observed(ring_maps(0, 20), 0)
+    out, file = tmp_path / "run", tmp_path / "group.json"
+    file.write_text(_matrices(SHIFT))
+    ms.learn(x, y, group=str(file), out=out, baseline=False)
+    file.write_text(_matrices(SWAP))
+    with refused(f"{out}: --group") as caught:
+        ms.learn(x, y, group=str(file), out=out, baseline=False)
+    assert str(caught.value).endswith("found one where that was another group")
 
 
 def test_a_run_that_was_not_asked_has_no_answer() -> None:

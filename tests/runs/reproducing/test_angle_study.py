@@ -150,6 +150,14 @@ def test_differences_are_paired_and_figures_the_same_every_time(tmp_path):
         read_angles(tmp_path / "x.json")
 
 
+def test_a_folder_for_what_is_measured_is_asked_for(tmp_path, monkeypatch, capsys):
+    """It was ./results where none was given."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["angles", "run"]) == 2
+    assert "--out" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_synthetic_runs_are_refused(tmp_path):
     experiment = find("translation/rank1/small/maml-conv", outer_steps=1, train_tasks=4, test_tasks=2)
     run(experiment, tmp_path, progress="silent")

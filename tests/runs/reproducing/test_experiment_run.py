@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,9 +16,11 @@ import torch
 
 from metasym.paper import find
 from metasym.runs.files.result_files import read_result
+from metasym.runs.reproducing import scoring
 from metasym.runs.reproducing.experiment_run import command, load_run, recipe_flags, run
 from metasym.storage.file_names import CURRENT
 from metasym.tasks.sampling import sample
+from metasym.training import progress
 from metasym.training.checkpoint import read_training
 from metasym.training.loop import train
 from metasym.types import Batch
@@ -67,6 +70,16 @@ def test_two_runs_are_bit_identical(tmp_path, name):
     assert runs[0]["inner_lrs"] == runs[1]["inner_lrs"]
     other = run(experiment.replace(seed=1), tmp_path / "other", progress="silent")
     assert other["per_task"] != runs[0]["per_task"]
+
+
+def test_the_final_test_shows_how_far_it_is(tmp_path, monkeypatch, capsys):
+    """It may take as long as the training. Lines that come after some seconds come at once here."""
+    for seconds in ("_PATIENCE_SECONDS", "_LINE_SECONDS"):
+        monkeypatch.setattr(progress, seconds, 0.0)
+    monkeypatch.setitem(scoring._CHUNKS, NAME.partition("/")[0], 5)
+    run(quick(test_tasks=12), tmp_path, progress="plain")
+    _, _, behind = capsys.readouterr().err.rpartition("step 4/4")
+    assert re.findall(r"scored (\d+)/(\d+) tasks", behind) == [("5", "12"), ("10", "12")]
 
 
 def test_the_number_of_threads_changes_next_to_nothing(tmp_path):

@@ -128,17 +128,17 @@ class Averaged(nn.Module):
             self.register_buffer(name, state[name])
 
     def forward(self, x: Tensor) -> Tensor:
-        """Predictions that the group keeps exactly."""
-        flat = x.reshape(x.shape[0], -1)
+        """Predictions that the group keeps exactly, averaged in float64: parts that cancel may be large."""
+        flat = x.reshape(x.shape[0], -1).to(torch.float64)
         total: Tensor | None = None
         for source, sign, target, target_sign in zip(
             self.sources, self.signs, self.targets, self.target_signs, strict=True
         ):
-            found = self.inner(flat[:, source] * sign.to(x.dtype)).reshape(x.shape[0], -1)
-            back = found[:, target] * target_sign.to(x.dtype)
+            found = self.inner(flat[:, source] * sign).reshape(x.shape[0], -1)
+            back = found[:, target] * target_sign
             total = back if total is None else total + back
         assert total is not None
-        return (total / len(self.sources)).reshape(x.shape[0], *self.inner.shape)
+        return (total / len(self.sources)).reshape(x.shape[0], *self.inner.shape).to(x.dtype)
 
 
 class Sorted(nn.Module):

@@ -3,15 +3,32 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from metasym.runs.files.learn_options import Choices
+from metasym.storage.same_run import as_stored
 from metasym.tasks.task_file import TaskFile
 from metasym.types import MetasymError
 from metasym.verdicts.reports import AskedGroup
 
 if TYPE_CHECKING:
     from metasym.inspection.given_groups import GivenGroup
+
+
+def check_same_group(wanted: Mapping[str, Any], stored: Mapping[str, Any], folder: Path) -> None:
+    """Refuse a folder whose run was asked about another group than the ``wanted`` choices ask about."""
+    one, other = (as_stored(choices).get("asked") for choices in (wanted, stored))
+    if one == other:
+        return
+    here, there = ("no --group" if asked is None else f"--group {asked['text']}" for asked in (one, other))
+    found = f"one with {there}" if here != there else "one where that was another group"
+    raise MetasymError(
+        f"{folder}: expected an empty folder or a run with {here}, found {found}",
+        about=f"{folder}: --group",
+        found=None if other is None else other["text"],
+    )
 
 
 def asked_group(group: GivenGroup | None, choices: Choices, file: TaskFile) -> AskedGroup | None:

@@ -24,7 +24,7 @@ from metasym.runs.files.learn_files import COMMAND, command, config_of, settings
 from metasym.runs.files.learn_options import Choices, Options, Reason
 from metasym.runs.files.result_files import read_result, write_result
 from metasym.runs.learned_step_sizes import inner_lrs
-from metasym.runs.learning.asked_group import asked_group
+from metasym.runs.learning.asked_group import asked_group, check_same_group
 from metasym.runs.learning.automatic_choices import choose, parts, unread_layers
 from metasym.runs.learning.chosen_learners import DIVERGED, Fitted, choose_penalty, loss_of, maml, msr, score
 from metasym.runs.learning.large_layers import is_large, learned_from_weights, with_allowed
@@ -198,7 +198,9 @@ def _open_folders(run: _Run) -> None:
         make_folder(place)
         wanted = config_of(run.file, run.diagnosis, run.choices, method)
         if (place / CONFIG).exists():
-            check_same_run(settings_of(wanted), settings_of(read_config(place, "learn")), str(place))
+            stored = read_config(place, "learn")
+            check_same_group(wanted["choices"], stored["choices"], place)
+            check_same_run(settings_of(wanted), settings_of(stored), str(place))
         elif (place / CURRENT).exists():
             what = f"{place}: expected an empty folder or a run with {CONFIG}"
             raise MetasymError(f"{what}, found one without", about=str(place / CONFIG))
