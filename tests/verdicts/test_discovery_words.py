@@ -31,7 +31,7 @@ REASONS: list[tuple[AnyDiscoveryReason, list[str], Outcome]] = [
     (values.DependentOutputs(), ["outputs follow"], Outcome.NOT_REFUTED),
     (values.TooManyInputs(40, 64), ["at most 40", "found 64"], Outcome.NOT_EXAMINED),
     (values.NotForFamilies(), ["families"], Outcome.NOT_EXAMINED),
-    (values.RefutedByBeta("Z_2", 1.1, 0.29, 1.8), ["Z_2", "beta 1.1 (0.29 to 1.8)", "held-out"], Outcome.REFUTED),
+    (values.RefutedByBeta("Z_2", 1.1, 0.29, 1.8), ["Z_2", "beta 1.1 (0.29 to 1.8", "held-out"], Outcome.REFUTED),
     (values.RefutedByBeta("Z_2", 1.1, 0.2, 1.8, on="tasks"), ["Z_2", "held-out tasks"], Outcome.REFUTED),
     (values.LikelierWithout("so(2)", 0.013), ["so(2)", "0.013", "held-out"], Outcome.NOT_REFUTED),
     (values.RefutedByCalls("Z_2", 0.31, 0.08), ["Z_2", "31 %", "8 %"], Outcome.REFUTED),

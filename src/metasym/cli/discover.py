@@ -155,6 +155,7 @@ def _number(value: float | None) -> str:
 def _summary(folder: Path, found: dict[str, Any]) -> None:
     from rich.table import Table
 
+    from metasym.verdicts.defect_words import percent
     from metasym.verdicts.discovery_words import interval_words
 
     out = console()
@@ -175,7 +176,7 @@ def _summary(folder: Path, found: dict[str, Any]) -> None:
             f"{interval_words(one['beta'], *one['beta_ci'])}"
         )
         if one.get("rows_upper") is not None:
-            line(f"    at most {one['rows_upper']:.1%} of further rows may be far from it (95 %)")
+            line(f"    at most {percent(one['rows_upper'])} of further rows may violate it much more (95 %)")
     for one in found["refused"]:
         said = "not tested" if one["outcome"] == "not examined" else "not claimed"
         line(f"  {said}, {one['what']}: {one['words']}")

@@ -100,10 +100,10 @@ def _symmetry(one: dict[str, Any], inputs: list[str], outputs: list[str]) -> dic
     about = (
         f"The data allow a violation of at most {number(one['violation_upper'], 2)} of the variance of y (95 %). The "
         f"part of a free model that breaks the symmetry does not predict the residual of the symmetric model: "
-        f"{interval_words(one['beta'], *one['beta_ci'])}, where 0 is a true symmetry."
+        f"{interval_words(one['beta'], *one['beta_ci'])}."
     )
     if one.get("rows_upper") is not None:
-        about += f" At most {percent(one['rows_upper'])} of further rows may be far from it (95 %)."
+        about += f" At most {percent(one['rows_upper'])} of further rows may violate it much more (95 %)."
     if one.get("defect") is not None:
         about = (
             f"Checked by calls at {one['tested_on']} fresh points: f(g x) and g' f(x) differ by "

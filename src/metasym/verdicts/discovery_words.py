@@ -68,6 +68,7 @@ from metasym.verdicts.family_reasons import (
     ZerosUnclear,
 )
 from metasym.verdicts.group_words import joined, moves_words
+from metasym.verdicts.reports import order_words
 
 NOTHING = "no symmetry is claimed"
 EXACT = 1e-5
@@ -109,8 +110,8 @@ def _acting(claim: Claim) -> str:
 
 def sized(name: str, kind: Kind, size: int) -> str:
     """``D_4, of order 8``; the size once where the name is ``a group of order 32``."""
-    said = f"of {'dimension' if kind == 'continuous' else 'order'} {size}"
-    return name if name.endswith(said) else f"{name}, {said}"
+    word = "dimension" if kind == "continuous" else "order"
+    return name if name.endswith(f"of {word} {size}") else f"{name}, of {word} {order_words(size)}"
 
 
 def kept_words(claims: Sequence[Claim], left_out: Sequence[CandidateVerdict] = ()) -> str:
@@ -342,12 +343,12 @@ def _needed_words(reason: NearSymmetry) -> str:
 
 
 def interval_words(beta: float | None, low: float | None, high: float | None) -> str:
-    """``beta 0.1 (-0.2 to 0.4)``; a wide interval around 0 or 1 has no number worth reading."""
+    """``beta 0.1 (-0.2 to 0.4; a true symmetry has 0)``; of a wide interval no number is worth reading."""
     if beta is None or low is None or high is None:
         return "beta not finite"
     if high - low > _TOO_WIDE:
         return "beta is undetermined: almost nothing in the model breaks the symmetry"
-    return f"beta {beta:.2g} ({low:.2g} to {high:.2g})"
+    return f"beta {beta:.2g} ({low:.2g} to {high:.2g}; a true symmetry has 0)"
 
 
 def _unlike(count: int) -> str:
