@@ -76,7 +76,7 @@ REASONS: list[tuple[AnyDiscoveryReason, list[str], Outcome]] = [
     (values.MapsAllow("Z_6", 0.04, None, 0.08), ["Z_6", "any defect", "8 %"], Outcome.NOT_REFUTED),
     (values.JudgesDiffer("Z_6", 0.5, 0.2, 0.8, 0.03), ["Z_6", "0.5", "3 %"], Outcome.NOT_REFUTED),
     (values.InputsElsewhere("Z_6"), ["Z_6", "no data"], Outcome.NOT_REFUTED),
-    (values.TasksAllow("Z_6", 0.1, -0.2, 0.3, 0.02, 0.01), ["Z_6", "0.1 (-0.2 to 0.3)", "0.02"], Outcome.NOT_REFUTED),
+    (values.TasksAllow("Z_6", 0.1, -0.2, 0.3, 0.02, 0.01), ["Z_6", "0.1 (-0.2 to 0.3", "0.02"], Outcome.NOT_REFUTED),
     (values.CommonAllows("Z_6", 0.004, 0.002), ["Z_6", "0.004", "0.002"], Outcome.NOT_REFUTED),
 ]  # fmt: skip
 SWAP = SignedPermutation((0,), (1, 0, 2), (-1,), (1, 1, 1))

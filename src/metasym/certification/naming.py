@@ -168,7 +168,7 @@ def _headline(ladder: Ladder) -> Rung | None:
 
 
 def _nearly(ladder: Ladder) -> bool:
-    """Whether a group holds nearly, or in most tasks: then that is said first, and what breaks it."""
+    """Whether a group holds nearly, or in most tasks: the verdict then starts with that, and with what breaks it."""
     found = [r.certificate for r in ladder.rungs]
     return any(c.bound <= ladder.tolerance or bool(c.differing) for c in found)
 
