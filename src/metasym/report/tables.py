@@ -70,7 +70,8 @@ def comparison(table: str, cells: Sequence[Cell]) -> Table:
         "table1": (TABLE1, "Table 1: (partial) translation symmetry, MSE on test tasks"),
         "table2": (TABLE2, "Table 2: rotations and flips, MSE on test tasks"),
     }[table]
-    several = len({cell.recipe for cell in cells}) > 1
+    recipes = {cell.recipe for cell in cells}
+    several = len(recipes) > 1
     rows, colours = [], []
     for cell in cells:
         problem, _, method = cell.name.rpartition("/")
@@ -91,7 +92,8 @@ def comparison(table: str, cells: Sequence[Cell]) -> Table:
             )
         )
     header = ("problem", "method", "ours", "over seeds", "median", "diverged", "paper", "verdict")
-    return Table(title, header, tuple(rows), _remarks(cells), tuple(colours))
+    named = title if several else ", ".join([title, *(f"recipe {recipe}" for recipe in recipes)])
+    return Table(named, header, tuple(rows), _remarks(cells), tuple(colours))
 
 
 def step_sizes(cells: Sequence[Cell]) -> Table:
