@@ -164,7 +164,8 @@ def _tell(report: LayerReport, part: LayerPart) -> None:
         part.facts.append(("symmetry group", f"{group.name}, of order {group.order_in_words}{nearly}"))
         part.facts.append(("what it does", found_words(report)))
         part.facts.append(("acts", "transitively" if group.transitive else "not transitively"))
-        part.facts.append(("largest error of a generator", number(group.error)))
+        if group.defect_upper is None:  # with a certificate, the defect is in the table of tested groups
+            part.facts.append(("largest error of a generator", number(group.error)))
     else:
         part.facts.append(("symmetry group", nothing_words(report)))
     part.facts += [("translation, up to borders", shift.description) for shift in report.partial]
