@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from studies.certificate_attacks import make
 
 from metasym.diagnosis.checks import diagnose
 from metasym.diagnosis.dependence import dependence, less_the_one_before
@@ -277,6 +278,40 @@ def test_noise_that_goes_on_is_no_bend_and_no_offset(seed: int) -> None:
     part = fit_tasks(less_the_one_before(samples, found.correlation), np.ones(1))
     assert part.bend == 0
     assert not part.offset
+
+
+@pytest.mark.parametrize(
+    ("kind", "seed"),
+    [
+        ("autocorrelated-exact", 5002),
+        ("autocorrelated-near", 5000),
+        ("missing-one-sensor", 5000),
+    ],
+)
+def test_slow_or_uneven_noise_is_no_offset(tmp_path, kind: str, seed: int) -> None:
+    """Families without an offset that were said to have one: an F test takes all noise to be of one size."""
+    made = make(kind, seed)
+    kinds = {finding.kind for finding in seen(tmp_path, x=made.x, y=made.y).findings}
+    assert "offset" not in kinds
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_an_offset_under_uneven_noise_is_one(seed: int) -> None:
+    draw = np.random.default_rng([seed, 8])
+    maps, x = draw.standard_normal((160, 6, 6)), draw.standard_normal((160, 20, 6))
+    loud = (x**2).mean(2, keepdims=True) ** -1.5 * draw.standard_normal(x.shape)
+    shifted = apply(maps, x) + loud + draw.standard_normal((160, 1, 6))
+    assert fit_tasks(Samples(x, shifted, np.ones(x.shape[:2], bool), np.arange(160)), np.ones(1)).offset
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_copies_of_tasks_make_no_bend_and_no_offset(tmp_path, seed: int) -> None:
+    draw, W, x = family(seed)
+    y = apply(W, x) + 0.1 * draw.standard_normal((T, E, N))
+    again = np.tile(np.arange(T // 4), 6)
+    kinds = {finding.kind for finding in seen(tmp_path, x=x[again], y=y[again]).findings}
+    assert "copied_tasks" in kinds
+    assert not kinds & {"offset", "not_linear"}
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -33,9 +33,11 @@ def diagnose(file: TaskFile) -> Diagnosis:
     whole = take(file)
     findings = sampled_rows(file) + few_tasks(file)
     outliers: tuple[int, ...] = ()
+    copied: tuple[int, ...] = ()
     if not file.classes:
         some, outliers = outlying_tasks(file)
-        findings += some + copies_among_tasks(file)
+        more, copied = copies_among_tasks(file)
+        findings += some + more
     samples = without(whole, outliers)
     if file.x.ndim > 3:
         return _images(samples, findings, outliers)
@@ -53,19 +55,25 @@ def diagnose(file: TaskFile) -> Diagnosis:
         findings += never_varying(y) + _labels_as_numbers(samples) + more
         if len(y.mean) <= _MOST_COLUMNS:
             findings += copies(y)
-        rest, scales = affordable(samples), np.asarray(y_columns or (1.0,))
+        # The noise of a copy is the noise of the task: it makes nothing surer.
+        rest, scales = affordable(without(samples, copied)), np.asarray(y_columns or (1.0,))
         part = fit_tasks(rest, scales, _precision(file.y.dtype))
+        offset = part.offset
         dependent = dependence(rest, scales, _precision(file.y.dtype))
         if dependent is not None:
             findings.append(said(dependent))
             new = fit_tasks(
                 less_the_one_before(rest, dependent.correlation), scales, _precision(file.y.dtype)
             )
-            part = replace(part, offset=new.offset, bend=new.bend)
-        findings += what_is_left(part, len(x.mean), file.examples) + tasks_alike(rest, part, scales)
+            offset = new.offset  # it is fitted where slow noise may look like one, and said where it cannot
+            slow = less_the_one_before(rest, dependent.largest)
+            sure = offset and fit_tasks(slow, scales, _precision(file.y.dtype)).offset
+            part = replace(part, offset=sure, bend=new.bend)
+        findings += what_is_left(part, len(x.mean), file.examples)
+        findings += tasks_alike(affordable(samples), part, scales)
         some = _mean_offset(rest) if part.unexplained is None and not means else []
         findings += some
-        offset = part.offset or bool(some)
+        offset = offset or bool(some)
     standard = Standard(
         x_mean=_plain(x.mean),
         x_spread=_plain(x.spread),

@@ -16,6 +16,8 @@ from metasym.diagnosis.samples import Floats, Samples
 
 _SURE = 6.0
 """Standard errors beyond which a correlation of successive examples is no chance."""
+_ALLOWED = 3.0
+"""Standard errors up to which a correlation may be the one that there is."""
 _LEAST = 0.05
 """Correlations below this change no weight's error by more than a tenth of itself."""
 _ROUNDING = 1e-10
@@ -30,6 +32,8 @@ class Dependence:
 
     correlation: float
     """r, of noise with that of the example before."""
+    largest: float
+    """The largest r that the data do not contradict: of few examples slow noise hardly shows how slow it is."""
     explained: bool
     """Whether nothing is left of it in examples that are less r times the one before."""
 
@@ -48,17 +52,26 @@ def dependence(samples: Samples, scales: Floats, precision: float = 1e-16) -> De
     if here[2] <= rounding:
         return None
     low, high = (-_MOST, 0.0) if here[0] < 0 else (0.0, _MOST)
-    for _ in range(_HALVINGS):  # what is left falls with the correlation that is subtracted
+    found = _subtracted(samples, scales, low, high, 0.0)
+    largest = _subtracted(samples, scales, found, _MOST, -_ALLOWED)
+    after = [_lagged(samples, scales, found, lag) for lag in (1, 2)]
+    explained = all(one is not None and abs(one[1]) < _SURE for one in after)
+    return Dependence(found, largest, explained)
+
+
+def _subtracted(samples: Samples, scales: Floats, low: float, high: float, errors: float) -> float:
+    """The correlation to subtract so that what is left is so many standard errors from none.
+
+    What is left falls with the correlation that is subtracted.
+    """
+    for _ in range(_HALVINGS):
         middle = (low + high) / 2
         left = _lagged(samples, scales, middle, 1)
-        if left is not None and left[0] > 0:
+        if left is not None and left[1] > errors:
             low = middle
         else:
             high = middle
-    found = (low + high) / 2
-    after = [_lagged(samples, scales, found, lag) for lag in (1, 2)]
-    explained = all(one is not None and abs(one[1]) < _SURE for one in after)
-    return Dependence(found, explained)
+    return (low + high) / 2
 
 
 def said(found: Dependence) -> Finding:

@@ -87,7 +87,14 @@ def fit_tasks(samples: Samples, scales: Floats, precision: float = 1e-16) -> Lin
     more = float((rest0**2).sum((1, 2))[told].sum() - squares[told].sum())
     extra = int(((counts - rank0) * outputs)[told].sum()) - dof
     rounding = (100 * precision) ** 2 * float((y**2).sum()) + _ROUNDING * total
-    offset = extra > 0 and more > rounding and _there(more, extra, float(squares[told].sum()), dof)
+    offset = (
+        extra > 0
+        and more > rounding
+        and _there(more, extra, float(squares[told].sum()), dof)
+        and _beyond_uneven_noise(
+            (rest0 - rest)[told], rest[told], through[told], basis[told], samples.there[told]
+        )
+    )
     without = float((rest0**2).sum((1, 2))[told].sum()) / max(1, dof + extra) / variance
     bend = _bend(samples, y_in, rest, basis, counts - 1 - rank, variance)
     return LinearPart(unexplained, without, offset, bend, share, variance)
@@ -107,6 +114,38 @@ def _there(more: float, extra: int, left: float, dof: int) -> bool:
     if left <= 0:
         return True
     return bool(fdtrc(extra, dof, (more / extra) / (left / dof)) < _SURE)
+
+
+def _beyond_uneven_noise(
+    taken: Floats, rest: Floats, through: Floats, basis: Floats, there: npt.NDArray[np.bool_]
+) -> bool:
+    """Whether an offset takes more, ``taken [tasks, examples, outputs]``, than noise of any sizes would.
+
+    Noise that is larger in some examples may be so where an offset would be. How much each has follows from the rest;
+    that of all outputs of a task may be the same.
+    """
+    one = (there / np.sqrt(there.sum(1))[:, None])[..., None]
+    along = left_of(one, through)
+    along = along / np.maximum(np.linalg.norm(along, axis=1, keepdims=True), 1e-300)
+    spanned = np.concatenate([basis, one], axis=2)
+    found = []
+    for s in _parts(len(rest), there.shape[1], spanned.shape[2]):
+        noise, known = example_noise(rest[s], spanned[s], there[s])
+        added = (along[s] ** 2 * noise).sum((1, 2))
+        found.append(np.stack([(taken[s] ** 2).sum((1, 2)), added])[:, known])
+    squares, added = np.concatenate(found, axis=1)
+    if len(added) < _TASKS_LEAST:
+        return True
+    weights = 1 / np.maximum(
+        added, max(float(np.median(added)), 1e-300)
+    )  # noisy tasks hide nothing of the others
+    return bool((weights * (squares - added)).sum() > _ALONE * np.sqrt(2 * ((weights * added) ** 2).sum()))
+
+
+def _parts(tasks: int, examples: int, columns: int) -> list[slice]:
+    """So many tasks at a time that the noise of their examples fits in memory."""
+    step = max(1, _NUMBERS // (examples * columns * (columns + 1) // 2))
+    return [slice(start, start + step) for start in range(0, tasks, step)]
 
 
 def _bend(samples: Samples, y: Floats, rest: Floats, basis: Floats, free: Ints, variance: float) -> float:
@@ -155,9 +194,7 @@ def _single_bends(
     that some examples have more of is in the same directions as a bend. How much of it each example has follows from
     the rest (``example_noise``). What is then left goes together in different examples, as a bend does.
     """
-    columns = basis.shape[2] + 1
-    step = max(1, _NUMBERS // (there.shape[1] * columns * (columns + 1) // 2))
-    parts = [slice(start, start + step) for start in range(0, len(x), step)]
+    parts = _parts(len(x), there.shape[1], basis.shape[2] + 1)
     told = [_bends_of_some(x[s], y[s], rest[s], basis[s], there[s]) for s in parts]
     found, own, own_sizes, added, added_sizes = (np.concatenate(one) for one in zip(*told, strict=True))
     if len(found) < _TASKS_LEAST:

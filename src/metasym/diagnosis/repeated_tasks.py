@@ -81,8 +81,8 @@ def dependent_blocks(file: TaskFile) -> Ints:
     return np.asarray(connected_components(graph, directed=False)[1], dtype=np.int64)
 
 
-def copies_among_tasks(file: TaskFile) -> list[Finding]:
-    """A word where tasks are copies of others, or nearly: they are no further tasks."""
+def copies_among_tasks(file: TaskFile) -> tuple[list[Finding], tuple[int, ...]]:
+    """A word where tasks are copies of others, or nearly: they are no further tasks; and which tasks these are."""
     exact = np.flatnonzero(copied_tasks(file) != np.arange(file.tasks)).tolist()
     near = sorted(set(np.flatnonzero(near_copies(file) != np.arange(file.tasks)).tolist()) - set(exact))
     found = []
@@ -104,4 +104,4 @@ def copies_among_tasks(file: TaskFile) -> list[Finding]:
                 {"tasks": ids},
             )
         )
-    return found
+    return found, (*exact, *near)
