@@ -9,7 +9,7 @@ import torch
 
 from metasym.fast_layers.pricing import Candidate, Work, dense_work
 from metasym.fast_layers.sharing import Sharing
-from metasym.verdicts.reports import NEARLY
+from metasym.verdicts.status_thresholds import NEARLY
 
 EXACT = {torch.float64: 1e-11, torch.float32: 2e-6}
 """How far, relatively, a weight may be from its pattern and still count as having it: rounding."""
