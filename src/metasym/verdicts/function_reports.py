@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from metasym.types import shortened
 from metasym.verdicts.transform_ranges import TOLERANCE, TransformRange, range_words, transform_ranges
 
 EXACT = 1e-8
@@ -92,6 +93,9 @@ class AdaptedFunctions:
     def ranges(self) -> tuple[TransformRange, ...]:
         """Of the usual transforms of images: how far each may go."""
         return transform_ranges(self.elements, self.tolerance)
+
+    def __repr__(self) -> str:
+        return shortened(f"AdaptedFunctions({self})")
 
     def __str__(self) -> str:
         if self.ranges:
