@@ -16,6 +16,7 @@ from metasym.robots.isometries import isometry_words
 from metasym.robots.matching import Candidate
 from metasym.robots.mechanism import Array, Mechanism, as_floats
 from metasym.robots.posture_certificate import Certificate
+from metasym.types import shortened
 from metasym.verdicts.verdict import Status
 
 
@@ -41,6 +42,9 @@ class RobotSymmetry:
     status: Status
     refused: Refusal | None = None
     """Why it is not claimed, where it is not."""
+
+    def __repr__(self) -> str:
+        return f"RobotSymmetry({self.base}, {self.status}, defect at most {self.defect_upper:.2g})"
 
     @property
     def breaks(self) -> tuple[Break, ...]:
@@ -113,6 +117,10 @@ class RobotSymmetries:
     tolerance: float
     postures: int
     seconds: float = field(default=0.0, compare=False)
+
+    def __repr__(self) -> str:
+        found = ", ".join(one.base for one in self.generators) or "no mirror or turn"
+        return shortened(f"RobotSymmetries({self.mechanism.name}, {len(self.names)} joints: {found})")
 
     @property
     def status(self) -> Status:

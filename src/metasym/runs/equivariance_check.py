@@ -20,7 +20,7 @@ from metasym.runs.discovering.function_files import as_function
 from metasym.runs.proposed_groups import proposed_by_calls
 from metasym.runs.run import Run
 from metasym.runs.trained_run import TrainedRun
-from metasym.types import MetasymError
+from metasym.types import MetasymError, shortened
 from metasym.verdicts.function_reports import AdaptedFunctions
 from metasym.verdicts.status_thresholds import TRANSFORM_TOLERANCE
 from metasym.verdicts.transform_ranges import TransformRange, range_words, transform_ranges
@@ -75,6 +75,9 @@ class FunctionEquivariance:
     def to_json(self) -> dict[str, Any]:
         """Plain types."""
         return asdict(self)
+
+    def __repr__(self) -> str:
+        return shortened(f"FunctionEquivariance({self})")
 
     def __str__(self) -> str:
         if self.ranges:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from metasym.types import shortened
 from metasym.verdicts.status_thresholds import (
     EXACT_FUNCTION,
     NEAR_FUNCTION,
@@ -91,6 +92,9 @@ class AdaptedFunctions:
     def ranges(self) -> tuple[TransformRange, ...]:
         """Of the usual transforms of images: how far each may go."""
         return transform_ranges(self.elements, self.tolerance)
+
+    def __repr__(self) -> str:
+        return shortened(f"AdaptedFunctions({self})")
 
     def __str__(self) -> str:
         if self.ranges:

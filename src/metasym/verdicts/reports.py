@@ -192,6 +192,9 @@ class AskedGroup:
     invariance: bool = False
     """Whether it moves the inputs alone because it cannot act on so many outputs."""
 
+    def __repr__(self) -> str:
+        return f"AskedGroup({self.text!r})"
+
 
 @dataclass(frozen=True)
 class GroupAnswer:
@@ -253,6 +256,9 @@ class GroupErrors:
     dimension: int | None
     """The dimension of the space of equivariant maps."""
     note: str = ""
+
+    def __repr__(self) -> str:
+        return f"GroupErrors({self.group}, {len(self.elements)} elements, at most {max(self.errors, default=0):.2g})"
 
 
 @dataclass(frozen=True)
