@@ -19,6 +19,7 @@ import numpy as np
 
 from metasym.robots import RobotSymmetries, mirror
 from metasym.robots.mechanism import REVOLUTE
+from metasym.robots.mirror_words import refusal_words
 from metasym.robots.posture_certificate import draw_postures
 from metasym.types import MetasymError
 from studies.robots import OUT, Oracle, compared, write
@@ -106,7 +107,7 @@ def one(path: Path) -> dict[str, Any]:
         "group": found.group.name,
         "seconds": round(time.process_time() - began, 3),
         "generators": [],
-        "refused": [f"{g.base}: {g.refused}" for g in found.refused],
+        "refused": [f"{g.base}: {refusal_words(g)}" for g in found.refused],
     }
     if not found.generators:
         return row

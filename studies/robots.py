@@ -35,6 +35,7 @@ from metasym.robots import (
 )
 from metasym.robots.dynamics import dynamics
 from metasym.robots.mechanism import REVOLUTE
+from metasym.robots.mirror_words import refusal_words
 from metasym.robots.posture_certificate import Postures, draw_postures
 from metasym.runs.machine import commit
 from metasym.types import MetasymError
@@ -132,7 +133,7 @@ def one_robot(path: Path) -> dict[str, Any]:
         "seconds": round(seconds, 3),
         "inertia_agrees_with_pinocchio": agrees,
         "generators": [],
-        "refused": [f"{g.base}: {g.refused}" for g in found.refused],
+        "refused": [f"{g.base}: {refusal_words(g)}" for g in found.refused],
     }
     for g in found.generators:
         after = oracle.inertia(g.action.on_postures(q))

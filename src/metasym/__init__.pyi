@@ -41,9 +41,9 @@ from .symmetry.matrices import (
     KroneckerSymmetry as KroneckerSymmetry,
     Symmetry as Symmetry,
 )
+from .symmetry.parametrized import Split as Split
 from .symmetry.pruning import NuclearAdam as NuclearAdam, compress as compress
 from .symmetry.reparam import (
-    Split as Split,
     bake as bake,
     reparameterize as reparameterize,
     split as split,

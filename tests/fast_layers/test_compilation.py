@@ -12,7 +12,7 @@ from torch import nn
 
 import metasym as ms
 from metasym.fast_layers.deployment import structured
-from metasym.fast_layers.layer_plan import NEARLY
+from metasym.verdicts.status_thresholds import NEARLY
 from tests.fast_layers import patterns
 from tests.refusals import refused
 

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import metasym as ms
-from metasym.fast_layers.layer_plan import NEARLY
+from metasym.verdicts.status_thresholds import NEARLY
 from tests.refusals import refused
 
 

@@ -73,6 +73,32 @@ def test_runs_scores_and_batches_are_short_as_text(run: ms.Run) -> None:
     assert "[32, 500, 70]" in repr(batch)
 
 
+def test_trainings_costs_and_checks_are_short_as_text(tmp_path: Path) -> None:
+    def network() -> torch.nn.Module:
+        layers = [torch.nn.Linear(8, 8) for _ in range(6)]
+        return ms.reparameterize(torch.nn.Sequential(*layers), generator=torch.Generator().manual_seed(0))
+
+    x = torch.randn(6, 20, 8, generator=torch.Generator().manual_seed(0))
+    tasks = ms.tasks.ArrayTasks(x, x, support=5)
+    for _ in ms.train(ms.MSR(network()), tasks, outer_steps=1, out=tmp_path / "run", progress="silent"):
+        pass
+    rows = x.flatten(0, 1).numpy()
+    check = ms.check_equivariance(lambda z: z.sum(1), rows[:, :4], "permutations")
+    values = [
+        ms.open_run(tmp_path / "run", model=ms.MSR(network())),
+        ms.split(network()),
+        ms.cost(network()),
+        check,
+        ms.shared_parameters(rows[:, :4], rows[:, 0]),
+        ms.discover(lambda z: (z**2).sum(1), rows[:, :3], finite=False).found,
+        ms.inspect(ms.reparameterize(torch.nn.Linear(8, 8)), "permutations")[0].errors,
+    ]
+    for value in values:
+        assert len(repr(value)) < MOST
+        assert repr(value).startswith(f"{type(value).__name__}(")
+    assert f"{check.worst.defect:.2g}" in repr(check)
+
+
 def test_task_sets_say_what_they_are() -> None:
     tasks = ms.tasks.ArrayTasks(torch.zeros(5, 9, 3), torch.zeros(5, 9, 2), support=4)
     problem = ms.tasks.translation(1, train_tasks=4, test_tasks=3)

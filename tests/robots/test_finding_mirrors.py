@@ -52,6 +52,8 @@ def test_a_biped_is_its_mirror_wherever_the_plane_lies(
 
 def test_what_is_claimed_holds_for_the_inertia_at_other_postures(tmp_path: Path) -> None:
     found = ms.mirror(written(tmp_path, biped()))
+    assert len(repr(found)) < 500
+    assert found.generators[0].base in repr(found)
     q = np.random.default_rng(8).normal(size=(5, 6))
     g = found.generators[0].permutation
     matrix = np.zeros((6, 6))

@@ -58,6 +58,12 @@ def test_patterns_do_not_take_the_index(tmp_path: Path) -> None:
     assert read_tasks(tmp_path / "again.csv", named).input_names == ("Unnamed: 0", "a", "b", "c")
 
 
+def test_a_column_without_a_name_is_seen_among_those_that_are_there(tmp_path: Path) -> None:
+    with pytest.raises(ms.MetasymError) as refused:
+        read_tasks(_csv(tmp_path), Reading(task="robot", outputs="y"))
+    assert "'', " in str(refused.value)
+
+
 def _csv(folder: Path) -> Path:
     frame().to_csv(folder / "first.csv")
     return folder / "first.csv"

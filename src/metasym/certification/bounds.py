@@ -279,7 +279,7 @@ def _projected(
         spread = math.sqrt(2 * float(added.square().sum())) / len(eigen)
         spread = math.hypot(spread, noise.error * float(added.sum(1).mean()))
         squares = (shrink * turned).square().sum(1) - added.sum(1)
-        if number == 0 and visible > 0.99:
+        if number == 0 and visible > LIMITS.all_visible:
             unbiased = float(squares.mean())
         parts_seen = Seen(shown[number].mean(0), shown[number].var(0, correction=0), len(eigen))
         found = Forbidden(squares, spread, visible, added.sum(1), parts_seen, noise.measured, unbiased)

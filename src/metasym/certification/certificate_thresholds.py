@@ -49,6 +49,9 @@ class LimitThresholds:
     """Tasks that shrinkage is chosen for, if they alone carry a defect. By hand, as ``by_one``."""
     learned_noise_error: float = 0.05
     """Relative error of a noise variance that was learned with the prior, and not measured in tasks. By hand."""
+    all_visible: float = 0.99
+    """The part of a defect in any direction that must show for its mean square to be an estimate without bias. By
+    hand."""
     measured_from: int = 10
     """Examples to spare, over all tasks, from which the noise counts as measured. By hand."""
 

@@ -11,7 +11,8 @@ from metasym.certification.ladder import Ladder, Rung
 from metasym.certification.resolution import Resolution
 from metasym.inspection.pattern import unconnected
 from metasym.verdicts.defect_words import LARGEST_DEFECT
-from metasym.verdicts.reports import PLAIN, AskedGroup, DifferingTasks, GroupAnswer, LadderRung, LayerReport
+from metasym.verdicts.reports import AskedGroup, DifferingTasks, GroupAnswer, LadderRung, LayerReport
+from metasym.verdicts.status_thresholds import PLAIN
 from metasym.verdicts.verdict import (
     AnyReason,
     ExamplesDependent,

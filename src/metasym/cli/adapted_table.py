@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from metasym.cli.common import console
-from metasym.verdicts.transform_ranges import TOLERANCE, range_words
+from metasym.verdicts.status_thresholds import TRANSFORM_TOLERANCE
+from metasym.verdicts.transform_ranges import range_words
 
 if TYPE_CHECKING:
     from metasym.verdicts.function_reports import AdaptedFunctions, ElementOfFunctions
@@ -83,5 +84,5 @@ def _function_lines(functions: AdaptedFunctions) -> list[str]:
             f"at most {element.violation_upper:.3g} at 95 %{kept}, {metric} {score}"
         )
     if functions.ranges:
-        lines.append(f"  within {TOLERANCE:.0%}, {range_words(functions.ranges)}")
+        lines.append(f"  within {TRANSFORM_TOLERANCE:.0%}, {range_words(functions.ranges)}")
     return lines + ([f"  note: {functions.note}"] if functions.note else [])

@@ -121,7 +121,6 @@ def _summary(found: Learned) -> None:
     from rich.table import Table
 
     from metasym.report.comparison_words import bought, given_back, judgement, linear_instead
-    from metasym.verdicts.answer_words import answer_words
     from metasym.verdicts.group_words import method_words, tasks_share
     from metasym.verdicts.layer_words import verdict_words
 
@@ -165,6 +164,8 @@ def _summary(found: Learned) -> None:
         for note in layer.notes:
             _line(out, f"  note: {note}")
         if layer.answer is not None:
+            from metasym.verdicts.answer_words import answer_words  # few users ask
+
             _line(out, f"{answer_words(layer)}.")
     for name, result in (("MSR", found.msr), ("MAML", found.maml)):
         if result is not None and result.get("out_of_time"):

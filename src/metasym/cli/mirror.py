@@ -154,7 +154,7 @@ def _summary(found: RobotSymmetries, page: Path | None) -> None:
 
 def _check(found: RobotSymmetries, path: Path) -> None:
     from metasym.robots import check_table, read_tables
-    from metasym.robots.mirror_words import check_words
+    from metasym.robots.mirror_words import check_words, refusal_words
 
     wrong = False
     tables = read_tables(path, found.names)
@@ -165,7 +165,9 @@ def _check(found: RobotSymmetries, path: Path) -> None:
         print(f"Table{which}: {check_words(check)}.")
         for one in check.wrong:
             print(f"  {one.text}")
-        for text in check.breaks if not check.wrong else ():
+        if check.wrong:
+            continue
+        for text in [*([refusal_words(check)] if check.refused else []), *(one.text for one in check.breaks)]:
             print(f"  what breaks it: {text}")
     if wrong:
         sys.stdout.flush()

@@ -144,6 +144,11 @@ class ContinuousThresholds:
     hand."""
     most_units: int = 4
     """The smallest size of a coefficient is at most so many units. By hand."""
+    positive_form: float = 0.05
+    """The least eigenvalue of an invariant quadratic form, of the one nearest to 1, for an algebra to be compact. By
+    hand."""
+    still_frequency: float = 0.05
+    """Frequencies below this part of the largest are 0; proposes only. By hand."""
     closed_turns: float = 1e-6
     """The closure defect of turns at whole frequencies that is rounding. By hand."""
     dependent_output: float = 1e-4
@@ -214,6 +219,9 @@ class FamilyThresholds:
     """The largest difference of tied entries that all tasks share, as a part of their power, where tasks are not
     linear. Counted again after a wrong claim (8 points, gains of 5 %, seed 2003): 50 such families are refused, of
     100 true ones none."""
+    faint: float = 0.02
+    """Classes of entries with less than this part of the largest power are not examined for such differences. By
+    hand."""
     chance: float = 3e-4
     """Differences of tied entries that are less likely than this by chance refute. By hand, counted with it."""
     violation: float = 0.01
@@ -246,6 +254,16 @@ class CallThresholds:
     """Limits of defects above this are those of near symmetries. By hand."""
     still: float = 1e-12
     """Inputs whose spread is below this part of their size do not vary: rounding."""
+    few_points: float = 1.5
+    """How many times the limit a candidate's defect may be at the few points where it is examined first; proposes
+    only. By hand."""
+    other_kind: float = 4.0
+    """How many times larger the next spread is where another kind of inputs begins; proposes only. By hand."""
+    round_worse: float = 10.0
+    """How many times larger the bound may be at round numbers for these to be taken. By hand."""
+    affine: float = 1e-5
+    """A Jacobian that changes by less than this part is constant, but for differences. By hand: far above
+    rounding."""
     mostly_noise: float = 0.5
     """The part of the variance beyond which noise leaves nothing to look at. By hand."""
     averaged: float = 16.0

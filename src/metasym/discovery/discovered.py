@@ -8,7 +8,7 @@ from typing import Any
 from torch import nn
 
 from metasym.discovery.models.fitted_module import State, module_of
-from metasym.types import MetasymError
+from metasym.types import MetasymError, shortened
 from metasym.verdicts.asked_groups import FunctionAnswer
 from metasym.verdicts.discovery_verdict import DiscoveryVerdict, candidate_json
 
@@ -53,6 +53,9 @@ class Discovered:
     """About the group that a user asked about; None where none was."""
     family: bool = False
     """Whether these are tasks of a family: ``examples`` and ``held_out`` count tasks then."""
+
+    def __repr__(self) -> str:
+        return shortened(f"Discovered({self.verdict})")
 
     @property
     def model(self) -> nn.Module:

@@ -41,6 +41,10 @@ class SharedParameters:
     evidence: float
     """The logarithm of the marginal likelihood with the prior of the partition."""
 
+    def __repr__(self) -> str:
+        many = len(self.labels)
+        return f"SharedParameters({many} coefficients in {len(self.groups)} groups, noise {self.noise:.3g})"
+
     @property
     def weights(self) -> Array:
         """``[n]``, of vectors ``[n, p]``: the coefficients."""

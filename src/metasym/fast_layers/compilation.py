@@ -31,7 +31,8 @@ from metasym.symmetry.parametrized import weight_site
 from metasym.symmetry.reparam import bake, symmetric_lists, symmetries
 from metasym.types import MetasymError, MetasymWarning
 from metasym.verdicts.layer_words import shortest_reason
-from metasym.verdicts.reports import NEARLY, LayerReport
+from metasym.verdicts.reports import LayerReport
+from metasym.verdicts.status_thresholds import NEARLY
 from metasym.verdicts.symmetry_report import SymmetryReport
 
 CHANGED = 2.0

@@ -18,7 +18,7 @@ from metasym.learners.base import Learner
 from metasym.learners.evidence_msr import EvidenceMSR
 from metasym.symmetry.reparam import symmetries
 from metasym.types import Batch, MetasymError
-from metasym.verdicts.reports import NEARLY
+from metasym.verdicts.status_thresholds import NEARLY
 from metasym.verdicts.symmetry_report import SymmetryReport
 
 

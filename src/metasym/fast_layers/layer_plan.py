@@ -9,7 +9,8 @@ import torch
 
 from metasym.fast_layers.pricing import Candidate, Work, dense_work
 from metasym.fast_layers.sharing import Sharing
-from metasym.verdicts.reports import NEARLY
+from metasym.types import shortened
+from metasym.verdicts.status_thresholds import NEARLY
 
 EXACT = {torch.float64: 1e-11, torch.float32: 2e-6}
 """How far, relatively, a weight may be from its pattern and still count as having it: rounding."""
@@ -69,6 +70,9 @@ class LayerPlan:
     def dense_bytes(self) -> int:
         """Those of the dense weight."""
         return self.shape[0] * self.shape[1] * self.element_size
+
+    def __repr__(self) -> str:
+        return shortened(f"LayerPlan({self})")
 
     def __str__(self) -> str:
         costs = {"dense": self.dense.microseconds(self.batch)}

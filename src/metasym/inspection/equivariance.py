@@ -56,7 +56,7 @@ def principal_angles(space: Tensor, basis: Tensor) -> tuple[float, ...]:
         first, second = second, first
     cosines = torch.linalg.svdvals(first.T @ second).clamp(0, 1)
     sines = torch.linalg.svdvals(first - second @ (second.T @ first)).clamp(0, 1).flip(0)
-    angles = torch.where(cosines > 0.7, sines.asin(), cosines.acos())
+    angles = torch.where(cosines > 0.5**0.5, sines.asin(), cosines.acos())
     return tuple(float(a) for a in angles.rad2deg().sort().values)
 
 

@@ -20,6 +20,7 @@ Labels = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 _DIMENSIONS, _NEAREST, _PROJECTIONS = 6, 8, 2
+"""Of a tree of neighbours: dimensions of its points, neighbours of each, and how often they are projected anew."""
 _EQUAL = 1e-5
 """Points nearer than this, relative to the typical length, count as one from the start."""
 _FEW = 1500

@@ -20,6 +20,7 @@ from metasym.types import MetasymError
 from metasym.verdicts.reports import GroupErrors, LayerReport
 
 _EXAMPLES, _SIDE = 16, 12
+"""Random examples, where the user gives none, and the sides of images among them."""
 _SEED = 0
 """Of random examples and filters: the same question has the same answer."""
 

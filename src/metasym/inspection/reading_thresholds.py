@@ -52,6 +52,13 @@ class SpatialThresholds:
     pixels: float = 0.05
     """Up to this error a quarter or half turn, exact on pixels, is accepted even if nearby angles fit as well:
     isotropic kernels fit all angles equally. By hand."""
+    isotropic: float = 0.1
+    """Kernels that keep less than this part of their squares in harmonics that turn tell no angle. By hand."""
+    nearby: float = 0.4
+    """Turns of ten degrees more or less must fit worse by at least this part of what they change in the kernels
+    themselves. By hand."""
+    dead: float = 1e-4
+    """A filter with less than this part of the typical square is dead, and says nothing. By hand."""
 
 
 @dataclass(frozen=True)

@@ -156,17 +156,17 @@ def _is_sharp(blocks: Array, outputs: Channels, inputs: Channels, transform: Tra
         return float(np.sum((turned - goal) ** 2))
 
     still = np.einsum("xy,oiyk->oixk", kernel_transform(size, 0.0).numpy(), blocks)
-    if transform.angle % 90 == 0 and np.sum(still**2) < 0.1 * np.sum(blocks**2):
+    if transform.angle % 90 == 0 and np.sum(still**2) < SPATIAL.isotropic * np.sum(blocks**2):
         return True  # exact on pixels, and hardly any harmonics to judge the angle by
     grows = error(off, still)
     at = error(transform.angle, target)
     sides = [error(transform.angle + side, target) - at for side in (-off, off)]
-    return grows > 1e-6 * float(np.sum(blocks**2)) and min(sides) > 0.4 * grows
+    return grows > 1e-6 * float(np.sum(blocks**2)) and min(sides) > SPATIAL.nearby * grows
 
 
 def _margin(squares: Array, images: npt.NDArray[np.int64], strength: Array, total: float) -> float:
     """The smallest ratio, over channels that are not dead, of the second nearest to the assigned distance."""
-    live = np.flatnonzero(strength > 1e-4 * total / len(strength))
+    live = np.flatnonzero(strength > SPATIAL.dead * total / len(strength))
     floor = 1e-6 * math.sqrt(total / len(strength))
     if len(live) == 1:  # without another filter to compare with, it must be close to its image
         o = live[0]

@@ -9,14 +9,7 @@ import numpy as np
 
 from metasym.robots.matching import Candidate
 from metasym.robots.mechanism import REVOLUTE, Array, Mechanism, about_centre, centre_of_mass
-
-_PART = 0.01
-"""Differences below this part are not worth a line: of mass, of the body's inertia."""
-_MILLIMETRE = 1e-3
-_LIMITS = 0.1
-"""Limits that differ by more than this part of the joint's range are other limits."""
-_BROKEN = 0.25
-"""Where more than this part of the joints have other limits, the robot cannot move alike."""
+from metasym.robots.mirror_thresholds import BREAKS
 
 
 @dataclass(frozen=True)
@@ -74,11 +67,11 @@ def _body(
         text = f"{without} has no mass, {with_} has {heavier:.3g} kg"
         return [Break(here, there, "no mass", text, heavier / total)]
     found = []
-    if abs(masses[0] - masses[1]) > _PART * heavier:
+    if abs(masses[0] - masses[1]) > BREAKS.part * heavier:
         text = f"{named}: masses of {masses[0]:.4g} and {masses[1]:.4g} kg"
         found.append(Break(here, there, "mass", text, abs(masses[0] - masses[1]) / total))
     off = float(np.linalg.norm(centre_of_mass(moved) - centre_of_mass(other)))
-    if off > max(_PART * 0.1 * mechanism.size, 0.1 * _MILLIMETRE):
+    if off > max(BREAKS.centre * mechanism.size, BREAKS.least_centre):
         # Of a body that is its own image the centre is off the plane by half of what the two are apart.
         alone = here == there
         distance = off / 2 if alone else off
@@ -88,7 +81,7 @@ def _body(
     mine, theirs = about_centre(moved), about_centre(other)
     larger = max(float(np.linalg.norm(mine)), float(np.linalg.norm(theirs)))
     apart = float(np.linalg.norm(mine - theirs)) / larger if larger > 0 else 0.0
-    if apart > _PART:
+    if apart > BREAKS.part:
         size = larger / (total * mechanism.size**2)
         if min(float(np.linalg.norm(mine)), float(np.linalg.norm(theirs))) < 1e-6 * larger:
             without = here if np.linalg.norm(mine) < np.linalg.norm(theirs) else there
@@ -119,7 +112,7 @@ def breaking_limits(mechanism: Mechanism, candidate: Candidate) -> tuple[Break, 
                 shift = round((sum(own[1]) - sum(own[0])) / (4 * math.pi)) * 2 * math.pi
             widest = max(own[0][1] - own[0][0], own[1][1] - own[1][0], 1e-9)
             apart = max(abs(own[0][k] + shift - own[1][k]) for k in (0, 1)) / widest
-        if apart > _PART:
+        if apart > BREAKS.part:
             text = (
                 f"{mine.name} to {theirs.name}: limits {_shown(own[0])} after the move, "
                 f"{_shown(own[1])} in the file"
@@ -143,7 +136,7 @@ def breaking_drives(mechanism: Mechanism, candidate: Candidate) -> tuple[Break, 
             ("friction", mine.friction, theirs.friction),
         ):
             apart = abs(a - b) / max(abs(a), abs(b), 1e-300)
-            if apart > _PART:
+            if apart > BREAKS.part:
                 inertia = " inertia" if what == "rotor" else ""
                 text = f"{named}: {what}{inertia} of {a:.3g} and {b:.3g}"
                 found.append(Break(mine.name, theirs.name, what, text, apart))
@@ -152,7 +145,7 @@ def breaking_drives(mechanism: Mechanism, candidate: Candidate) -> tuple[Break, 
             apart = slack - theirs.spring_at
             if mine.kind == REVOLUTE:
                 apart = math.remainder(apart, 2 * math.pi)
-            if abs(apart) > _PART * _LIMITS:
+            if abs(apart) > BREAKS.spring:
                 text = (
                     f"{mine.name} to {theirs.name}: spring slack at {slack:.3g} after the move, at "
                     f"{theirs.spring_at:.3g} in the file"
@@ -163,15 +156,15 @@ def breaking_drives(mechanism: Mechanism, candidate: Candidate) -> tuple[Break, 
 
 def limits_hold(mechanism: Mechanism, breaks: tuple[Break, ...]) -> bool:
     """Whether the robot can still move alike: files have a wrong limit or two, not wrong ones at every limb."""
-    broken = {name for one in breaks if one.weight > _LIMITS for name in (one.where, one.image)}
-    return len(broken) <= _BROKEN * len(mechanism.joints)
+    broken = {name for one in breaks if one.weight > BREAKS.limits for name in (one.where, one.image)}
+    return len(broken) <= BREAKS.broken * len(mechanism.joints)
 
 
 def _range(kind: str, lower: float, upper: float) -> tuple[float, float] | None:
     """Limits; None where there are none, or where the joint can turn all around."""
     if not (math.isfinite(lower) and math.isfinite(upper)) or upper <= lower:
         return None
-    return None if kind == REVOLUTE and upper - lower >= 2 * math.pi - 0.05 else (lower, upper)
+    return None if kind == REVOLUTE and upper - lower >= 2 * math.pi - BREAKS.all_around else (lower, upper)
 
 
 def _shown(limits: tuple[float, float] | None) -> str:

@@ -9,8 +9,7 @@ import numpy as np
 
 from metasym.robots.matching import Candidate
 from metasym.robots.mechanism import REVOLUTE, Array, Mechanism
-
-_SAME = 1e-6
+from metasym.robots.mirror_thresholds import CANDIDATES
 
 
 def common_centre(mechanism: Mechanism, elements: Sequence[Candidate]) -> Array | None:
@@ -49,6 +48,6 @@ def common_centre(mechanism: Mechanism, elements: Sequence[Candidate]) -> Array 
         wrapped = [
             math.remainder(a, r) if math.isfinite(r) else a for a, r in zip(apart, around, strict=True)
         ]
-        if max(map(abs, wrapped)) > _SAME:
+        if max(map(abs, wrapped)) > CANDIDATES.same_centre:
             return None
     return centre + 0.0

@@ -20,23 +20,15 @@ from metasym.robots.centres import common_centre
 from metasym.robots.isometries import candidate_isometries
 from metasym.robots.matching import Candidate, Matcher
 from metasym.robots.mechanism import Mechanism
+from metasym.robots.mirror_thresholds import CERTIFICATE, TOLERANCE
 from metasym.robots.posture_certificate import POSTURES, Certificate, Postures
 from metasym.robots.reading_robots import read_robot
-from metasym.robots.robot_symmetries import LIMITS, MASSES, RobotSymmetries, RobotSymmetry
+from metasym.robots.robot_symmetries import Refusal, RobotSymmetries, RobotSymmetry
 from metasym.types import MetasymError
 from metasym.verdicts.verdict import Status
 
-TOLERANCE = 0.01
-"""Defects up to this, as bounds at 95 %, are certified."""
-EXACT_GEOMETRY = 1e-3
-"""So far may axes be off, in parts of the robot's size, to be where they should be."""
-_NEARLY = 0.1
-"""Defects of all entries together up to this are near; above, a mirror is only claimed where masses are missing."""
-_WORST_NEARLY = 0.5
-"""The same for the worst entry."""
-_ROUNDING = 1e-8
-"""Defects below this are rounding, of numbers in the file too."""
 _MOST_ELEMENTS = 2000
+"""Elements of a group that are written out, to see whether the next one is new."""
 
 
 @checked
@@ -65,9 +57,11 @@ def mirror(
         raise MetasymError(
             f"expected a tolerance between 0 and 1, found {tolerance}", about="tolerance", found=tolerance
         )
-    if postures < 10:
+    if postures < CERTIFICATE.fewest_postures:
         raise MetasymError(
-            f"expected at least 10 postures, found {postures}", about="postures", found=postures
+            f"expected at least {CERTIFICATE.fewest_postures} postures, found {postures}",
+            about="postures",
+            found=postures,
         )
     started = time.perf_counter()
     mechanism = robot if isinstance(robot, Mechanism) else read_robot(robot, floating=floating)
@@ -114,7 +108,7 @@ def _judged(
 ) -> RobotSymmetry:
     certificate = postures.certify(one)
     # Of a body that only turns about a standing axis most of the mass has no effect: no defect, nothing to tell.
-    masses = breaking_masses(mechanism, one) if certificate.upper > _ROUNDING else ()
+    masses = breaking_masses(mechanism, one) if certificate.upper > CERTIFICATE.rounding else ()
     ends = breaking_limits(mechanism, one) if limits else ()
     status, refused = _status(
         certificate, masses, limits_hold(mechanism, ends), bool(one.offsets.any()), tolerance
@@ -125,19 +119,19 @@ def _judged(
 
 def _status(
     found: Certificate, masses: tuple[Break, ...], limits: bool, offsets: bool, tolerance: float
-) -> tuple[Status, str]:
-    exact = found.geometry <= EXACT_GEOMETRY
+) -> tuple[Status, Refusal | None]:
+    exact = found.geometry <= CERTIFICATE.exact_geometry
     certified = exact and found.upper <= tolerance
     missing = any(one.what == "no mass" for one in masses)
-    far = found.together.value > _NEARLY or found.worst.value > _WORST_NEARLY
+    far = found.together.value > CERTIFICATE.nearly or found.worst.value > CERTIFICATE.worst_nearly
     if far and not (exact and missing):
-        return Status.NONE, MASSES
+        return Status.NONE, Refusal.MASSES
     if not limits and (offsets or not certified):
-        return Status.NONE, LIMITS
+        return Status.NONE, Refusal.LIMITS
     if found.nothing_tested:
-        return Status.READ, ""
+        return Status.READ, None
     certified = certified and not found.untested
-    return (Status.CERTIFIED if certified and limits else Status.APPROXIMATE), ""
+    return (Status.CERTIFIED if certified and limits else Status.APPROXIMATE), None
 
 
 def _order(one: RobotSymmetry) -> tuple[bool, bool, bool, float]:

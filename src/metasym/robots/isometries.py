@@ -9,11 +9,16 @@ import numpy as np
 
 from metasym.robots.dynamics import GRAVITY
 from metasym.robots.mechanism import Array, Mechanism, centre_of_mass, pose, rotation_about
+from metasym.robots.mirror_thresholds import CANDIDATES
 
-_SAME = 1e-3
-"""Directions nearer than this, in radians, are one."""
 _MOST_DIRECTIONS = 60
+"""Directions of mirrors and axes that are tried."""
 _MOST_TURNS = 12
+"""Orders of turns up to which they are tried, and directions of their axes."""
+_NO_TURN = 0.1
+"""Degrees that words leave out: such a turn is none, or a half turn."""
+_NO_DISTANCE = 5e-5
+"""Metres that words leave out."""
 
 
 def candidate_isometries(mechanism: Mechanism) -> Iterator[Array]:
@@ -26,11 +31,14 @@ def candidate_isometries(mechanism: Mechanism) -> Iterator[Array]:
     turns = _orders(mechanism)
     seen: Array = np.empty((0, 4, 4))
     for linear in _linear_parts(_directions(mechanism), turns):
-        if not mechanism.floating and np.abs(linear @ GRAVITY - GRAVITY).max() > _SAME:
+        if not mechanism.floating and np.abs(linear @ GRAVITY - GRAVITY).max() > CANDIDATES.same_direction:
             continue
         for centre in centres:
             one = pose(linear, centre - linear @ centre)
-            if not (np.abs(seen - one).max((1, 2), initial=0.0) < _SAME * min(mechanism.size, 1.0)).any():
+            if not (
+                np.abs(seen - one).max((1, 2), initial=0.0)
+                < CANDIDATES.same_direction * min(mechanism.size, 1.0)
+            ).any():
                 seen = np.concatenate([seen, one[None]])
                 yield one
 
@@ -78,7 +86,7 @@ def _directions(mechanism: Mechanism) -> list[Array]:
         if length < 1e-6:
             continue
         d = v / length
-        if all(abs(float(d @ other)) < math.cos(_SAME) for other in kept):
+        if all(abs(float(d @ other)) < math.cos(CANDIDATES.same_direction) for other in kept):
             kept.append(d)
     return kept[:_MOST_DIRECTIONS]
 
@@ -111,12 +119,12 @@ def isometry_words(isometry: Array) -> str:
         turned = math.degrees(math.acos(float(np.clip((np.trace(linear) + 1) / 2, -1, 1))))
         return f"turn by {turned:.3g} degrees about {_axis(axis)}, mirrored along it"
     angle = math.degrees(math.acos(float(np.clip((np.trace(linear) - 1) / 2, -1, 1))))
-    if angle < 1e-3:
+    if angle < _NO_TURN:
         return "the base as it is"
     axis = _upwards(np.linalg.svd(linear - np.eye(3))[2][2])
     return (
         f"half turn about {_axis(axis)}"
-        if angle > 179.9
+        if angle > 180 - _NO_TURN
         else f"turn by {angle:.3g} degrees about {_axis(axis)}"
     )
 
@@ -129,12 +137,16 @@ def _upwards(v: Array) -> Array:
 
 def _axis(d: Array) -> str:
     largest = int(np.abs(d).argmax())
-    return "xyz"[largest] if d[largest] > 1 - _SAME**2 else f"({', '.join(f'{v:.3g}' for v in d + 0.0)})"
+    return (
+        "xyz"[largest]
+        if d[largest] > 1 - CANDIDATES.same_direction**2
+        else f"({', '.join(f'{v:.3g}' for v in d + 0.0)})"
+    )
 
 
 def _plane(normal: Array, distance: float) -> str:
     named = _axis(normal)
-    at = f"{distance:.3g}" if abs(distance) > 5e-5 else "0"
+    at = f"{distance:.3g}" if abs(distance) > _NO_DISTANCE else "0"
     return (
         f"{named} = {at}" if len(named) == 1 else f"with normal {named}" + ("" if at == "0" else f" at {at}")
     )

@@ -25,16 +25,12 @@ from metasym.robots.mechanism import (
     inverse_pose,
     joint_motion,
 )
+from metasym.robots.mirror_thresholds import CANDIDATES
 
-GEOMETRY = 0.01
-"""So far may an axis be off, of the robot's size, or in radians, to be a candidate at all."""
-_SNAP = 0.02
-"""Offsets nearer to 0 or a quarter turn than this are that."""
 _WEIGHED = 0.05
 """What an offset costs that only the body's mass asks for."""
-_FITS = 0.01
-"""As near must the masses of two bodies be that alone suggest an odd offset."""
 _IMPOSSIBLE = 1e6
+"""The cost of a pair of joints that do not match."""
 _VISITS = 300
 """So many pairs of joints are examined for other offsets; after that the first that fits is taken."""
 
@@ -95,7 +91,7 @@ class Matcher:
 
     def __init__(self, mechanism: Mechanism) -> None:
         self.mechanism = mechanism
-        self._limit = GEOMETRY * mechanism.size
+        self._limit = CANDIDATES.geometry * mechanism.size
         self._left = 0
         shapes: dict[int, object] = {}
         for i in range(len(mechanism.joints) - 1, -1, -1):
@@ -151,7 +147,7 @@ class Matcher:
         b = self._back[j] @ a @ mine.placement
         along = float(b[:3, :3] @ mine.axis @ theirs.axis)
         off = math.acos(min(1.0, abs(along)))
-        if off > GEOMETRY:
+        if off > CANDIDATES.geometry:
             return None
         sign = 1 if along > 0 else -1
         if mine.kind == REVOLUTE:
@@ -160,7 +156,7 @@ class Matcher:
             if aside > self._limit:
                 return None
             off += aside / self.mechanism.size
-        return _Placed(b, sign, off / GEOMETRY)
+        return _Placed(b, sign, off / CANDIDATES.geometry)
 
     def _joint(self, i: int, j: int, at: _Placed, limit: float) -> _Pair | None:
         """Joint i and all that it carries taken to joint j, if cheaper than ``limit``."""
@@ -205,10 +201,13 @@ class Matcher:
                     turn = _angles(axis, other.placement[:3, :3] @ other.axis, theirs.axis, 0.1)
                     found += [*turn, *(t + math.pi for t in turn)]
             found = [_snapped(o) for o in (*found, math.pi, math.pi / 2, -math.pi / 2)]
-            weighed, least = _angles(*centres, theirs.axis, 0.1 * self._limit), _SNAP
+            weighed, least = _angles(*centres, theirs.axis, 0.1 * self._limit), CANDIDATES.snapped
         # Masses are often wrong by a little: an odd offset that only they suggest has to fit them well.
         for o in map(_snapped, weighed) if mine.kind == REVOLUTE else weighed:
-            if mass_distance(mine.inertia, theirs.inertia, joint_motion(theirs, -o) @ b) < _FITS:
+            if (
+                mass_distance(mine.inertia, theirs.inertia, joint_motion(theirs, -o) @ b)
+                < CANDIDATES.same_mass
+            ):
                 found.append(o)
         return [(o, _WEIGHED if o else 0.0) for o in _apart(found, least)]
 
@@ -248,8 +247,8 @@ def _snapped(angle: float) -> float:
     """Between -pi and pi; quarter turns exact."""
     wrapped = math.remainder(angle, 2 * math.pi)
     quarter = round(wrapped / (math.pi / 2)) * (math.pi / 2)
-    found = quarter if abs(wrapped - quarter) < _SNAP else wrapped
-    return math.pi if found <= -math.pi + _SNAP else found
+    found = quarter if abs(wrapped - quarter) < CANDIDATES.snapped else wrapped
+    return math.pi if found <= -math.pi + CANDIDATES.snapped else found
 
 
 def _apart(values: list[float], least: float) -> list[float]:

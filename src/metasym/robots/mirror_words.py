@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from metasym.robots.robot_symmetries import LIMITS, RobotSymmetries, RobotSymmetry
+from metasym.robots.robot_symmetries import Refusal, RobotSymmetries, RobotSymmetry
 from metasym.robots.table_check import TableCheck
 from metasym.verdicts.defect_words import measured, percent
 from metasym.verdicts.verdict import Status
@@ -22,7 +22,7 @@ def verdict_words(found: RobotSymmetries) -> str:
     """The first sentence: which symmetries the robot has, and how sure that is."""
     if not found.generators:
         best = found.refused[0] if found.refused else None
-        nearest = f"; the nearest is {best.base}: {best.refused}" if best else ""
+        nearest = f"; the nearest is {best.base}: {refusal_words(best)}" if best else ""
         return f"the robot has no mirror or turn{nearest}."
     if found.status == Status.READ:
         return (
@@ -78,9 +78,16 @@ def refused_words(found: RobotSymmetries) -> list[str]:
     """Return the symmetries of the geometry that the robot does not have, a line each, with the first obstacle."""
     lines = []
     for g in found.refused:
-        first = next(iter(g.limits if g.refused == LIMITS else g.masses), None)
-        lines.append(f"{g.base}: {g.refused}{f' ({first.text})' if first else ''}")
+        first = next(iter(g.limits if g.refused is Refusal.LIMITS else g.masses), None)
+        lines.append(f"{g.base}: {refusal_words(g)}{f' ({first.text})' if first else ''}")
     return lines
+
+
+def refusal_words(found: RobotSymmetry | TableCheck) -> str:
+    """Why a mirror of the geometry is not one of the robot."""
+    return (
+        "the limits of the joints do not fit" if found.refused is Refusal.LIMITS else "the masses do not fit"
+    )
 
 
 def check_words(check: TableCheck) -> str:

@@ -17,10 +17,10 @@ from metasym.groups.signed_permutations import SignedPermutation
 from metasym.robots.dynamics import Dynamics, dynamics
 from metasym.robots.matching import Candidate
 from metasym.robots.mechanism import REVOLUTE, Array, Mechanism, cross_matrix
+from metasym.robots.mirror_thresholds import CERTIFICATE
 
 POSTURES = 128
-_LEVEL = 0.98
-"""Of Student's t: squares are skewed, so that 0.95 would be too low in about 7 of 100 cases (studies/robots.py)."""
+"""The default of ``--postures``: the bounds of exact mirrors do not depend on it."""
 _ROUNDING = 1e-13
 """A bound is never below this."""
 
@@ -137,7 +137,7 @@ def relative(apart: Array, size: Array) -> tuple[Array, Array]:
     mean = np.maximum(size.mean(0), np.finfo(float).tiny)
     ratio = apart.mean(0) / mean
     spread = (apart - ratio * size).std(0, ddof=1) / (mean * np.sqrt(count))
-    return np.sqrt(ratio), np.sqrt(ratio + float(student.ppf(_LEVEL, count - 1)) * spread)
+    return np.sqrt(ratio), np.sqrt(ratio + float(student.ppf(CERTIFICATE.level, count - 1)) * spread)
 
 
 def _defect(value: npt.ArrayLike, upper: npt.ArrayLike) -> Defect:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -15,10 +16,15 @@ from metasym.robots.isometries import isometry_words
 from metasym.robots.matching import Candidate
 from metasym.robots.mechanism import Array, Mechanism, as_floats
 from metasym.robots.posture_certificate import Certificate
+from metasym.types import shortened
 from metasym.verdicts.verdict import Status
 
-MASSES, LIMITS = "the masses do not fit", "the limits of the joints do not fit"
-"""Why a mirror that geometry has is refused."""
+
+class Refusal(enum.StrEnum):
+    """What does not fit in a mirror that geometry has; ``mirror_words`` says it in words."""
+
+    MASSES = "masses"
+    LIMITS = "limits"
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,8 +40,11 @@ class RobotSymmetry:
     drives: tuple[Break, ...]
     """Joints whose rotors, springs, damping or friction do not fit; only the rotors are part of the certificate."""
     status: Status
-    refused: str = ""
+    refused: Refusal | None = None
     """Why it is not claimed, where it is not."""
+
+    def __repr__(self) -> str:
+        return f"RobotSymmetry({self.base}, {self.status}, defect at most {self.defect_upper:.2g})"
 
     @property
     def breaks(self) -> tuple[Break, ...]:
@@ -74,7 +83,7 @@ class RobotSymmetry:
             "base": self.base,
             "isometry": [as_floats(row) for row in self.action.isometry],
             "status": str(self.status),
-            **({"refused": self.refused} if self.refused else {}),
+            **({"refused": str(self.refused)} if self.refused else {}),
             "defect": found.together.value,
             "defect_upper": found.together.upper,
             "worst_entry": {
@@ -108,6 +117,10 @@ class RobotSymmetries:
     tolerance: float
     postures: int
     seconds: float = field(default=0.0, compare=False)
+
+    def __repr__(self) -> str:
+        found = ", ".join(one.base for one in self.generators) or "no mirror or turn"
+        return shortened(f"RobotSymmetries({self.mechanism.name}, {len(self.names)} joints: {found})")
 
     @property
     def status(self) -> Status:

@@ -6,13 +6,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from metasym.groups.signed_permutations import SignedPermutation
+from metasym.robots.broken_mirrors import Break
 from metasym.robots.joint_tables import JointTable, as_permutation
 from metasym.robots.posture_certificate import Defect, Postures
-from metasym.robots.robot_symmetries import RobotSymmetries, RobotSymmetry
+from metasym.robots.robot_symmetries import Refusal, RobotSymmetries, RobotSymmetry
 from metasym.types import MetasymError
 from metasym.verdicts.verdict import Status
 
 _MOST_ELEMENTS = 500
+"""Elements of a group that a table is compared with."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +50,10 @@ class TableCheck:
     """Of the table itself."""
     worst: Defect
     worst_joints: tuple[str, str]
-    breaks: tuple[str, ...] = ()
+    breaks: tuple[Break, ...] = ()
     """What breaks a table that is right by geometry."""
+    refused: Refusal | None = None
+    """Why such a table is not claimed, where it is not."""
 
     @property
     def right(self) -> bool:
@@ -79,7 +83,8 @@ class TableCheck:
                 "defect": self.worst.value,
                 "defect_upper": self.worst.upper,
             },
-            "what_breaks_it": list(self.breaks),
+            **({"refused": str(self.refused)} if self.refused else {}),
+            "what_breaks_it": [one.as_dict() for one in self.breaks],
         }
 
 
@@ -133,7 +138,7 @@ def check_table(found: RobotSymmetries, table: JointTable, *, seed: int = 1) -> 
         status = (
             Status.CERTIFIED if max(together.upper, worst.upper) <= found.tolerance else Status.APPROXIMATE
         )
-    breaks = tuple(one.text for one in known.breaks) if known is not None else ()
-    if dismissed is not None and not wrong:
-        breaks = (dismissed.refused, *breaks)
-    return TableCheck(status, wrong, known.base if known else "a product", together, worst, joints, breaks)
+    breaks = known.breaks if known is not None else ()
+    why = dismissed.refused if dismissed is not None and not wrong else None
+    nearest = known.base if known else "a product"
+    return TableCheck(status, wrong, nearest, together, worst, joints, breaks, why)

@@ -25,8 +25,8 @@ from metasym.learners.base import Learner, accuracy
 from metasym.runs.proposed_groups import MOST_ENTRIES, linear_part, proposed_by_linear_parts
 from metasym.tasks.sampling import sample
 from metasym.types import Batch, MetasymError, Tasks
-from metasym.verdicts.function_reports import NEAR, AdaptedFunctions, ElementOfFunctions
-from metasym.verdicts.transform_ranges import TOLERANCE
+from metasym.verdicts.function_reports import AdaptedFunctions, ElementOfFunctions
+from metasym.verdicts.status_thresholds import NEAR_FUNCTION, TRANSFORM_TOLERANCE
 
 TASKS = 50
 LEAST_PROPOSING = 8
@@ -101,7 +101,7 @@ def adapted_functions(
     *,
     tasks: int = TASKS,
     first: int = 0,
-    tolerance: float = TOLERANCE,
+    tolerance: float = TRANSFORM_TOLERANCE,
     note: Note = lambda _done, _of: None,
 ) -> AdaptedFunctions:
     """Ask the networks adapted to the test tasks from number ``first`` to ``tasks`` about ``group``.
@@ -173,7 +173,7 @@ def _proposed(opened: Adapting, count: int) -> SignedGroup:
             with torch.no_grad(), evaluating(network):
                 row, moves, said = _task(network, given_group(group)[1], query, labels=opened.labels)
             rows.append(row)
-        if _joined(group.name, rows, moves, said, labels=opened.labels).defect <= NEAR:
+        if _joined(group.name, rows, moves, said, labels=opened.labels).defect <= NEAR_FUNCTION:
             return group
     raise MetasymError(
         "expected a group to ask about, found none: the adapted networks suggest none", about="group"

@@ -20,9 +20,10 @@ from metasym.runs.discovering.function_files import as_function
 from metasym.runs.proposed_groups import proposed_by_calls
 from metasym.runs.run import Run
 from metasym.runs.trained_run import TrainedRun
-from metasym.types import MetasymError
+from metasym.types import MetasymError, shortened
 from metasym.verdicts.function_reports import AdaptedFunctions
-from metasym.verdicts.transform_ranges import TOLERANCE, TransformRange, range_words, transform_ranges
+from metasym.verdicts.status_thresholds import TRANSFORM_TOLERANCE
+from metasym.verdicts.transform_ranges import TransformRange, range_words, transform_ranges
 
 POINTS = 512
 """At which a function is called."""
@@ -58,7 +59,7 @@ class FunctionEquivariance:
     points: int
     elements: tuple[ElementDefect, ...]
     note: str = ""
-    tolerance: float = TOLERANCE
+    tolerance: float = TRANSFORM_TOLERANCE
     """The defect, with its bound, up to which a transform of images holds."""
 
     @property
@@ -74,6 +75,9 @@ class FunctionEquivariance:
     def to_json(self) -> dict[str, Any]:
         """Plain types."""
         return asdict(self)
+
+    def __repr__(self) -> str:
+        return shortened(f"FunctionEquivariance({self})")
 
     def __str__(self) -> str:
         if self.ranges:
@@ -93,7 +97,7 @@ def check_equivariance(
     group: GivenGroup | None = None,
     *,
     tasks: int = TASKS,
-    tolerance: float = TOLERANCE,
+    tolerance: float = TRANSFORM_TOLERANCE,
     seed: int = 0,
 ) -> FunctionEquivariance | AdaptedFunctions:
     """How far ``f`` is from equivariance to ``group``: ``f(g x)`` beside ``g f(x)``, for each element g.

@@ -14,8 +14,8 @@ from metasym.discovery.callables.input_draws import InputDraws
 from metasym.evidence.prior import Prior
 from metasym.groups.signed_groups import SignedGroup
 from metasym.types import MetasymError
-from metasym.verdicts.function_reports import NEARLY
 from metasym.verdicts.reports import FoundGroup
+from metasym.verdicts.status_thresholds import NEARLY_FUNCTION
 
 MOST_CANDIDATES = 8
 MOST_ENTRIES = 4096
@@ -30,7 +30,7 @@ def proposed_by_calls(called: CalledFunction, draws: InputDraws, seed: int) -> t
             f"{MOST_INPUTS})",
             about="group",
         )
-    found = FiniteSearch(called, draws, tolerance=NEARLY**2, seed=seed).run()
+    found = FiniteSearch(called, draws, tolerance=NEARLY_FUNCTION**2, seed=seed).run()
     group = found.near or found.exact
     if group is None:
         raise MetasymError(

@@ -20,7 +20,7 @@ from metasym.training.metrics import read_records
 from metasym.types import Batch, MetasymError, Score
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TrainedRun(Run):
     """What ``ms.train`` left in a folder."""
 

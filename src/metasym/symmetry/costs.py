@@ -45,6 +45,9 @@ class ModelCost:
         """All parameters of the plain model."""
         return self.other_entries + sum(row.cost.plain_entries for row in self.layers)
 
+    def __repr__(self) -> str:
+        return f"ModelCost({len(self.layers)} layers, {self.entries:,} entries, plain {self.plain_entries:,})"
+
     def __str__(self) -> str:
         timed = any(row.forward_multiply_adds is not None for row in self.layers)
         head = [

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import copy
 import re
+from dataclasses import dataclass, field
 
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
+
+from metasym.types import Params
 
 _LISTS = "parametrizations"
 _ORIGINAL = "original"
@@ -30,6 +33,23 @@ DENSE_U = f"{SYMMETRY}.U"
 """The name of a dense symmetry's U in a layer that is the whole model."""
 JOINT = "symmetry"
 """What a symmetry of weight and bias together calls the symmetry inside it."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """A model's parameters by their part in the reparameterization, each by qualified name."""
+
+    U: Params = field(default_factory=dict)
+    """Learned symmetry matrices (or their Kronecker factors)."""
+    v: Params = field(default_factory=dict)
+    """Filters."""
+    other: Params = field(default_factory=dict)
+    """Everything else: biases, norms, layers that were not reparameterized."""
+    frozen: Params = field(default_factory=dict)
+    """Frozen symmetry matrices: buffers, which nothing trains."""
+
+    def __repr__(self) -> str:
+        return f"Split({len(self.U)} of U, {len(self.v)} of v, {len(self.other)} other, {len(self.frozen)} frozen)"
 
 
 def lists_of(module: nn.Module) -> nn.ModuleDict | None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +20,7 @@ from metasym.symmetry.compiled_models import uncompiled
 from metasym.symmetry.joint_bias import JointBias, JointWeight
 from metasym.symmetry.matrices import DenseSymmetry, KroneckerSymmetry, Symmetry
 from metasym.symmetry.parametrized import (
+    Split,
     drop_lists,
     list_of,
     lists_of,
@@ -39,25 +39,11 @@ from metasym.symmetry.selection import (
     select_layers,
     weight_sites,
 )
-from metasym.types import MetasymError, Params
+from metasym.types import MetasymError
 
 MakeSymmetry = Callable[[str, nn.Module], Symmetry | None]
 KINDS = ("kronecker", "dense")
 _ORDER = "_metasym_parameter_order"
-
-
-@dataclass(frozen=True)
-class Split:
-    """A model's parameters by their part in the reparameterization, each by qualified name."""
-
-    U: Params = field(default_factory=dict)
-    """Learned symmetry matrices (or their Kronecker factors)."""
-    v: Params = field(default_factory=dict)
-    """Filters."""
-    other: Params = field(default_factory=dict)
-    """Everything else: biases, norms, layers that were not reparameterized."""
-    frozen: Params = field(default_factory=dict)
-    """Frozen symmetry matrices: buffers, which nothing trains."""
 
 
 def reparameterize(

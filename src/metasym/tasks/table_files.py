@@ -213,7 +213,8 @@ def _stacked(
 
 def _listed(names: Sequence[str]) -> str:
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"the columns are {', '.join(names[:_SHOWN])}{more}"
+    shown = ", ".join(name or "''" for name in names[:_SHOWN])
+    return f"the columns are {shown}{more}"
 
 
 def without_index(path: Path, names: Sequence[str]) -> list[str]:

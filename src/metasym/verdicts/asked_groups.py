@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from metasym.groups.signed_permutations import SignedPermutation
+from metasym.types import shortened
 from metasym.verdicts.defect_words import measured, percent
 from metasym.verdicts.discovery_reasons import AnyDiscoveryReason
 from metasym.verdicts.discovery_words import refusal_words, sized
@@ -53,6 +54,9 @@ class FunctionAnswer:
     reasons: tuple[AnyDiscoveryReason, ...] = ()
     breaking: tuple[BrokenMove, ...] = ()
     """What breaks it: the generators that rows refute, the worst first."""
+
+    def __repr__(self) -> str:
+        return shortened(f"FunctionAnswer({self})")
 
     def __str__(self) -> str:
         return answer_words(self)

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 from metasym.verdicts.reports import Breaking, DifferingTasks, LayerReport
 
+_SMALLEST = 1e-4
+"""Percent that are printed, at least."""
 _LISTED = 6
 """Tasks that are named one by one."""
 LARGEST_DEFECT = 2.0
@@ -87,7 +89,7 @@ def sentences(first: str = "", *rest: str) -> str:
 def measured(share: float) -> str:
     """Return what was measured, a share of 1, as percent with two significant digits."""
     value = 100 * share
-    if abs(value) <= 1e-4:
+    if abs(value) <= _SMALLEST:
         return "less than 0.0001 %"
     return f"{float(f'{value:.2g}'):.10g} %"
 
@@ -95,7 +97,7 @@ def measured(share: float) -> str:
 def percent(share: float) -> str:
     """Return a bound, a share of 1, as percent with two significant digits, rounded up."""
     value = 100 * share
-    if value <= 1e-4:
+    if value <= _SMALLEST:
         return "0.0001 %"
     step = 10.0 ** (math.floor(math.log10(value)) - 1)
     return f"{math.ceil(value / step - 1e-9) * step:.10g} %"

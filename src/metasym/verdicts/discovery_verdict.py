@@ -11,8 +11,9 @@ import msgspec
 from metasym.types import shortened
 from metasym.verdicts.claims import CandidateVerdict, Claim
 from metasym.verdicts.discovery_reasons import AnyDiscoveryReason
-from metasym.verdicts.discovery_words import EXACT, candidate_words, claim_words, claims_words, refusal_words
+from metasym.verdicts.discovery_words import candidate_words, claim_words, claims_words, refusal_words
 from metasym.verdicts.outcomes import Outcome
+from metasym.verdicts.status_thresholds import EXACT_CLAIM
 from metasym.verdicts.verdict import Status, Verdict
 
 
@@ -45,7 +46,7 @@ class DiscoveryVerdict(Verdict):
         outcomes = {one.outcome for one in candidates}
         status = Status.NOT_READ
         if claims:
-            near = all(claim.defect is not None and claim.defect > EXACT for claim in claims)
+            near = all(claim.defect is not None and claim.defect > EXACT_CLAIM for claim in claims)
             status = Status.APPROXIMATE if near else Status.CERTIFIED
         elif Outcome.NOT_REFUTED in outcomes:
             status = Status.UNDECIDED

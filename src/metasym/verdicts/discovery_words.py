@@ -69,10 +69,9 @@ from metasym.verdicts.family_reasons import (
 )
 from metasym.verdicts.group_words import joined, moves_words
 from metasym.verdicts.reports import order_words
+from metasym.verdicts.status_thresholds import EXACT_CLAIM
 
 NOTHING = "no symmetry is claimed"
-EXACT = 1e-5
-"""Defects of a function's symmetry below this are rounding."""
 _MAPS = "the tasks' linear maps"
 _NEAR = "may hold only nearly"
 _TOO_MANY = 100
@@ -88,7 +87,7 @@ def claims_words(claims: Sequence[Claim]) -> str:
 
 def claim_words(claim: Claim) -> str:
     """``finite symmetry D_4, of order 8: inputs 0 to 3 behave like a ring that may be turned and reflected``."""
-    near = claim.defect is not None and claim.defect > EXACT
+    near = claim.defect is not None and claim.defect > EXACT_CLAIM
     within = f", within {percent(claim.defect_upper)}" if near else ""
     return f"{claim.kind} symmetry {sized(claim.name, claim.kind, claim.size)}{_acting(claim)}{within}"
 

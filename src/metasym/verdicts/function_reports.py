@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from metasym.verdicts.transform_ranges import TOLERANCE, TransformRange, range_words, transform_ranges
-
-EXACT = 1e-8
-"""Of the outputs' variance: what rounding in float32 may leave of an exact symmetry."""
-NEARLY = 0.2
-"""A defect up to this is called nearly none: the tolerance up to which a symmetry of tasks is named."""
-NEAR = math.sqrt(0.5)
-"""Half the defect of unrelated answers, the square root of 2: a defect below it is near, and is given as a number."""
+from metasym.types import shortened
+from metasym.verdicts.status_thresholds import (
+    EXACT_FUNCTION,
+    NEAR_FUNCTION,
+    NEARLY_FUNCTION,
+    TRANSFORM_TOLERANCE,
+)
+from metasym.verdicts.transform_ranges import TransformRange, range_words, transform_ranges
 
 
 @dataclass(frozen=True)
@@ -52,11 +52,11 @@ class ElementOfFunctions:
     @property
     def words(self) -> str:
         """What can be said of it."""
-        if self.violation_upper <= EXACT:
+        if self.violation_upper <= EXACT_FUNCTION:
             return "holds"
-        if self.defect_upper <= NEARLY:
+        if self.defect_upper <= NEARLY_FUNCTION:
             return "holds nearly"
-        return "near" if self.defect <= NEAR else "does not hold"
+        return "near" if self.defect <= NEAR_FUNCTION else "does not hold"
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class AdaptedFunctions:
     labels: bool
     elements: tuple[ElementOfFunctions, ...]
     note: str
-    tolerance: float = TOLERANCE
+    tolerance: float = TRANSFORM_TOLERANCE
     """The defect, with its bound, up to which a transform of images holds."""
 
     @property
@@ -92,6 +92,9 @@ class AdaptedFunctions:
     def ranges(self) -> tuple[TransformRange, ...]:
         """Of the usual transforms of images: how far each may go."""
         return transform_ranges(self.elements, self.tolerance)
+
+    def __repr__(self) -> str:
+        return shortened(f"AdaptedFunctions({self})")
 
     def __str__(self) -> str:
         if self.ranges:
@@ -123,4 +126,4 @@ class AdaptedFunctions:
             ElementOfFunctions(**{key: one[key] for key in kept if key in one}) for one in value["elements"]
         )
         rest = (value["group"], value["tasks"], value["score"], value["labels"], elements, value["note"])
-        return cls(*rest, value.get("tolerance", TOLERANCE))
+        return cls(*rest, value.get("tolerance", TRANSFORM_TOLERANCE))

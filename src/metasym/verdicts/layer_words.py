@@ -15,11 +15,11 @@ from metasym.verdicts.defect_words import (
     sentences,
 )
 from metasym.verdicts.reports import (
-    PLAIN,
     FoundGroup,
     LayerReport,
     SharingPattern,
 )
+from metasym.verdicts.status_thresholds import PLAIN
 from metasym.verdicts.verdict import (
     AnyReason,
     Bound,
@@ -51,6 +51,8 @@ from metasym.verdicts.verdict import (
 
 WEAKER = 0.05
 """Singular values of U beyond those that are used are mentioned above this part of the largest."""
+_OWN_SIZE = 0.01
+"""Bounds of classes of tied weights by their own size are given above this, where twice as large as the bound."""
 _NOISY = 0.5
 """Residuals of a pattern from which the words say that part of U is noise."""
 _ALSO = 2
@@ -152,7 +154,7 @@ def _differing(layer: LayerReport) -> str:
 def claim_words(bound: Bound, tasks: int) -> str:
     """That a group is certified, how nearly, and on how many tasks."""
     weak = ""
-    if bound.class_defect_upper > max(2 * bound.defect_upper, 0.01):
+    if bound.class_defect_upper > max(2 * bound.defect_upper, _OWN_SIZE):
         weak = f"; below {percent(bound.class_defect_upper)} for every class of tied weights by its own size"
     if bound.faint_weights:
         weak += f"; {bound.faint_weights} weights are too faint to be measured by their own size"

@@ -8,8 +8,9 @@ from typing import Any
 from metasym.verdicts.defect_words import measured, percent
 from metasym.verdicts.discovery_verdict import DiscoveryVerdict
 from metasym.verdicts.discovery_words import candidate_words, claim_words
-from metasym.verdicts.function_reports import EXACT, NEAR, AdaptedFunctions
+from metasym.verdicts.function_reports import AdaptedFunctions
 from metasym.verdicts.outcomes import Outcome
+from metasym.verdicts.status_thresholds import EXACT_FUNCTION, NEAR_FUNCTION
 
 
 def deep_words(result: Mapping[str, Any], plain: Mapping[str, Any] | None) -> list[str]:
@@ -54,12 +55,12 @@ def networks_words(asked: Sequence[tuple[str, AdaptedFunctions]]) -> str:
 
 
 def _equivariant(found: AdaptedFunctions) -> str:
-    if found.worst.violation_upper <= EXACT:
+    if found.worst.violation_upper <= EXACT_FUNCTION:
         return f"exactly equivariant to {found.group}"
-    if found.defect <= NEAR:
+    if found.defect <= NEAR_FUNCTION:
         return f"equivariant to {found.group} within {percent(found.defect)}"
     return f"not equivariant to {found.group}: their defect is {measured(found.defect)}"
 
 
 def _short(found: AdaptedFunctions) -> str:
-    return "exact" if found.worst.violation_upper <= EXACT else measured(found.defect)
+    return "exact" if found.worst.violation_upper <= EXACT_FUNCTION else measured(found.defect)

@@ -7,11 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from metasym.groups.signed_permutations import SignedPermutation
-from metasym.verdicts.notebooks import cards, figure
+from metasym.verdicts.status_thresholds import NEARLY, PLAIN
 from metasym.verdicts.verdict import Bound, Status, Verdict
-
-NEARLY = 0.1
-"""A group with a larger error is one that U has only nearly."""
 
 
 @dataclass(frozen=True)
@@ -51,10 +48,6 @@ class SharingPattern:
             f"SharingPattern({rows} x {columns}: {self.count} classes, {self.tied} tied, {self.zeros} zero, margin "
             f"{self.margin:.3g}, residual {self.residual:.2g}{doubt})"
         )
-
-
-PLAIN = 0.02
-"""Up to this defect a symmetry is named without qualification; above it the words say how nearly it holds."""
 
 
 def order_words(order: int) -> str:
@@ -199,6 +192,9 @@ class AskedGroup:
     invariance: bool = False
     """Whether it moves the inputs alone because it cannot act on so many outputs."""
 
+    def __repr__(self) -> str:
+        return f"AskedGroup({self.text!r})"
+
 
 @dataclass(frozen=True)
 class GroupAnswer:
@@ -261,6 +257,9 @@ class GroupErrors:
     """The dimension of the space of equivariant maps."""
     note: str = ""
 
+    def __repr__(self) -> str:
+        return f"GroupErrors({self.group}, {len(self.elements)} elements, at most {max(self.errors, default=0):.2g})"
+
 
 @dataclass(frozen=True)
 class LayerReport:
@@ -303,11 +302,15 @@ class LayerReport:
         )
 
     def _repr_html_(self) -> str:
-        return cards(self)
+        from metasym.verdicts import notebooks  # only they ask
+
+        return notebooks.cards(self)
 
     def plot(self) -> Any:
         """Draw the sharing pattern and the singular values of U, and return the matplotlib figure."""
-        return figure(self)
+        from metasym.verdicts import notebooks
+
+        return notebooks.figure(self)
 
     @property
     def undecided(self) -> bool:

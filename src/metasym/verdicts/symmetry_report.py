@@ -11,13 +11,12 @@ import msgspec
 
 from metasym.storage.described import described
 from metasym.types import MetasymError, shortened
-from metasym.verdicts.answer_words import answer_words
 from metasym.verdicts.group_words import found_words
 from metasym.verdicts.layer_words import summary_words, verdict_words
-from metasym.verdicts.notebooks import cards, figure
 from metasym.verdicts.reports import GroupErrors, LayerReport
 
 VERSION = 2
+"""Of the JSON; reports of other versions are refused."""
 
 
 @dataclass(frozen=True)
@@ -50,15 +49,19 @@ class SymmetryReport:
         return shortened(f"SymmetryReport({'; '.join(map(_briefly, self.layers)) or 'no layers'})")
 
     def _repr_html_(self) -> str:
-        return cards(self)
+        from metasym.verdicts import notebooks  # only they ask
+
+        return notebooks.cards(self)
 
     def plot(self) -> Any:
         """Draw the sharing pattern and the singular values of every layer, and return the matplotlib figure."""
-        return figure(self)
+        from metasym.verdicts import notebooks
+
+        return notebooks.figure(self)
 
     def __str__(self) -> str:
         lines = [f"{r.name or 'the layer'}: {verdict_words(r)}" for r in self.layers]
-        return "\n".join([*lines, *(answer_words(r) for r in self.layers if r.answer is not None)])
+        return "\n".join([*lines, *(_answer(r) for r in self.layers if r.answer is not None)])
 
     def to_json(self) -> dict[str, Any]:
         """Plain types, ready for ``json.dumps``."""
@@ -88,6 +91,12 @@ def _briefly(layer: LayerReport) -> str:
     return f"{layer.name or 'the layer'}: {summary_words(layer)}"
 
 
+def _answer(layer: LayerReport) -> str:
+    from metasym.verdicts.answer_words import answer_words  # few users ask
+
+    return answer_words(layer)
+
+
 def _layer_json(layer: LayerReport) -> dict[str, Any]:
     found: dict[str, Any] = _lists(msgspec.to_builtins(layer))
     if layer.group is not None:
@@ -98,7 +107,7 @@ def _layer_json(layer: LayerReport) -> dict[str, Any]:
         }
     found["verdict"]["words"] = verdict_words(layer)
     if layer.answer is not None:
-        found["answer"]["verdict"]["words"] = answer_words(layer)
+        found["answer"]["verdict"]["words"] = _answer(layer)
     return {**found, "residual": layer.residual, "margin": layer.margin}
 
 

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-TOLERANCE = 0.1
-"""A transform holds if its defect is at most this, with its bound."""
+from metasym.verdicts.status_thresholds import TRANSFORM_TOLERANCE
 
 
 class Transformed(Protocol):
@@ -66,7 +65,7 @@ class TransformRange:
 
 
 def transform_ranges(
-    elements: Iterable[Transformed], tolerance: float = TOLERANCE
+    elements: Iterable[Transformed], tolerance: float = TRANSFORM_TOLERANCE
 ) -> tuple[TransformRange, ...]:
     """Of every family: the amounts around none for which all defects are at most ``tolerance`` with their bounds."""
     families: dict[str, list[Transformed]] = {}

@@ -87,7 +87,7 @@ def _kept_form(A: Array, tolerance: float) -> Array | None:
     one = np.einsum("bij,ij->b", basis, np.eye(n))
     form = np.einsum("b,bij->ij", kept @ (kept.T @ one), basis)
     least = float(np.linalg.eigvalsh(form)[0]) if kept.shape[1] else 0.0
-    return np.asarray(form) if least > 0.05 else None
+    return np.asarray(form) if least > CONTINUOUS.positive_form else None
 
 
 def whole_turns(inner: Array, outer: Array) -> tuple[Array, Array, int] | None:
@@ -98,7 +98,7 @@ def whole_turns(inner: Array, outer: Array) -> tuple[Array, Array, int] | None:
     parts = [np.linalg.eigh(1j * side) for side in (inner, outer)]
     sizes = np.concatenate([np.abs(values) for values, _ in parts])
     largest = float(sizes.max())
-    moved = sizes[sizes > 0.05 * largest]
+    moved = sizes[sizes > CONTINUOUS.still_frequency * largest]
     for most in range(1, _HIGHEST + 1):
         unit = largest / most
         whole = np.round(moved / unit)

@@ -12,6 +12,8 @@ from metasym.discovery.algebra.vector_fields import Array, derivative, monomials
 
 _EXACT = 1e-6
 """Rounding of products of fields whose entries are about 1; no verdict depends on it."""
+_SAME_SIZE = 1e-3
+"""Eigenvalues of forms that differ by less than this part of the largest are one: another basis, the same space."""
 
 
 def moments(fields: Array) -> tuple[Array, Array, Array]:
@@ -55,7 +57,7 @@ def lengths(polynomials: Array) -> Array:
     forms = polynomials[:, :, :n]
     weights = np.sqrt(np.arange(2, 2 + len(forms)))  # no two sums of eigenvalues agree by chance
     sizes, vectors = np.linalg.eigh(np.einsum("k,kij->ij", weights / np.linalg.norm(weights), forms))
-    cuts = np.flatnonzero(np.diff(sizes) > 1e-3 * np.abs(sizes).max()) + 1
+    cuts = np.flatnonzero(np.diff(sizes) > _SAME_SIZE * np.abs(sizes).max()) + 1
     parts = [v @ v.T / v.shape[1] ** 0.5 for v in np.split(vectors, cuts, axis=1)]
     found = np.array([np.c_[p, np.zeros(n)] for p in parts]).reshape(len(parts), -1)
     span = orthonormal(polynomials).reshape(len(polynomials), -1)

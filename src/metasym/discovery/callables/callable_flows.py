@@ -25,7 +25,7 @@ from metasym.discovery.algebra.vector_fields import (
 from metasym.discovery.callables.call_certificate import CallCertificate
 from metasym.discovery.callables.called_function import CalledFunction
 from metasym.discovery.callables.input_draws import InputDraws
-from metasym.discovery.claim_thresholds import CONTINUOUS
+from metasym.discovery.claim_thresholds import CALLS, CONTINUOUS
 from metasym.discovery.continuous.certified_algebras import name_of_fields
 from metasym.discovery.continuous.equivariance_search import MOST_UNKNOWNS, at_round_numbers
 from metasym.discovery.continuous.equivariance_symmetries import independent_outputs
@@ -90,7 +90,7 @@ def flows_in(
     rounded = at_round_numbers(fields)
     if rounded is not None:  # only where it is no worse: the true numbers may be near round ones
         again = _defect(certificate, rounded, draws.spread, options.seed)
-        if again is not None and again.upper <= max(10 * defect.upper, 100 * f.rounding):
+        if again is not None and again.upper <= max(CALLS.round_worse * defect.upper, 100 * f.rounding):
             fields, defect = rounded, again
     name = name_of_fields(fields)
     most = defect_of(options.tolerance)
@@ -132,7 +132,7 @@ def _null_fields(
     count = max(32, -(-3 * len(ambient) // m))
     x = np.resize(draws.search, (min(count, len(draws.search)), n))
     jacobians, y = f.jacobian(x)[:, kept], f(x)[:, kept]
-    if np.abs(jacobians - jacobians.mean(0)).max() <= 1e-5 * np.abs(jacobians).max():
+    if np.abs(jacobians - jacobians.mean(0)).max() <= CALLS.affine * np.abs(jacobians).max():
         return ambient[:0], AffineFunction()
     # In units of the spreads of inputs and of each output: every entry of a pair counts alike then.
     into, out = draws.spread + 1e-300, y.std(0) + 1e-300

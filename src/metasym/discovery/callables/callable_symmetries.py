@@ -209,7 +209,7 @@ class FiniteSearch:
         except MetasymError:
             return None
         # A few points only: fresh ones decide.
-        return g if defects.worst.value <= 1.5 * limit else None
+        return g if defects.worst.value <= CALLS.few_points * limit else None
 
     def _generators(
         self, suggestions: list[SignedPermutation], limit: float, known: list[SignedPermutation]
@@ -330,11 +330,11 @@ def idle_inputs(
 
 
 def _kinds(spread: Array) -> Images:
-    """Equal numbers for inputs whose spreads are alike, by gaps of a factor of 4 in their order."""
+    """Equal numbers for inputs whose spreads are alike, by gaps in their order."""
     order = np.argsort(spread, kind="stable")
     kinds = np.zeros(len(spread), dtype=np.int64)
     for before, here in itertools.pairwise(order):
-        apart = spread[here] > 4 * spread[before] + 1e-300
+        apart = spread[here] > CALLS.other_kind * spread[before] + 1e-300
         kinds[here] = kinds[before] + apart
     return kinds
 

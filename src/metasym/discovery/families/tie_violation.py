@@ -71,7 +71,7 @@ def shared_violation(
     differences = (
         0.5 * (first * means[1][:, labels] + second * means[0][:, labels]) - (means[0] * means[1])[:, labels]
     )
-    counted = (count[labels] > 1) & (power[labels] > 0.02 * power.max()) & (signs != 0)
+    counted = (count[labels] > 1) & (power[labels] > FAMILIES.faint * power.max()) & (signs != 0)
     if not counted.any():
         return Shared(0.0, np.inf, False)
     scale = power[labels][counted]

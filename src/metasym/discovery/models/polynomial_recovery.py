@@ -32,6 +32,10 @@ _SHRINK = 0.7
 """How much smaller the smoothing of small coefficients becomes in a step."""
 _SMALLEST = 1e-7
 """The smoothing at which that ends."""
+_GONE, _GONE_AT_LAST = 0.01, 0.1
+"""Coefficients below these parts of the smoothing, on the way and at its end, are left out."""
+_STANDS = 1e-3
+"""Where no coefficient changes by more than this part of the smoothing, the search ends."""
 _MOST_TERMS = 3
 """One term for so many examples at most."""
 
@@ -101,11 +105,11 @@ def _ordered(design: Array, y: Array, noise: float) -> npt.NDArray[np.int64]:
         coefficients = weights * (part.T @ scipy.linalg.cho_solve(factor, y, check_finite=False))
         smooth = max(_SHRINK * (smooth or float(np.abs(coefficients).max())), least)
         if step > 5:  # what has become this small does not come back
-            kept = np.abs(coefficients) > (0.01 * smooth if smooth > least else 0.1 * least)
+            kept = np.abs(coefficients) > (_GONE * smooth if smooth > least else _GONE_AT_LAST * least)
             index, coefficients = index[kept], coefficients[kept]
         if not len(index):
             break
-        if len(before) == len(coefficients) and np.abs(before - coefficients).max() < 1e-3 * least:
+        if len(before) == len(coefficients) and np.abs(before - coefficients).max() < _STANDS * least:
             break
         weights, before = coefficients**2 + smooth**2, coefficients
     return np.asarray(index[np.argsort(-np.abs(coefficients))])
