@@ -27,6 +27,7 @@ from scipy.linalg import expm
 import metasym as ms
 from metasym.groups.signed_groups import SignedGroup
 from metasym.groups.signed_permutations import SignedPermutation
+from metasym.runs.machine import commit
 from studies.attacked_functions import ATTACKS, CONTROLS, Made
 
 Array = npt.NDArray[np.float64]
@@ -157,11 +158,12 @@ def main() -> None:
     low, high = map(int, given.seeds.split(":"))
     given.out.parent.mkdir(parents=True, exist_ok=True)
     done = {(row["name"], row["seed"]) for row in rows(given.out)}
+    code = commit()
     for seed in range(low, high):
         for name in [n for n in (*ATTACKS, *CONTROLS) if given.only in n]:
             if (name, seed) in done:
                 continue
-            row = {"name": name, "seed": seed, **one(make(name, seed))}
+            row = {"name": name, "seed": seed, **one(make(name, seed)), "commit": code}
             with given.out.open("a") as file:
                 file.write(json.dumps(row) + "\n")
     print(table(given.out))

@@ -17,6 +17,7 @@ import torch
 import metasym as ms
 from metasym.groups.signed_groups import weight_orbits
 from metasym.groups.signed_permutations import SignedPermutation
+from metasym.runs.machine import commit
 from studies.scoring import elements
 from studies.true_group import Element, defect, order, true_group
 
@@ -121,13 +122,14 @@ def one(made: Made) -> dict[str, Any]:
 
 
 def run_all(wanted: Iterable[tuple[str, int]], make: Callable[[str, int], Made], out: Path) -> None:
-    """Run those that are not in ``out``, a line each."""
+    """Run those that are not in ``out``, a line each, with the commit of the code."""
     out.parent.mkdir(parents=True, exist_ok=True)
+    code = commit()
     done = {(row["name"], row["seed"]) for row in rows(out)}
     for name, seed in wanted:
         if (name, seed) in done:
             continue
-        row = {"name": name, "seed": seed, **one(make(name, seed))}
+        row = {"name": name, "seed": seed, **one(make(name, seed)), "commit": code}
         with out.open("a") as file:
             file.write(json.dumps(row) + "\n")
 
