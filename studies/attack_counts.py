@@ -70,8 +70,11 @@ def named(row: Row, shares: dict[str, float]) -> bool:
 
 
 def _seeds(found: Sequence[Row]) -> str:
+    """``5003 to 5008, 6000 to 6002``."""
     seeds = sorted({row["seed"] for row in found})
-    return f"{seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else str(seeds[0])
+    firsts = [seed for seed in seeds if seed - 1 not in seeds]
+    lasts = [seed for seed in seeds if seed + 1 not in seeds]
+    return ", ".join(f"{a} to {b}" if a < b else str(a) for a, b in zip(firsts, lasts, strict=True))
 
 
 def _counted(found: Sequence[Row], *outcomes: str) -> str:
