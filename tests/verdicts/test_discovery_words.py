@@ -45,6 +45,7 @@ REASONS: list[tuple[AnyDiscoveryReason, list[str], Outcome]] = [
     (values.RefutedBySameTerms("so(3)", 12.34), ["so(3)", "F = 12.3"], Outcome.REFUTED),
     (values.ExplainedBetter("so(5)"), ["so(5)", "another symmetry"], Outcome.NOT_REFUTED),
     (values.NearSymmetry("D_4", 0.0037, 0.003, 0.002, 200), ["D_4", "0.0037", "0.002", "370"], Outcome.NOT_REFUTED),
+    (values.NearSymmetry("so(5)", 0.00241, 0.003, 0.0024, 30), ["so(5)", "more than 30 "], Outcome.NOT_REFUTED),
     (values.NotShownToBeNoise("so(2)", 0.001, 0.05), ["so(2)", "0.001", "0.05"], Outcome.NOT_REFUTED),
     (values.NotAnAlgebra("so(2)"), ["so(2)", "brackets"], Outcome.NOT_REFUTED),
     (values.HardlyMatters("so(2)", 2e-4), ["so(2)", "0.0002"], Outcome.NOT_REFUTED),

@@ -335,10 +335,10 @@ def _needed_words(reason: NearSymmetry) -> str:
     """Return how many examples would decide, if the number is not too large to be useful."""
     if reason.needed > _TOO_MANY * reason.examples:
         return f"{_TOO_MANY} times as many examples would not decide it"
-    return (
-        f"about {math.ceil(float(f'{reason.needed:.1e}'))} examples instead of {reason.examples} would decide it, if "
-        "the bound falls like that of noise"
-    )
+    needed = math.ceil(float(f"{reason.needed:.1e}"))
+    more = needed > reason.examples
+    count = f"about {needed} examples instead of" if more else "a few examples more than"
+    return f"{count} {reason.examples} would decide it, if the bound falls like that of noise"
 
 
 def interval_words(beta: float | None, low: float | None, high: float | None) -> str:
