@@ -48,6 +48,7 @@ from metasym.verdicts.discovery_reasons import (
     RepeatedOutputs,
     SearchDidNotEnd,
     SizesOutOfReach,
+    StepFunction,
     TooManyInputs,
 )
 from metasym.verdicts.family_reasons import (
@@ -171,6 +172,8 @@ def refusal_words(reason: AnyDiscoveryReason) -> str:
             return "repeated calls give different results, so no derivatives were taken"
         case NoPointsBeside():
             return "the function does not take points next to its inputs, so no derivatives were taken"
+        case StepFunction():
+            return "the function changes in steps or at kinks, and its derivatives do not show how"
         case GroupTooLarge(moves, most):
             return f"{moves} moves generate a group of more than {most} elements"
         case (
