@@ -40,6 +40,7 @@ REASONS: list[tuple[AnyDiscoveryReason, list[str], Outcome]] = [
     (values.NoneSeemsKept(41, 0.012), ["41", "1.2 %"], Outcome.NOT_REFUTED),
     (values.NoisyFunction(), [], Outcome.NOT_EXAMINED),
     (values.NoPointsBeside(), [], Outcome.NOT_EXAMINED),
+    (values.StepFunction(), [], Outcome.NOT_EXAMINED),
     (values.FewRowsDiffer("Z_2", (7, 3), 5, 0.04, 0.003), ["Z_2", "5 examples (7, 3", "0.04"], Outcome.NOT_REFUTED),
     (values.RefutedByPolynomial("D_4", 1e-5, 0.02), ["D_4", "1e-05", "0.02"], Outcome.REFUTED),
     (values.RefutedBySameTerms("so(3)", 12.34), ["so(3)", "F = 12.3"], Outcome.REFUTED),
