@@ -313,7 +313,8 @@ class FiniteSearch:
         ``against`` receives, of each move that is not exact, the point that refuses it most and its image.
         """
         kept = []
-        worst, by_point = Defect(0.0, 0.0), np.zeros(len(self.certificate.x))
+        worst = Defect(0.0, 0.0)
+        by_point: Array = np.zeros(len(self.certificate.x))
         for g in generators:
             measured = self.certificate.measure(g)
             defect = measured.worst
