@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -74,35 +74,39 @@ def _seeds(found: Sequence[Row]) -> str:
     return f"{seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else str(seeds[0])
 
 
-def _commit(found: Sequence[Row]) -> str:
-    return ", ".join(sorted({f"`{row['commit'][:7]}`" for row in found if row.get("commit")})) or "-"
-
-
 def _counted(found: Sequence[Row], *outcomes: str) -> str:
     return str(sum(row["outcome"] in outcomes for row in found))
 
 
+def _by_code(files: Sequence[tuple[str, str]]) -> Iterator[tuple[str, list[Row]]]:
+    """The runs of files: what the page calls the code, by default its commit, and the runs with it."""
+    for name, code in files:
+        found = rows(name)
+        for commit in dict.fromkeys(row.get("commit") for row in found):
+            some = [row for row in found if row.get("commit") == commit]
+            yield code or f"`{str(commit)[:7]}`", some
+
+
 def family_table(files: Sequence[tuple[str, str]], shares: dict[str, float]) -> list[str]:
-    """Families made to break certificates: by file, and by whether what certificates assume is so."""
+    """Families made to break certificates: by code, and by whether what certificates assume is so."""
     lines = [
-        "| seeds | code | assumptions | runs | whole group | subgroup | too large, within its bound | nothing | "
-        "wrong bound | wrong share | named what is broken | wrong and silent |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|",
+        "| seeds | code | assumptions | runs | whole group | subgroup | nothing | wrong bound | wrong share | "
+        "warning names what is broken | wrong and no such warning |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     hold = {name: make(name, 0).assumptions_hold for name in ATTACKS}
-    for name, code in files:
+    for code, runs in _by_code(files):
         for holds, word in ((True, "hold"), (False, "broken")):
-            found = [row for row in rows(name) if hold[row["name"]] is holds]
-            wrong = [row for row in found if is_wrong(row)]
+            found = [row for row in runs if hold[row["name"]] is holds]
             cells = [
                 _seeds(found),
-                code or _commit(found),
+                code,
                 word,
                 str(len(found)),
-                *(_counted(found, one) for one in ("right", "subgroup", "too large", "nothing", "wrong")),
+                *(_counted(found, one) for one in ("right", "subgroup", "nothing", "wrong")),
                 str(sum(bool(row.get("share_wrong")) for row in found)),
                 "-" if holds else str(sum(named(row, shares) for row in found)),
-                str(sum(not named(row, shares) for row in wrong)),
+                str(sum(is_wrong(row) and not named(row, shares) for row in found)),
             ]
             lines.append(f"| {' | '.join(cells)} |")
     return lines
@@ -114,39 +118,71 @@ def ordinary_table(files: Sequence[tuple[str, str]]) -> list[str]:
         "| seeds | code | runs | whole group | subgroup | nothing | wrong | with a warning |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    for name, code in files:
-        found = rows(name)
-        cells = [_seeds(found), code or _commit(found), str(len(found))]
+    for code, found in _by_code(files):
+        cells = [_seeds(found), code, str(len(found))]
         cells += [_counted(found, one) for one in ("right", "subgroup", "nothing")]
         cells += [str(sum(map(is_wrong, found))), str(sum(bool(said(row)) for row in found))]
         lines.append(f"| {' | '.join(cells)} |")
     return lines
 
 
-def function_table(files: Sequence[str]) -> list[str]:
+def function_table(files: Sequence[tuple[str, str]]) -> list[str]:
     """Functions made to break certificates."""
     lines = [
         "| seeds | code | kinds | runs | true claims | nothing | wrong | true symmetry refuted | errors |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
-    for name in files:
-        found = rows(name)
-        cells = [_seeds(found), _commit(found), str(len({row["name"] for row in found})), str(len(found))]
+    for code, found in _by_code(files):
+        cells = [_seeds(found), code, str(len({row["name"] for row in found})), str(len(found))]
         cells += [_counted(found, one) for one in ("claimed", "nothing", "wrong", "true refuted")]
         lines.append(f"| {' | '.join([*cells, _counted(found, 'error', 'defect')])} |")
     return lines
 
 
+def mixed_table() -> list[str]:
+    """Files with some odd tasks: how often each statement is false in each group of them, and how wide they are."""
+    lines = [
+        "| files with | files | bound false | share false | bound over true defect, median | "
+        "bound on the share, median |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, one in json.loads((FOLDER / "mixed-populations.json").read_text())["strata"].items():
+        kind, value = name.split(" ", 1)
+        match kind:
+            case "share":
+                words = f"{float(value):.0%} odd tasks"
+            case "noise":
+                words = f"noise of {float(value):.0%}"
+            case "tasks":
+                words = f"{value} tasks"
+            case _:
+                words = f"odd tasks: {value}"
+        cells = [words, str(one["files"]), f"{one['false_bound']:.1%}", f"{one['false_share']:.1%}"]
+        cells += [f"{one['bound_over_true_median']:.2f}", f"{one['share_upper_median']:.1%}"]
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
 def tables() -> list[list[str]]:
-    """All tables of the page, in their order."""
-    shares = rare(rows("ordinary-fresh"))
+    """All tables of the page, in their order; files from before runs named their commit have it here."""
     return [
-        family_table((("families-before", "before"), ("families-fresh", "")), shares),
-        ordinary_table((("ordinary-before", "before"), ("ordinary-after", "after"), ("ordinary-fresh", ""))),
-        function_table(("functions-fresh",)),
+        family_table(
+            (("families-before", "before"), ("families-fresh", "`a998a78`"), ("families-5000", "")),
+            rare(rows("ordinary-5000")),
+        ),
+        ordinary_table(
+            (
+                ("ordinary-before", "before"),
+                ("ordinary-after", "`1f66615`"),
+                ("ordinary-fresh", "`fca1ecd`"),
+                ("ordinary-5000", ""),
+            )
+        ),
+        function_table((("functions-fresh", "`1f66615`"), ("functions-5000", ""))),
+        mixed_table(),
     ]
 
 
 if __name__ == "__main__":
     print("\n\n".join("\n".join(lines) for lines in tables()))
-    print({word: f"{share:.1%} of ordinary runs" for word, share in rare(rows("ordinary-fresh")).items()})
+    print({word: f"{share:.1%} of ordinary runs" for word, share in rare(rows("ordinary-5000")).items()})

@@ -127,4 +127,4 @@ if __name__ == "__main__":
         found = compared(each, chosen.against, chosen.times)
         print(found, flush=True)
         old = [r for r in old if r["case"] != each] + [found]
-        write_json(chosen.out, {"command": "python -m studies.evidence_time", "records": old})
+        write_json(chosen.out, {"command": "python -m studies.evidence_time --against SRC", "records": old})

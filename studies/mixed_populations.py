@@ -23,6 +23,7 @@ from metasym.certification.all_tasks import AllTasks
 from metasym.certification.certificate import certify_all
 from metasym.certification.own_weights import own_weights
 from metasym.groups.signed_permutations import SignedPermutation
+from metasym.runs.machine import commit
 from studies.judged_runs import Array, examples_of, group_defect, single_defects
 from studies.ordinary_families import FAMILIES
 from studies.true_group import Element
@@ -129,7 +130,9 @@ def main() -> None:
     rows = [one(given.first + k) for k in range(given.files)]
     found = summary(rows)
     given.out.parent.mkdir(parents=True, exist_ok=True)
-    given.out.write_text(json.dumps({"files": given.files, "first": given.first, "strata": found}, indent=1))
+    line = f"python -m studies.mixed_populations --files {given.files} --first {given.first}"
+    head = {"command": line, "commit": commit(), "files": given.files, "first": given.first}
+    given.out.write_text(json.dumps({**head, "strata": found}, indent=1))
     for name, numbers in found.items():
         print(f"{name:22s} {numbers}")
 
