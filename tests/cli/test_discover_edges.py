@@ -27,9 +27,13 @@ def table(path: Path, x: Array, y: list[str] | Array) -> None:
     path.write_text("\n".join([",".join([*names, "out"]), *rows]))
 
 
-def run(path: Path, *more: str) -> int:
+def command(path: Path, *more: str) -> list[str]:
     out = path.with_suffix("")
-    return main(["discover", str(path), "--outputs", "out", "--out", str(out), "--progress", "silent", *more])
+    return ["discover", str(path), "--outputs", "out", "--out", str(out), "--progress", "silent", *more]
+
+
+def run(path: Path, *more: str) -> int:
+    return main(command(path, *more))
 
 
 def drawn(examples: int, inputs: int) -> tuple[Array, Array]:
@@ -66,18 +70,12 @@ def test_labels_as_text_are_classes(tmp_path: Path) -> None:
     assert result["plain"]["mean"] > 0.6
 
 
-def test_text_that_is_not_called_labels_and_missing_numbers_are_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_text_that_is_not_called_labels_and_missing_numbers_are_one_line(tmp_path: Path) -> None:
     x, y = drawn(30, 2)
     table(tmp_path / "text.csv", x, ["warm" if v > 0 else "cold" for v in y])
     table(tmp_path / "missing.csv", np.where(x > 1.5, np.nan, x), y)
     for name in ("text.csv", "missing.csv"):
-        assert run(tmp_path / name) == 2
-        said = capsys.readouterr().err.splitlines()
-        assert len(said) == 1
-        assert said[0].startswith("metasym: error: ")
-        assert "expected" in said[0]
+        assert str(tmp_path / name) in str(refused_command(command(tmp_path / name)).about)
 
 
 @pytest.mark.parametrize(
@@ -107,9 +105,9 @@ def test_data_that_say_nothing_are_one_line(
     tmp_path: Path, x: Array, y: Array, about: str, found: object
 ) -> None:
     np.savez(tmp_path / "data.npz", x=x, y=y)
-    command = ["discover", tmp_path / "data.npz", "--out", tmp_path / "out", "--progress", "silent"]
+    typed = ["discover", tmp_path / "data.npz", "--out", tmp_path / "out", "--progress", "silent"]
     place = tmp_path / "data.npz"
-    refused_command(command, about if about == "tasks" else within(place, about), found)
+    refused_command(typed, about if about == "tasks" else within(place, about), found)
 
 
 def test_a_family_with_a_constant_input_is_answered(tmp_path: Path) -> None:

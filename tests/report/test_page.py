@@ -15,6 +15,7 @@ from metasym.cli import main
 from metasym.report.page import render, write
 from metasym.storage.file_names import CURRENT, MODEL
 from metasym.types import MetasymError
+from metasym.verdicts.group_words import found_words
 from tests.refusals import refused, refused_command, within
 from tests.report.page_runs import Document, copy, edit, make_run, train_into
 
@@ -196,7 +197,9 @@ def test_many_runs_begin_with_what_was_found(msr, tmp_path):
     assert made.html.index(lead) < made.html.index("<h2")
     (line,) = re.findall(r"<li>.*?</li>", lead)  # the other run has nothing to tell of
     assert 'href="#run-1"' in line
-    assert "the 5 inputs behave like a ring that may be turned" in line
+    (layer,) = ms.open_run(tmp_path / "run").symmetry
+    assert layer.group.name == "Z_5"
+    assert found_words(layer) in html.unescape(line)
     assert "The symmetry pays" in line
 
 
@@ -207,7 +210,9 @@ def test_a_run_of_learn_shows_both_methods(tmp_path):
     assert (made.runs, made.counted, made.faults) == (2, "1 run and its baseline", [])
     assert [d["id"] for d in found.all("details") if d.get("class") == "run"] == ["run-2"]
     lead = re.search(r'<p class="lead">(.*?)</p>', made.html, re.DOTALL)[1]
-    assert "the 5 inputs behave like a ring that may be turned" in lead
+    (layer,) = ms.open_run(tmp_path / "run").symmetry
+    assert layer.group.name == "Z_5"
+    assert found_words(layer) in html.unescape(lead)
     assert "The symmetry pays" in lead
     for method in ("symmetry learned (MSR)", "same network, plain (MAML)"):
         assert method in found.words

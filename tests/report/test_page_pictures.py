@@ -35,6 +35,8 @@ from metasym.report.page.training_section import POINTS, thinned
 from metasym.runs.files.model_files import write_model
 from metasym.storage.json_files import write_json
 from metasym.symmetry.parametrized import short_name
+from metasym.verdicts.defect_words import capital
+from metasym.verdicts.layer_words import verdict_words
 from tests.report.page_runs import Document
 
 
@@ -216,7 +218,8 @@ def test_a_run_with_a_network_of_the_users_own_shows_its_stored_report(tmp_path)
         {**config, "metric": "mse", **result, **others, "symmetry": report.to_json(), "per_task": [0.4, 0.6]},
     )
     found = Document(render(tmp_path).html)
-    assert "Equivariant to D_5, of order 10" in found.words
+    assert (report[0].group.name, report[0].group.order) == ("D_5", 10)
+    assert capital(verdict_words(report[0])) in found.words
     assert "Sharing pattern" in found.words
     assert "Submatrices of U" in found.words
     assert "made by U from a filter drawn at random" in found.words

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 import metasym as ms
 from metasym.runs.adapted_functions import adapted_functions
+from metasym.verdicts.function_reports import Held
 from tests.refusals import refused
 
 
@@ -82,14 +83,14 @@ def test_weights_that_are_alike_left_and_right_keep_exactly_that_flip(labels: bo
     found = adapted_functions(opened(weight + weight.flip(-1), labels=labels), "rotations-flips:4")
     proposed = adapted_functions(opened(weight + weight.flip(-1), labels=labels))
     assert proposed.group == "images"
-    assert [one.name for one in proposed.elements if one.words == "holds"] == ["left-right flip"]
+    assert [one.name for one in proposed.elements if one.held is Held.EXACTLY] == ["left-right flip"]
     assert proposed.ranges[0].some_hold
-    said = {element.name: element.words for element in found.elements}
-    assert [name for name, words in said.items() if words == "holds"] == [
+    held = {element.name: element.held for element in found.elements}
+    assert [name for name, one in held.items() if one is Held.EXACTLY] == [
         "rotation by 0 degrees",
         "left-right flip, then rotation by 0 degrees",
     ]
-    assert set(said.values()) == {"holds", "does not hold"}
+    assert set(held.values()) == {Held.EXACTLY, Held.NOT}
     flip = next(e for e in found.elements if e.name.startswith("left-right flip, then rotation by 0"))
     assert flip.score == pytest.approx(found.score)
     assert flip.same_class == (1.0 if labels else None)
@@ -99,7 +100,7 @@ def test_a_small_break_is_bounded_and_not_called_exact() -> None:
     weight = weights()
     turned = sum(torch.rot90(weight, k, (-2, -1)) for k in range(4))
     found = adapted_functions(opened(turned + 0.02 * weights(1), labels=False), "rotations:4")
-    assert [element.words for element in found.elements] == ["holds", *["holds nearly"] * 3]
+    assert [element.held for element in found.elements] == [Held.EXACTLY, *[Held.NEARLY] * 3]
     for element in found.elements[1:]:
         assert 1e-6 < element.violation < element.violation_upper < 0.04
 
@@ -130,8 +131,8 @@ def test_vectors_are_asked_about_the_group_that_is_named() -> None:
     run = Asked(learner, (7,), Vectors(family), False)
     shifts = adapted_functions(run, "shifts")
     assert len(shifts.elements) == 7
-    assert {element.words for element in shifts.elements} == {"holds"}
-    assert "does not hold" in {e.words for e in adapted_functions(run, "reflection").elements}
+    assert {element.held for element in shifts.elements} == {Held.EXACTLY}
+    assert Held.NOT in {e.held for e in adapted_functions(run, "reflection").elements}
 
 
 class Vectors:

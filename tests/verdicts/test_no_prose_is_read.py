@@ -147,7 +147,9 @@ def _wrong_in(scope: ast.AST) -> list[int]:
                 for op, right in zip(node.ops, node.comparators, strict=True):
                     if isinstance(op, ast.In | ast.NotIn) and _about(right, names):
                         found.append(node.lineno)
-                    if isinstance(op, ast.Eq | ast.NotEq) and _is_text(right) and _about(node.left, names):
+                    words = any(getattr(one, "attr", "") == "words" for one in (node.left, right))
+                    text = _is_text(right) and _about(node.left, names)
+                    if isinstance(op, ast.Eq | ast.NotEq) and (words or text):
                         found.append(node.lineno)
     return found
 
@@ -173,6 +175,7 @@ def test_the_test_sees_what_it_is_about() -> None:
         "'near' in ', '.join(found['reasons'])",
         "layer.verdict.words[:9]",
         "one.refused == NOTHING",
+        "[one for word in WORDS if one.words == word]",
         "match layer.verdict.words:\n  case 'no symmetry': pass",
     ):
         assert _wrong(ast.parse(text)), text

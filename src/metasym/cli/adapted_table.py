@@ -11,8 +11,6 @@ from metasym.verdicts.transform_ranges import range_words
 if TYPE_CHECKING:
     from metasym.verdicts.function_reports import AdaptedFunctions, ElementOfFunctions
 
-_WORDS = ("holds", "holds nearly", "near", "does not hold")
-
 
 def show_functions(asked: list[tuple[str, AdaptedFunctions]]) -> None:
     """Lines about one run, or one table about several."""
@@ -25,6 +23,8 @@ def show_functions(asked: list[tuple[str, AdaptedFunctions]]) -> None:
 def _show_beside(asked: list[tuple[str, AdaptedFunctions]]) -> None:
     """One table: a row for each element of the group, columns for each run."""
     from rich.table import Table
+
+    from metasym.verdicts.function_reports import Held
 
     first = asked[0][1]
     table = Table(
@@ -41,14 +41,14 @@ def _show_beside(asked: list[tuple[str, AdaptedFunctions]]) -> None:
         for _, functions in asked:
             [element] = [one for one in functions.elements if one.name == move]
             score = f"{element.score:.1%}" if functions.labels else f"{element.score:.4g}"
-            kept = element.words if element.same_class is None else f"{element.same_class:.1%}"
+            kept = str(element.held) if element.same_class is None else f"{element.same_class:.1%}"
             row += [f"{element.violation:.3g}, {element.violation_upper:.3g}", kept, score]
         table.add_row(*row)
     out = console()
     out.print(table, highlight=False, markup=False)
     for name, functions in asked:
-        words = {word: [e.name for e in _moving(functions) if e.words == word] for word in _WORDS}
-        said = "; ".join(f"{word}: {', '.join(found)}" for word, found in words.items() if found)
+        by_held = {held: [e.name for e in _moving(functions) if e.held is held] for held in Held}
+        said = "; ".join(f"{held}: {', '.join(found)}" for held, found in by_held.items() if found)
         said = range_words(functions.ranges) if functions.ranges else said
         out.print(f"{name}, {functions.tasks} tasks: {said}", highlight=False, markup=False, soft_wrap=True)
     out.print(
@@ -80,7 +80,7 @@ def _function_lines(functions: AdaptedFunctions) -> list[str]:
         kept = "" if element.same_class is None else f", same class for {element.same_class:.1%}"
         score = f"{element.score:.1%}" if functions.labels else f"{element.score:.4g}"
         lines.append(
-            f"  {element.name:<{width}}  {element.words:<13}  violation {element.violation:.3g}, "
+            f"  {element.name:<{width}}  {element.held:<13}  violation {element.violation:.3g}, "
             f"at most {element.violation_upper:.3g} at 95 %{kept}, {metric} {score}"
         )
     if functions.ranges:

@@ -170,13 +170,16 @@ def _summary(folder: Path, found: dict[str, Any]) -> None:
                 f"  {one['name']}: defect {_number(one['defect'])}, at most {_number(one['defect_upper'])} "
                 f"(root mean square at {one['tested_on']} fresh points)"
             )
-            continue
-        line(
-            f"  {one['name']}: the data allow a violation of {_number(one['violation_upper'])} of the variance of y; "
-            f"{interval_words(one['beta'], *one['beta_ci'])}"
-        )
+        else:
+            line(
+                f"  {one['name']}: the data allow a violation of {_number(one['violation_upper'])} of the variance "
+                f"of y; {interval_words(one['beta'], *one['beta_ci'])}"
+            )
         if one.get("rows_upper") is not None:
-            line(f"    at most {percent(one['rows_upper'])} of further rows may violate it much more (95 %)")
+            what = "rows" if one.get("defect") is None else "points"
+            line(
+                f"    at most {percent(one['rows_upper'])} of further {what} may violate it much more (95 %)"
+            )
     for one in found["refused"]:
         said = "not tested" if one["outcome"] == "not examined" else "not claimed"
         line(f"  {said}, {one['what']}: {one['words']}")

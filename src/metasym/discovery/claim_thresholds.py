@@ -271,6 +271,10 @@ class CallThresholds:
     divided by this: a quarter of the tolerance. By hand, after set functions with 1 % noise had been missed."""
     mixes: float = 1e-3
     """Relative differences between batches that are more than rounding: the function mixes points. By hand."""
+    steps: float = 1e-3
+    """The part of its change by which an output with constant derivatives may miss an affine function. By hand."""
+    far: float = 10.0
+    """A point at which f differs by so many times the bound of a defect violates the symmetry much more. By hand."""
     away: float = 0.5
     """Standard deviations, or parts of one, by which means and spreads of inputs may change before the result says
     so. By hand."""

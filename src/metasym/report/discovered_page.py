@@ -102,8 +102,6 @@ def _symmetry(one: dict[str, Any], inputs: list[str], outputs: list[str]) -> dic
         f"part of a free model that breaks the symmetry does not predict the residual of the symmetric model: "
         f"{interval_words(one['beta'], *one['beta_ci'])}."
     )
-    if one.get("rows_upper") is not None:
-        about += f" At most {percent(one['rows_upper'])} of further rows may violate it much more (95 %)."
     if one.get("defect") is not None:
         about = (
             f"Checked by calls at {one['tested_on']} fresh points: f(g x) and g' f(x) differ by "
@@ -111,6 +109,9 @@ def _symmetry(one: dict[str, Any], inputs: list[str], outputs: list[str]) -> dic
             "change), at most by "
             f"{percent(defect_of(one['violation_upper']))} at 95 %."
         )
+    if one.get("rows_upper") is not None:
+        what = "rows" if one.get("defect") is None else "points"
+        about += f" At most {percent(one['rows_upper'])} of further {what} may violate it much more (95 %)."
     shown = one["generators"][:_MOST_GENERATORS]
     if continuous:
         how = "Generators A of x → A x + a, the column a last (blue positive, red negative):"

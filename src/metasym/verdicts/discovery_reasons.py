@@ -305,6 +305,12 @@ class NoPointsBeside(DiscoveryReason, frozen=True, tag="no_points_beside"):
     outcome = Outcome.NOT_EXAMINED
 
 
+class StepFunction(DiscoveryReason, frozen=True, tag="step_function"):
+    """The derivatives are constant but the function is not affine: it changes in steps or at kinks."""
+
+    outcome = Outcome.NOT_EXAMINED
+
+
 AnyDiscoveryReason = (
     EveryDirectionChanges
     | NoDirectionTold
@@ -345,6 +351,7 @@ AnyDiscoveryReason = (
     | NoneSeemsKept
     | NoisyFunction
     | NoPointsBeside
+    | StepFunction
     | TooFewExamples
     | TooFewTasks
     | MapTooLarge

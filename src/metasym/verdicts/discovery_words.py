@@ -48,6 +48,7 @@ from metasym.verdicts.discovery_reasons import (
     RepeatedOutputs,
     SearchDidNotEnd,
     SizesOutOfReach,
+    StepFunction,
     TooManyInputs,
 )
 from metasym.verdicts.family_reasons import (
@@ -171,6 +172,8 @@ def refusal_words(reason: AnyDiscoveryReason) -> str:
             return "repeated calls give different results, so no derivatives were taken"
         case NoPointsBeside():
             return "the function does not take points next to its inputs, so no derivatives were taken"
+        case StepFunction():
+            return "the function changes in steps or at kinks, and its derivatives do not show how"
         case GroupTooLarge(moves, most):
             return f"{moves} moves generate a group of more than {most} elements"
         case (
@@ -335,10 +338,10 @@ def _needed_words(reason: NearSymmetry) -> str:
     """Return how many examples would decide, if the number is not too large to be useful."""
     if reason.needed > _TOO_MANY * reason.examples:
         return f"{_TOO_MANY} times as many examples would not decide it"
-    return (
-        f"about {math.ceil(float(f'{reason.needed:.1e}'))} examples instead of {reason.examples} would decide it, if "
-        "the bound falls like that of noise"
-    )
+    needed = math.ceil(float(f"{reason.needed:.1e}"))
+    more = needed > reason.examples
+    count = f"about {needed} examples instead of" if more else "a few examples more than"
+    return f"{count} {reason.examples} would decide it, if the bound falls like that of noise"
 
 
 def interval_words(beta: float | None, low: float | None, high: float | None) -> str:

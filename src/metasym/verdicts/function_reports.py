@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -15,6 +16,15 @@ from metasym.verdicts.status_thresholds import (
     TRANSFORM_TOLERANCE,
 )
 from metasym.verdicts.transform_ranges import TransformRange, range_words, transform_ranges
+
+
+class Held(enum.StrEnum):
+    """How well functions keep to an element, best first; the value is what is printed."""
+
+    EXACTLY = "holds"
+    NEARLY = "holds nearly"
+    NEAR = "near"
+    NOT = "does not hold"
 
 
 @dataclass(frozen=True)
@@ -50,13 +60,13 @@ class ElementOfFunctions:
         return math.sqrt(max(0.0, self.violation_upper))
 
     @property
-    def words(self) -> str:
-        """What can be said of it."""
+    def held(self) -> Held:
+        """How well the networks keep to it."""
         if self.violation_upper <= EXACT_FUNCTION:
-            return "holds"
+            return Held.EXACTLY
         if self.defect_upper <= NEARLY_FUNCTION:
-            return "holds nearly"
-        return "near" if self.defect <= NEAR_FUNCTION else "does not hold"
+            return Held.NEARLY
+        return Held.NEAR if self.defect <= NEAR_FUNCTION else Held.NOT
 
 
 @dataclass(frozen=True)
@@ -109,10 +119,10 @@ class AdaptedFunctions:
 
     def to_json(self) -> dict[str, Any]:
         """Plain numbers and strings."""
-        derived = ("defect", "defect_upper", "words")
         elements = []
         for one in self.elements:
-            found = {**asdict(one), **{key: getattr(one, key) for key in derived}}
+            derived = {"defect": one.defect, "defect_upper": one.defect_upper, "words": str(one.held)}
+            found = {**asdict(one), **derived}
             if not one.family:
                 del found["family"], found["amount"]
             elements.append(found)

@@ -57,7 +57,7 @@ _NOISY = 0.5
 """Residuals of a pattern from which the words say that part of U is noise."""
 _ALSO = 2
 """So many larger groups that hold only nearly are listed with a certified one."""
-_NOT_LOOKED_FOR = "Not tested: other kinds of symmetry, such as rotations that mix inputs"
+NOT_TESTED = "Not tested: other kinds of symmetry, such as rotations that mix inputs"
 _MORE = "Use more tasks, more examples or less noisy data"
 _REMEDIES = {
     "one-hot targets": "one-hot targets (y of floats, [tasks, examples, classes]) with --model fc, which is solved "
@@ -250,7 +250,7 @@ def reason_words(reason: AnyReason, layer: LayerReport, *, none: str = "no symme
         case TasksDiffer(name, order, defect_upper, tolerance):
             return (
                 f"no symmetry of all tasks: most have {called(name, order)}, but over all tasks its defect may be up "
-                f"to {percent(defect_upper)} (tolerance {percent(tolerance)}){_differing(layer)}. {_NOT_LOOKED_FOR}"
+                f"to {percent(defect_upper)} (tolerance {percent(tolerance)}){_differing(layer)}. {NOT_TESTED}"
             )
         case NoiseUnlikeModel(name, order, deviations):
             return (
@@ -267,7 +267,7 @@ def reason_words(reason: AnyReason, layer: LayerReport, *, none: str = "no symme
         case NothingNear(blocks):
             return (
                 "no symmetry: no permutation of outputs and inputs, with or without signs, comes near what the tasks "
-                f"share{negatable_words(blocks)}. {_NOT_LOOKED_FOR}"
+                f"share{negatable_words(blocks)}. {NOT_TESTED}"
             )
         case NoPermutation():
             return _no_permutation(reason, layer, none)
@@ -288,7 +288,7 @@ def _nearest(reason: NearestRefuted, layer: LayerReport) -> str:
     broken = "" if breaking is None else f". What breaks it: {breaking_words(breaking, layer)}"
     return (
         f"no exact symmetry: the nearest, {called(reason.name, reason.order)}, is refuted; its defect is "
-        f"{measured(reason.defect)}{upper}{broken}. {_NOT_LOOKED_FOR}"
+        f"{measured(reason.defect)}{upper}{broken}. {NOT_TESTED}"
     )
 
 

@@ -305,3 +305,34 @@ def test_the_chain_of_stabilizers_counts_as_sympy_does() -> None:
             other = draws.permutation(degree)
             assert (other in chain) == group.contains(Permutation(other.tolist()))
             assert group.contains(Permutation(chain.random().tolist()))
+
+
+def _with_a_rare_kink(x: Array, at: float) -> Array:
+    return np.asarray((x**2).sum(1) + 10 * np.maximum(x[:, 0] - at, 0))
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("at", [2.4, 3.0])
+def test_a_kink_that_few_points_see_does_not_take_true_moves_with_it(at: float, seed: int) -> None:
+    x = np.random.default_rng(seed).normal(size=(1000, 5))
+    run = ms.discover(lambda x: _with_a_rare_kink(x, at), x, continuous=False, seed=seed)
+    (claim,) = (claim for claim in run.verdict.claims if claim.defect is not None and claim.defect < 1e-9)
+    assert claim.size == 2**4 * math.factorial(4)
+    assert 0 not in claim.inputs
+    assert claim.rows_upper == pytest.approx(1 - 0.05 ** (1 / 500))  # none of 500 points violates it
+
+
+def test_an_input_that_few_points_see_is_not_said_to_be_without_effect() -> None:
+    x = np.random.default_rng(0).normal(size=(1000, 3))
+    run = ms.discover(lambda x: x[:, 1] * x[:, 2] + 3 * np.maximum(x[:, 0] - 2.2, 0), x, continuous=False)
+    assert not any("does not depend" in note for note in run.notes)
+
+
+def test_outputs_that_change_by_rounding_alone_are_named() -> None:
+    x = np.random.default_rng(0).normal(size=(1000, 3))
+    small = lambda x: 1e8 + 1e-4 * (x[:, 0] + 2 * x[:, 1] - x[:, 2])  # noqa: E731
+    run = ms.discover(lambda x: np.stack([x.sum(1) ** 2, small(x)], 1), x, continuous=False)
+    assert any("output 1" in note for note in run.notes)
+    both = ms.discover(lambda x: np.stack([x.sum(1) ** 2, small(x) - 1e8], 1), x, continuous=False)
+    assert both.verdict.claims[0].size < run.verdict.claims[0].size
+    assert not any("output 1" in note for note in both.notes)

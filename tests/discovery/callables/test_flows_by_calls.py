@@ -66,3 +66,10 @@ def test_derivatives_of_a_noisy_or_affine_function_are_not_used() -> None:
     assert [one["reasons"][0]["kind"] for one in noisy.refused] == ["noisy_function"]
     plain = ms.discover(lambda x: x[:, :2] + 1, X, finite=False)
     assert [one["reasons"][0]["kind"] for one in plain.refused] == ["affine_function"]
+
+
+@pytest.mark.parametrize("levels", [1, 100])
+def test_steps_are_not_called_affine(levels: int) -> None:
+    x = np.random.default_rng(0).normal(size=(1000, 4)) / levels
+    run = ms.discover(lambda x: np.round(levels * x) @ np.array([1, 1, 1, 1.5]), x, finite=False)
+    assert [one["reasons"][0]["kind"] for one in run.refused] == ["step_function"]

@@ -9,7 +9,7 @@ import pytest
 
 import metasym as ms
 from metasym.report.comparison_words import linear_instead
-from metasym.verdicts.function_reports import AdaptedFunctions, ElementOfFunctions
+from metasym.verdicts.function_reports import AdaptedFunctions, ElementOfFunctions, Held
 from metasym.verdicts.network_words import deep_words
 from metasym.verdicts.verdict import Status
 
@@ -76,11 +76,11 @@ def test_a_family_without_symmetry_is_claimed_to_have_none(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("violation", "words"),
-    [(0.0, "holds"), (0.01, "holds nearly"), (0.08, "near"), (1.9, "does not hold")],
+    ("violation", "held"),
+    [(0.0, Held.EXACTLY), (0.01, Held.NEARLY), (0.08, Held.NEAR), (1.9, Held.NOT)],
 )
-def test_a_network_that_is_near_is_not_said_to_fail(violation: float, words: str) -> None:
+def test_a_network_that_is_near_is_not_said_to_fail(violation: float, held: Held) -> None:
     one = ElementOfFunctions("g", violation, violation, None, 0.0)
-    assert one.words == words
+    assert one.held is held
     found = AdaptedFunctions("D_16", 40, 0.1, False, (one,), "")
     assert AdaptedFunctions.from_json(found.to_json()) == found

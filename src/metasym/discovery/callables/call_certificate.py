@@ -12,16 +12,19 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import stdtrit
+from scipy.special import betaincinv, stdtrit
 
 from metasym.discovery.algebra.vector_fields import Array
 from metasym.discovery.callables.called_function import CalledFunction
+from metasym.discovery.callables.input_draws import InputDraws
 from metasym.discovery.callables.output_actions import moved
-from metasym.discovery.claim_thresholds import CALLS
+from metasym.discovery.claim_thresholds import CALLS, LOCAL
 from metasym.groups.signed_permutations import SignedPermutation, cycles
 from metasym.types import MetasymError
 from metasym.verdicts.defects import Defect
 
+FEW = 24
+"""Points at which a candidate is examined before it is one."""
 _MOST_ORBITS = 40
 """Orbits of inputs that are examined one by one: each costs calls."""
 _ORBIT_POINTS = 128
@@ -40,11 +43,19 @@ class Defects:
     """Of the worst output, on its own scale."""
     worst_orbit: Defect
     """Of the worst orbit of inputs, on the scale of what it carries."""
+    by_point: Array
+    """``[points]``: the defect at each point, of all outputs together."""
 
     @property
     def worst(self) -> Defect:
         """Of the three."""
         return self.together.worst(self.worst_output).worst(self.worst_orbit)
+
+
+def share_upper(by_point: Array, bound: float) -> float:
+    """The largest share of further points, at 95 %, at which the defect may be far above its bound."""
+    far = int((by_point > CALLS.far * bound).sum())
+    return float(betaincinv(far + 1, len(by_point) - far, LOCAL.level))
 
 
 @dataclass(eq=False)
@@ -64,6 +75,11 @@ class CallCertificate:
         self._others = np.roll(self.x, 1, axis=0)
         self._floor = (10 * self.f.rounding) ** 2 * (self.y**2).mean(0)
 
+    @property
+    def still_outputs(self) -> tuple[int, ...]:
+        """Outputs whose change at the points may be rounding alone."""
+        return tuple(np.flatnonzero(self.y.var(0) <= self._floor).tolist())
+
     def measure(self, g: SignedPermutation, *, orbits: bool = True) -> Defects:
         """How far f is from keeping g."""
         noise = self.f.noise
@@ -81,8 +97,9 @@ class CallCertificate:
         seen = total > self._floor
         least = CALLS.small_output**2 * total + self._floor
         worst = self.relative(apart[:, seen], size[:, seen], chance[seen], noise[seen], least[seen])
-        found = Defects(together, worst, together)
-        return Defects(together, worst, self._orbits(g, after)) if orbits else found
+        scale = np.maximum(size.mean(0).sum() - noise.sum(), 0) + self._floor.sum() + np.finfo(float).tiny
+        by_point = np.sqrt(apart.sum(1) / scale)
+        return Defects(together, worst, self._orbits(g, after) if orbits else together, by_point)
 
     def _orbits(self, g: SignedPermutation, after: Array) -> Defect:
         changed = set(g.moved_inputs)
@@ -152,3 +169,22 @@ class CallCertificate:
             float(np.sqrt(np.max(v).clip(0))) for v in (ratio, ratio + reach, ratio - reach)
         )
         return Defect(value, max(upper, value, self.f.rounding), lower)
+
+
+def idle_inputs(
+    f: CalledFunction, draws: InputDraws, certificate: CallCertificate | None = None
+) -> tuple[int, ...]:
+    """Inputs that do not vary, or whose change changes nothing: at a few points, and then at all of the search."""
+    looked = certificate or CallCertificate(f, draws.search[:FEW], np.zeros(f.inputs))
+    found = []
+    every: CallCertificate | None = None
+    for i in range(f.inputs):
+        still = draws.spread[i] <= CALLS.still * (abs(draws.centre[i]) + 1e-300)
+        if not still:
+            if looked.carries((i,)).max() > (100 * f.rounding) ** 2:
+                continue
+            every = every or CallCertificate(f, draws.search, looked.centre)
+            if every.carries((i,)).max() > (100 * f.rounding) ** 2:
+                continue
+        found.append(i)
+    return tuple(found)

@@ -22,7 +22,7 @@ from metasym.discovery.algebra.vector_fields import (
     squared,
     values,
 )
-from metasym.discovery.callables.call_certificate import CallCertificate
+from metasym.discovery.callables.call_certificate import CallCertificate, share_upper
 from metasym.discovery.callables.called_function import CalledFunction
 from metasym.discovery.callables.input_draws import InputDraws
 from metasym.discovery.claim_thresholds import CALLS, CONTINUOUS
@@ -42,6 +42,7 @@ from metasym.verdicts.discovery_reasons import (
     NoisyFunction,
     NoPointsBeside,
     RefutedByCalls,
+    StepFunction,
     TooManyInputs,
 )
 
@@ -84,14 +85,15 @@ def flows_in(
     if why is not None:
         return _refused(what, why)
     fields = _with_all_outputs(fields, kept, f(draws.search), n)
-    defect = _defect(certificate, fields, draws.spread, options.seed)
-    if defect is None:
+    measured = _defect(certificate, fields, draws.spread, options.seed)
+    if measured is None:
         return _refused(what, NoPointsBeside())
+    defect, by_point = measured
     rounded = at_round_numbers(fields)
     if rounded is not None:  # only where it is no worse: the true numbers may be near round ones
         again = _defect(certificate, rounded, draws.spread, options.seed)
-        if again is not None and again.upper <= max(CALLS.round_worse * defect.upper, 100 * f.rounding):
-            fields, defect = rounded, again
+        if again is not None and again[0].upper <= max(CALLS.round_worse * defect.upper, 100 * f.rounding):
+            fields, (defect, by_point) = rounded, again
     name = name_of_fields(fields)
     most = defect_of(options.tolerance)
     if defect.upper > most:
@@ -99,7 +101,7 @@ def flows_in(
         return _refused(
             what, reason if defect.value > most else CallsAllow(name, defect.value, defect.upper, most)
         )
-    return FlowFindings((_claim(name, fields, n, defect, len(certificate.x)),), ())
+    return FlowFindings((_claim(name, fields, n, defect, by_point),), ())
 
 
 def _most_rotated(m: int) -> int:
@@ -133,7 +135,10 @@ def _null_fields(
     x = np.resize(draws.search, (min(count, len(draws.search)), n))
     jacobians, y = f.jacobian(x)[:, kept], f(x)[:, kept]
     if np.abs(jacobians - jacobians.mean(0)).max() <= CALLS.affine * np.abs(jacobians).max():
-        return ambient[:0], AffineFunction()
+        slopes = np.concatenate([jacobians.mean(0), (y - x @ jacobians.mean(0).T).mean(0)[:, None]], 1)
+        left = y - np.c_[x, np.ones(len(x))] @ slopes.T
+        steps = np.abs(left).max(0) > CALLS.steps * (np.abs(y - y.mean(0)).max(0) + 1e-300)
+        return ambient[:0], StepFunction() if steps.any() else AffineFunction()
     # In units of the spreads of inputs and of each output: every entry of a pair counts alike then.
     into, out = draws.spread + 1e-300, y.std(0) + 1e-300
     units = np.r_[into, out]
@@ -155,8 +160,10 @@ def _null_fields(
     return orthonormal(np.einsum("kd,dij->kij", vectors[quiet] / sizes, scaled)), None
 
 
-def _defect(certificate: CallCertificate, fields: Array, spread: Array, seed: int) -> Defect | None:
-    """Along random elements of the group, relative to what random moves of the same length change."""
+def _defect(
+    certificate: CallCertificate, fields: Array, spread: Array, seed: int
+) -> tuple[Defect, Array] | None:
+    """Along random elements of the group, relative to what random moves of the same length change; and by point."""
     for reach in _REACHES:
         try:
             return _defect_within(certificate, fields, spread, reach, np.random.default_rng([seed, 33]))
@@ -167,11 +174,11 @@ def _defect(certificate: CallCertificate, fields: Array, spread: Array, seed: in
 
 def _defect_within(
     certificate: CallCertificate, fields: Array, spread: Array, reach: float, draw: np.random.Generator
-) -> Defect:
+) -> tuple[Defect, Array]:
     f, x = certificate.f, certificate.x
     n = f.inputs
     inner, outer = (squared(side) for side in sides(fields, n))
-    worst = Defect(0.0, 0.0)
+    worst, by_point = Defect(0.0, 0.0), np.zeros(len(x))
     extended, images = np.c_[x, np.ones(len(x))], np.c_[certificate.y, np.ones(len(x))]
     for _ in range(_FLOWS):
         weights = draw.normal(size=len(fields))
@@ -187,11 +194,13 @@ def _defect_within(
         moved = change.mean(0) > (100 * f.rounding) ** 2 * (certificate.y**2).mean(0)
         least = (100 * f.rounding) ** 2 * (certificate.y**2).mean(0)
         worst = worst.worst(certificate.relative(apart.sum(1), change.sum(1), 0.0, 0.0, least.sum()))
+        scale = change.sum(1).mean() + least.sum() + np.finfo(float).tiny
+        by_point = np.maximum(by_point, np.sqrt(apart.sum(1) / scale))
         worst = worst.worst(certificate.relative(apart[:, moved], change[:, moved], 0.0, 0.0, least[moved]))
-    return worst
+    return worst, by_point
 
 
-def _claim(name: str, fields: Array, n: int, defect: Defect, tested_on: int) -> Claim:
+def _claim(name: str, fields: Array, n: int, defect: Defect, by_point: Array) -> Claim:
     inner, outer = sides(fields, n)
     moves_outputs = np.abs(outer).max() > 1e-9
     rows = [tuple(tuple(map(tuple, field.tolist())) for field in side) for side in (inner, outer)]
@@ -205,7 +214,8 @@ def _claim(name: str, fields: Array, n: int, defect: Defect, tested_on: int) -> 
         share_of(defect.upper),
         math.nan,
         (math.nan, math.nan),
-        tested_on,
+        len(by_point),
         rows[1] if moves_outputs else (),
         defect=defect.value,
+        rows_upper=share_upper(by_point, defect.upper),
     )

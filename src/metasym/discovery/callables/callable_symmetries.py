@@ -13,7 +13,13 @@ import numpy as np
 
 from metasym.discovery.algebra.vector_fields import Array
 from metasym.discovery.callables import centre_search
-from metasym.discovery.callables.call_certificate import CallCertificate
+from metasym.discovery.callables.call_certificate import (
+    FEW,
+    CallCertificate,
+    Defects,
+    idle_inputs,
+    share_upper,
+)
 from metasym.discovery.callables.called_function import CalledFunction
 from metasym.discovery.callables.input_draws import InputDraws
 from metasym.discovery.callables.output_actions import Images, OutputActions, moved
@@ -31,12 +37,12 @@ MOST_INPUTS = 1024
 """Inputs up to which the search covers moves: the calls grow with their square."""
 POINTS = 512
 """Fresh points of a certificate at most."""
-_QUICK = 24
-"""Points at which a candidate is examined before it is one."""
 _ALL = 60
 """Groups up to this order are checked element by element, others by generators and random products."""
 _PRODUCTS = 20
 """Random products of generators that are called for a larger group."""
+_ROUNDS = 4
+"""Searches for exact moves at most, each with the points that refused what the one before had found."""
 _MOST_REPEATS = 64
 """Calls at one point at most, where f is noisy."""
 
@@ -49,6 +55,8 @@ class FoundGroup:
     defect: Defect
     elements: int
     """How many were called."""
+    rows_upper: float
+    """The share of further points that may violate it much more."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,9 +101,9 @@ class FiniteSearch:
         self.kinds = _kinds(self.spread)
         self.given = centre is not None
         self.centre = _centre(draws, self.kinds) if centre is None else centre
-        looked = draws.search[: 4 * _QUICK]
-        self.quick = CallCertificate(f, looked[:_QUICK] if len(looked) >= _QUICK else looked, self.centre)
-        self.actions = OutputActions(f, self.quick.x, self.quick.y, two_sided)
+        looked = draws.search[: 4 * FEW]
+        self.two_sided = two_sided
+        self._look_at(looked[:FEW] if len(looked) >= FEW else looked)
         self.certificate = CallCertificate(f, draws.fresh(POINTS), self.centre)
         self.tried = 0
         self.complete = self.near_complete = True
@@ -104,19 +112,24 @@ class FiniteSearch:
             rows = np.abs(self.quick.y).reshape(-1, f.inputs, f.inputs).max((0, 2))
             self.idle = tuple(i for i in self.idle if not rows[i] or not self.spread[i])
 
+    def _look_at(self, x: Array) -> None:
+        self.quick = CallCertificate(self.f, x, self.centre)
+        self.actions = OutputActions(self.f, self.quick.x, self.quick.y, self.two_sided)
+
     def run(self) -> FiniteFindings:
         """Exact ones first, then nearly exact ones."""
-        suggestions, exact = self._exact()
-        found = self._certified(exact, [])
+        refused_exact: list[tuple[SignedPermutation, Defect]] = []
+        suggestions, exact, found = self._exact(refused_exact)
         if self._looks_for_a_centre():
             suggestions, exact, found = self._about_other_centres(suggestions, exact, found)
         refused: list[tuple[SignedPermutation, Defect]] = []
         nearly = self._generators(suggestions, self.limit, list(exact))
         near = None
         if len(nearly) > len(exact):
-            near = self._certified(nearly, refused)
+            near = self._certified(nearly, refused, [])
             if near is not None and found is not None and near.group.order <= found.group.order:
                 near = None
+        refused = refused or refused_exact
         refused.sort(key=lambda one: one[1].value)
         return FiniteFindings(
             found,
@@ -129,15 +142,27 @@ class FiniteSearch:
             self.centre,
         )
 
-    def _exact(self) -> tuple[list[SignedPermutation], list[SignedPermutation]]:
-        """Moves that are worth a look about the present centre, and generators of those that hold up to rounding.
+    def _exact(
+        self, refused: list[tuple[SignedPermutation, Defect]]
+    ) -> tuple[list[SignedPermutation], list[SignedPermutation], FoundGroup | None]:
+        """Moves that are worth a look about the present centre, generators of exact ones, and their group.
 
-        None where f is noisy: there noise alone would decide which of the true ones seem to.
+        None where f is noisy: there noise alone would decide which of the true ones seem to be exact. A move that few
+        points allow and others refuse may have made true ones unnecessary: the search is repeated with those others.
         """
         suggestions = self._promising(suggested_moves(self.f.inputs, self.f.input_shape))
         if self.f.noise.any():
-            return suggestions, []
-        return suggestions, self._generators(suggestions, 1e3 * self.f.rounding, [])
+            return suggestions, [], None
+        for left in reversed(range(_ROUNDS)):
+            self.complete = True
+            refused.clear()
+            exact = self._generators(suggestions, 1e3 * self.f.rounding, [])
+            against: list[Array] = []
+            found = self._certified(exact, refused, against)
+            if not against or not left:
+                break
+            self._look_at(np.concatenate([self.quick.x, *against]))
+        return suggestions, exact, found
 
     def _looks_for_a_centre(self) -> bool:
         if self.given or self.f.noise.any() or self.f.inputs > centre_search.MOST_INPUTS:
@@ -156,11 +181,11 @@ class FiniteSearch:
             self.note("searching for moves about another centre")
             ended = self.complete
             self._move_to(centre)
-            others = self._exact()
-            again = self._certified(others[1], [])
+            others = self._exact([])
+            again = others[2]
             self.complete = ended
             if again is not None and (found is None or again.group.order > found.group.order):
-                suggestions, exact, found, best = *others, again, centre
+                suggestions, exact, found, best = *others, centre
         self._move_to(best)
         return suggestions, exact, found
 
@@ -278,34 +303,58 @@ class FiniteSearch:
         return found
 
     def _certified(
-        self, generators: list[SignedPermutation], refused: list[tuple[SignedPermutation, Defect]]
+        self,
+        generators: list[SignedPermutation],
+        refused: list[tuple[SignedPermutation, Defect]],
+        against: list[Array],
     ) -> FoundGroup | None:
-        """The group of those generators that fresh points allow, checked at products too."""
+        """The group of those generators that fresh points allow, checked at products too.
+
+        ``against`` receives, of each move that is not exact, the point that refuses it most and its image.
+        """
         kept = []
         worst = Defect(0.0, 0.0)
+        by_point: Array = np.zeros(len(self.certificate.x))
         for g in generators:
-            defect = self.certificate.measure(g).worst
+            measured = self.certificate.measure(g)
+            defect = measured.worst
+            against += self._refusing(g, measured)
             if defect.upper <= self.limit:
                 kept.append(g)
             else:
                 refused.append((g, defect))
         if not kept:
             return None
-        m = self.f.outputs
-        chain = StabilizerChain(2 * (m + self.f.inputs))
-        kept = [g for g in kept if chain.add(g.doubled)]
-        group = SignedGroup(tuple(kept), (m, self.f.inputs), known_order=chain.order)
-        products = (SignedPermutation.from_doubled(chain.random(), m) for _ in range(_PRODUCTS))
-        some = group.elements[1:] if chain.order <= _ALL else (*kept, *products)
+        group, some = self._tested(kept)
         for g in some:
-            if g.is_identity:
-                continue
-            defect = self.certificate.measure(g).worst
-            worst = worst.worst(defect)
+            measured = self.certificate.measure(g)
+            defect = measured.worst
+            against += self._refusing(g, measured)
+            worst, by_point = worst.worst(defect), np.maximum(by_point, measured.by_point)
             if defect.upper > self.limit:
                 refused.append((g, defect))
-                return None
-        return FoundGroup(group, worst, len(some))
+        if worst.upper > self.limit:
+            return None
+        return FoundGroup(group, worst, len(some), share_upper(by_point, worst.upper))
+
+    def _refusing(self, g: SignedPermutation, measured: Defects) -> list[Array]:
+        worst = int(measured.by_point.argmax())
+        if measured.by_point[worst] <= CALLS.few_points * 1e3 * self.f.rounding:
+            return []
+        x = self.certificate.x[worst][None]
+        return [x, moved(g, x, self.centre)]
+
+    def _tested(
+        self, generators: list[SignedPermutation]
+    ) -> tuple[SignedGroup, tuple[SignedPermutation, ...]]:
+        """Their group, and the elements of it that are called: all of a small one, else generators and products."""
+        m = self.f.outputs
+        chain = StabilizerChain(2 * (m + self.f.inputs))
+        kept = tuple(g for g in generators if chain.add(g.doubled))
+        group = SignedGroup(kept, (m, self.f.inputs), known_order=chain.order)
+        products = (SignedPermutation.from_doubled(chain.random(), m) for _ in range(_PRODUCTS))
+        some = group.elements[1:] if chain.order <= _ALL else (*kept, *products)
+        return group, tuple(g for g in some if not g.is_identity)
 
 
 def _repeats(f: CalledFunction, draws: InputDraws, limit: float) -> int:
@@ -314,19 +363,6 @@ def _repeats(f: CalledFunction, draws: InputDraws, limit: float) -> int:
         return 1
     share = f.noise_beside(f(draws.search)) ** 2
     return int(np.clip(np.ceil(CALLS.averaged * f.inputs * share / limit**2), 1, _MOST_REPEATS))
-
-
-def idle_inputs(
-    f: CalledFunction, draws: InputDraws, certificate: CallCertificate | None = None
-) -> tuple[int, ...]:
-    """Inputs that do not vary, or whose change changes nothing."""
-    looked = certificate or CallCertificate(f, draws.search[:_QUICK], np.zeros(f.inputs))
-    found = []
-    for i in range(f.inputs):
-        still = draws.spread[i] <= CALLS.still * (abs(draws.centre[i]) + 1e-300)
-        if still or looked.carries((i,)).max() <= (100 * f.rounding) ** 2:
-            found.append(i)
-    return tuple(found)
 
 
 def _kinds(spread: Array) -> Images:

@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from metasym.discovery.algebra.vector_fields import Array
+from metasym.discovery.callables.call_certificate import idle_inputs
 from metasym.discovery.callables.callable_flows import flows_in
 from metasym.discovery.callables.callable_symmetries import (
     MOST_INPUTS,
     FiniteFindings,
     FiniteSearch,
     FoundGroup,
-    idle_inputs,
 )
 from metasym.discovery.callables.called_function import CalledFunction, called_function
 from metasym.discovery.callables.input_draws import InputDraws, input_draws
@@ -104,7 +104,14 @@ def discover_function_in(
             )
         if found.idle:
             notes.append(
-                f"the function does not depend on {_inputs(found.idle)}, or they do not vary. No claim moves them"
+                f"the function does not depend on {_numbers('input', found.idle)}, or they do not vary. No claim "
+                "moves them"
+            )
+        still = search.certificate.still_outputs
+        if still and claims:
+            notes.append(
+                f"no claim was checked on {_numbers('output', still)}: at the fresh points no change is larger than "
+                "rounding may be"
             )
     verdict = DiscoveryVerdict.of(tuple(claims), tuple(refused))
     notes.append(f"called at {called.points} points")
@@ -145,6 +152,7 @@ def _claim(found: FoundGroup, centre: Array, tested_on: int) -> Claim:
         tested_on=tested_on,
         defect=found.defect.value,
         centre=tuple(centre.tolist()) if signed else (),
+        rows_upper=found.rows_upper,
     )
 
 
@@ -195,6 +203,6 @@ def _covered(group: SignedGroup, centre: Array, draws: InputDraws) -> list[str]:
     return []
 
 
-def _inputs(numbers: tuple[int, ...]) -> str:
+def _numbers(what: str, numbers: tuple[int, ...]) -> str:
     shown = ", ".join(map(str, numbers[:12])) + (", ..." if len(numbers) > 12 else "")
-    return f"input{'s' if len(numbers) > 1 else ''} {shown}"
+    return f"{what}{'s' if len(numbers) > 1 else ''} {shown}"
