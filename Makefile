@@ -11,7 +11,7 @@ help:
 	@echo "make install   .venv with metasym and its command line, .venv/bin/metasym"
 	@echo "make demo      install, then run the demo"
 	@echo "make test      install with the test oracles, then run the tests"
-	@echo "make bench     install with the rivals, then time every row and every discovery problem (about twenty minutes)"
+	@echo "make bench     install with the rivals, then time every row and every discovery problem (13 minutes)"
 	@echo "make docs      install with mkdocs, then build the site into site/ and check its links; open site/index.html"
 	@echo "make gallery   run the examples and write their pages; EXAMPLE=name for one"
 	@echo "make dist      the sdist and the wheel, in dist/"

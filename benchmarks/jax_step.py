@@ -59,7 +59,8 @@ def step_in_jax(learner: GradientLearner, episodes: Episode, outer_lr: float) ->
             params = {**params, **{n: params[n] - outer["rates"][n] * gradients[n] for n in inner}}
         return loss(params, x_query, y_query)
 
-    one_by_one = any(isinstance(layer, nn.BatchNorm2d) for layer in model)
+    # A mapped U that moves with each task is 32 copies of it: one after the other they stay in the cache.
+    one_by_one = isinstance(learner, ms.MSRJoint) or any(isinstance(layer, nn.BatchNorm2d) for layer in model)
 
     @jax.jit
     def all_tasks(outer: Params) -> Any:
