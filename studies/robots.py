@@ -428,8 +428,25 @@ NAMES = (
     *("icub", "romeo", "bolt", "baxter", "laikago"),
 )
 QUERIED = (
-    *("a1", "go1", "go2", "b1", "anymal", "hyq_no_sensors", "solo12", "bolt", "laikago", "aliengo"),
-    *("mini_cheetah", "g1_29dof_rev_1_0", "talos_reduced", "talos_full_v2", "icub", "romeo", "baxter"),
+    *(
+        "a1",
+        "go1",
+        "go2",
+        "b1",
+        "anymal_b_simple_description/robots/anymal",
+        "anymal_c_simple_description/urdf/anymal",
+    ),
+    *(
+        "hyq_no_sensors",
+        "solo",
+        "solo12",
+        "bolt",
+        "laikago",
+        "g1_29dof_rev_1_0",
+        "talos_reduced",
+        "talos_full_v2",
+    ),
+    *("icub", "romeo", "baxter"),
 )
 PARTS = {
     "queries": lambda: [queried(find(f"/{name}.urdf")) for name in QUERIED],

@@ -158,6 +158,31 @@ def test_an_input_without_effect_still_turns_its_row_of_a_matrix() -> None:
     assert any(g.inputs == (0, 3, 4, 1, 2) for g in claim.moves)
 
 
+def test_a_matrix_that_is_nearly_symmetric_at_the_centre_already() -> None:
+    """Two arms with light wrists; what differs at the centre is more than a wrist changes anywhere."""
+
+    def inertia(q: Array) -> Array:
+        found = np.zeros((len(q), 6, 6))
+        for upper, elbow, wrist, mass in ((0, 4, 1, 1.0), (3, 2, 5, 1.01)):
+            bend = np.cos(q[:, wrist])
+            found[:, upper, upper] = mass * (2 + np.cos(q[:, upper])) + 0.02 * bend
+            found[:, elbow, elbow] = 0.2 + 0.1 * np.cos(q[:, elbow]) + 0.01 * bend
+            found[:, wrist, wrist] = 0.02 + 0.005 * bend
+            for i, j in ((upper, wrist), (elbow, wrist), (upper, elbow)):
+                found[:, i, j] = found[:, j, i] = 0.02 * bend + 0.01 * np.sin(q[:, i])
+        found[:, 0, 3] = found[:, 3, 0] = 0.3 * np.sin(q[:, 0]) * np.sin(q[:, 3]) + 0.2
+        return found
+
+    (claim,) = ms.discover(inertia, draw(6), matrix_output=True, continuous=False, centre=0.0).verdict.claims
+    (g,) = claim.moves
+    assert (claim.size, g.inputs, set(g.input_signs)) == (2, (3, 5, 4, 0, 2, 1), {1})
+    x, other = np.random.default_rng(9).normal(size=(2, 100_000, 6))
+    apart = inertia(x[:, g.inputs]) - inertia(x)[:, g.inputs][:, :, g.inputs]
+    change = inertia(x) - inertia(other)
+    assert claim.defect_upper is not None
+    assert np.sqrt(2 * (apart**2).sum() / (change**2).sum()) <= claim.defect_upper
+
+
 def test_a_centre_that_is_given() -> None:
     centre = np.array([1.0, -2.0, 0.5])
     f = lambda x: ((x - centre) ** 2 * np.array([1, 2, 3])).sum(1)  # noqa: E731

@@ -22,6 +22,7 @@ from metasym.discovery.callables.call_certificate import (
 )
 from metasym.discovery.callables.called_function import CalledFunction
 from metasym.discovery.callables.input_draws import InputDraws
+from metasym.discovery.callables.matrix_entries import coupled_order, entry_sizes
 from metasym.discovery.callables.output_actions import Images, OutputActions, moved
 from metasym.discovery.callables.partial_point_search import PartialPointSearch
 from metasym.discovery.callables.suggested_moves import suggested_moves
@@ -106,6 +107,7 @@ class FiniteSearch:
         self._look_at(looked[:FEW] if len(looked) >= FEW else looked)
         self.certificate = CallCertificate(f, draws.fresh(POINTS), self.centre)
         self.tried = 0
+        self.barred: set[SignedPermutation] = set()
         self.complete = self.near_complete = True
         self.idle = idle_inputs(f, draws, self.quick)
         if two_sided:  # an input without effect still turns its row and column
@@ -122,13 +124,7 @@ class FiniteSearch:
         suggestions, exact, found = self._exact(refused_exact)
         if self._looks_for_a_centre():
             suggestions, exact, found = self._about_other_centres(suggestions, exact, found)
-        refused: list[tuple[SignedPermutation, Defect]] = []
-        nearly = self._generators(suggestions, self.limit, list(exact))
-        near = None
-        if len(nearly) > len(exact):
-            near = self._certified(nearly, refused, [])
-            if near is not None and found is not None and near.group.order <= found.group.order:
-                near = None
+        near, refused = self._near(suggestions, exact, 1 if found is None else found.group.order)
         refused = refused or refused_exact
         refused.sort(key=lambda one: one[1].value)
         return FiniteFindings(
@@ -163,6 +159,28 @@ class FiniteSearch:
                 break
             self._look_at(np.concatenate([self.quick.x, *against]))
         return suggestions, exact, found
+
+    def _near(
+        self, suggestions: list[SignedPermutation], exact: list[SignedPermutation], order: int
+    ) -> tuple[FoundGroup | None, list[tuple[SignedPermutation, Defect]]]:
+        """The largest group that holds nearly, of more than ``order`` elements, and what fresh points refuse.
+
+        What is refused may have made others unnecessary: the search is repeated without it.
+        """
+        near: FoundGroup | None = None
+        refused: list[tuple[SignedPermutation, Defect]] = []
+        for _ in range(_ROUNDS):
+            some: list[tuple[SignedPermutation, Defect]] = []
+            nearly = self._generators(suggestions, self.limit, list(exact))
+            found = self._certified(nearly, some, []) if len(nearly) > len(exact) else None
+            if found is not None and found.group.order > (order if near is None else near.group.order):
+                near = found
+            refused += some
+            others = {_of_inputs(g) for g, _ in some} - self.barred
+            if not others:
+                break
+            self.barred |= others
+        return near, refused
 
     def _looks_for_a_centre(self) -> bool:
         if self.given or self.f.noise.any() or self.f.inputs > centre_search.MOST_INPUTS:
@@ -226,6 +244,8 @@ class FiniteSearch:
     def _element(self, move: SignedPermutation, limit: float) -> SignedPermutation | None:
         """The element with its output moves, where f keeps it within ``limit`` at a few points."""
         self.tried += 1
+        if _of_inputs(move) in self.barred:
+            return None
         try:
             g = self.actions.element(move, self.centre)
             if g is None:
@@ -252,12 +272,12 @@ class FiniteSearch:
         for move in suggestions:
             if move.doubled not in chain:
                 add(self._element(move, limit))
-        allowed = CALLS.nearly if limit > CALLS.exact else 1e3 * self.f.rounding
-        self.note(
-            f"{len(found)} moves keep f {'nearly' if limit > CALLS.exact else 'exactly'}; searching for more"
-        )
+        near = limit > CALLS.exact
+        sizes = entry_sizes(self.quick.y) if near and self.two_sided else None
+        allowed = limit if sizes is not None else CALLS.nearly if near else 1e3 * self.f.rounding
+        self.note(f"{len(found)} moves keep f {'nearly' if near else 'exactly'}; searching for more")
         for signed in (False, True):
-            free = self._order()
+            free = self._order() if sizes is None else coupled_order(self.quick.y, sizes, self.idle)
             if not len(free):
                 break
             base = self._background() if not signed else self.centre
@@ -270,14 +290,15 @@ class FiniteSearch:
                 signed,
                 allowed,
                 lambda m: add(self._element(m, limit)),
-                self.actions.two_sided,
+                self.two_sided,
+                sizes,
             )
             try:
                 search.generators([_of_inputs(g) for g in found])
                 ended = search.complete
             except MetasymError:  # f may not take points about the centre
                 ended = False
-            if limit > CALLS.exact:
+            if near:
                 self.near_complete &= ended
             else:
                 self.complete &= ended

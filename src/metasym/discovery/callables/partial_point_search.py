@@ -52,6 +52,10 @@ class PartialPointSearch:
     """Whether a whole element, which moves inputs, keeps f at other points."""
     two_sided: bool = False
     """Whether outputs are matrices with ``M(g x) = g M(x) g^T``: what is chosen says where their entries go."""
+    sizes: Array | None = None
+    """``[n, n]``, for near symmetries of matrices: typical sizes of entries, to which ``allowed`` is relative. Where
+    the matrices are nearly symmetric already at the centre, an input of small effect changes them by less than
+    that."""
     complete: bool = True
     """Whether nothing was given up."""
     batches: int = 0
@@ -153,14 +157,21 @@ class PartialPointSearch:
         apart = np.linalg.norm(np.sort(np.abs(y), axis=1) - target, axis=1)
         # Errors of all points up to here add up in the history.
         since = np.linalg.norm(np.sort(np.abs(history), axis=1) - past, axis=1) / (1 + depth)
-        if self.two_sided:
+        if self.sizes is not None:
+            apart, limit = self._entries_apart(path, options, y), self.allowed
+            since = apart
+        elif self.two_sided:
             apart = np.maximum(apart, self._entries_apart(path, options, y))
         kept = [k for k in rows if apart[k] <= limit and since[k] <= limit]
-        kept.sort(key=lambda k: (options[k] != (here, 1), apart[k] > limit / 10, options[k][1] < 0))
+        worse = apart if self.sizes is not None else apart > limit / 10
+        kept.sort(key=lambda k: (options[k] != (here, 1), worse[k], options[k][1] < 0))
         return [_Path([*path.images, options[k]], history[k]) for k in kept]
 
     def _entries_apart(self, path: _Path, options: list[tuple[int, int]], y: Array) -> Array:
-        """``[options]``: how far the entries of the chosen inputs are from those of their images, with signs."""
+        """``[options]``: how far the entries of the chosen inputs are from those of their images, with signs.
+
+        Together, or the worst one relative to its size.
+        """
         depth, n = len(path.images), len(self.centre)
         here = self.free[: depth + 1]
         goal = self._matrices[depth][np.ix_(here, here)]
@@ -168,7 +179,10 @@ class PartialPointSearch:
         for k, option in enumerate(options):
             images, signs = (np.array(part) for part in zip(*path.images, option, strict=True))
             there = y[k].reshape(n, n)[np.ix_(images, images)] * np.outer(signs, signs)
-            found[k] = np.linalg.norm(there - goal)
+            if self.sizes is None:
+                found[k] = np.linalg.norm(there - goal)
+            else:
+                found[k] = (np.abs(there - goal) / self.sizes[np.ix_(here, here)]).max()
         return found
 
     def _element(self, chosen: list[tuple[int, int]]) -> SignedPermutation:
