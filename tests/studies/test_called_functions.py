@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 from studies.called_functions import Case, arms, burgers, cases, determinant
 
+import metasym as ms
+from metasym.verdicts.discovery_reasons import RefutedByCalls
+
 CASES = cases(1)
 
 
@@ -49,3 +52,11 @@ def test_burgers_is_kept_by_a_reversal_with_a_sign() -> None:
     x = np.random.default_rng(0).normal(size=(5, 8))
     np.testing.assert_allclose(burgers(8)(-x[:, ::-1]), -burgers(8)(x)[:, ::-1])
     assert not np.allclose(burgers(8, 0.3)(-x[:, ::-1]), -burgers(8, 0.3)(x)[:, ::-1])
+
+
+def test_noise_refutes_no_true_exchange() -> None:
+    """At this seed one input changes the set function less than the noise does, so that defects look large."""
+    case = next(one for one in cases(9900) if one.name == "deep set of 8, noise of 1 %")
+    verdict = ms.discover(case.f, np.random.default_rng(0).normal(size=(500, 8)), continuous=False).verdict
+    refuted = [r for one in verdict.candidates for r in one.reasons if isinstance(r, RefutedByCalls)]
+    assert all("−" in r.name for r in refuted)  # a permutation without signs is a true symmetry

@@ -158,7 +158,7 @@ def _claim(found: FoundGroup, centre: Array, tested_on: int) -> Claim:
 
 def _refused(found: FiniteFindings, search: FiniteSearch) -> list[CandidateVerdict]:
     reasons: list[AnyDiscoveryReason] = [
-        _reason(g, d, search.limit) for g, d in found.refused[:_MOST_REFUSED]
+        _reason(g, d, search.limit, bool(search.f.noise.any())) for g, d in found.refused[:_MOST_REFUSED]
     ]
     if not reasons and found.exact is None and found.near is None and found.complete:
         noise = search.f.noise_beside(search.quick.y)
@@ -168,9 +168,9 @@ def _refused(found: FiniteFindings, search: FiniteSearch) -> list[CandidateVerdi
     return [CandidateVerdict("finite", _FINITE, tuple(reasons))] if reasons else []
 
 
-def _reason(g: SignedPermutation, defect: Defect, most: float) -> AnyDiscoveryReason:
+def _reason(g: SignedPermutation, defect: Defect, most: float, noisy: bool) -> AnyDiscoveryReason:
     name = cycle_notation(g.inputs, g.input_signs, most=_SHOWN)
-    if defect.lower > most or defect.value > most:
+    if defect.lower > most or (defect.value > most and not noisy):  # noise alone may make a value large
         return RefutedByCalls(name, defect.value, most)
     return CallsAllow(name, defect.value, defect.upper, most)
 
