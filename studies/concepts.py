@@ -28,7 +28,7 @@ OUT = ROOT / "results" / "concepts.json"
 CONCEPTS: dict[str, str] = {
     "encodings of an element": r"class (GroupElement|Element|Move|MoveFile|SignedPermutation|GeneratorFile)$"
     r"|def (_element|_doubled|doubled_of|as_pair|_move|_signed|element_of|pairs_of|_elements_of)$",
-    "closures of generators": r"def (closure|products|generated|_generated|_closure|group_of|_group|closed_under)$"
+    "closures of generators": r"def (closure|products|generated|_generated|_closure|group_of|_group|closed_under|_elements)$"
     r"|class (MoveGroup|Automorphisms)$",
     "orbit routines": r"def (orbits|_orbits|orbit_labels|signed_orbits|_one_orbit|_entry_orbits)$"
     r"|def (point_orbits|transitive)$",
@@ -76,6 +76,9 @@ OTHERS: dict[str, str] = {
     "discovery/models/invariant_features.py:products": "of polynomials",
     "inspection/verdict.py:_group": "words",
     "verdicts/layer_words.py:_group": "words",
+    "groups/orbit_actions.py:_elements": "asks products",
+    "fast_layers/adapted_basis.py:_elements": "asks SignedGroup",
+    "structured/adapted_basis.py:_elements": "asks a group",
     "groups/names.py:generated": "a subgroup inside a multiplication table, to name it",
     "inspection/names.py:generated": "a subgroup inside a multiplication table, to name it",
     "fast_layers/shifts.py:_cycle": "the permutation of a shift",

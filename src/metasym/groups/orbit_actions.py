@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 import numpy as np
+import torch
 
 from metasym.groups.block_systems import Blocks, Permutation, block_systems
+from metasym.groups.generators import products
 from metasym.groups.signed_permutations import cycles
 from metasym.groups.stabilizer_chain import StabilizerChain
 
@@ -113,7 +115,7 @@ def _ring(moves: Sequence[Permutation], n: int, order: int) -> tuple[int, ...] |
     """The points around the ring that the group turns, or turns and reflects; None where it does something else."""
     if n < 3 or order not in (n, 2 * n):
         return None
-    elements = _elements(moves, n, order)
+    elements = _elements(moves, n)
     turns = [g for g in elements if len(next(cycles(g))) == n]
     if not turns:
         return None
@@ -128,14 +130,14 @@ def _ring(moves: Sequence[Permutation], n: int, order: int) -> tuple[int, ...] |
     return around
 
 
-def _elements(moves: Sequence[Permutation], n: int, order: int) -> list[Permutation]:
-    found = {tuple(range(n)): None}
-    frontier = list(found)
-    while frontier:
-        grown = {tuple(g[i] for i in h): None for g in moves for h in frontier}
-        frontier = [g for g in grown if g not in found]
-        found |= dict.fromkeys(frontier)
-        assert len(found) <= order
+def _elements(moves: Sequence[Permutation], n: int) -> list[Permutation]:
+    found: dict[Permutation, int] = {}
+    generators = [torch.tensor(g) for g in moves]
+    list(
+        products(
+            torch.arange(n), generators, lambda g, new: found.setdefault(tuple(g.tolist()), new), torch.take
+        )
+    )
     return list(found)
 
 
