@@ -28,7 +28,8 @@ OUT = ROOT / "results" / "concepts.json"
 CONCEPTS: dict[str, str] = {
     "encodings of an element": r"class (GroupElement|Element|Move|MoveFile|SignedPermutation|GeneratorFile)$"
     r"|def (_element|_doubled|doubled_of|as_pair|_move|_signed|element_of|pairs_of|_elements_of)$",
-    "closures of generators": r"def (closure|products|generated|_generated|_closure|group_of|_group|closed_under|_elements)$"
+    "closures of generators": r"def (closure|products|generated|_generated|_closure|group_of|_group|closed_under)$"
+    r"|def _elements$"
     r"|class (MoveGroup|Automorphisms)$",
     "orbit routines": r"def (orbits|_orbits|orbit_labels|signed_orbits|_one_orbit|_entry_orbits)$"
     r"|def (point_orbits|transitive)$",

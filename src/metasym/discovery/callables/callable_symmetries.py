@@ -6,7 +6,6 @@ what holds nearly are two claims.
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +20,7 @@ from metasym.discovery.callables.call_certificate import (
     share_upper,
 )
 from metasym.discovery.callables.called_function import CalledFunction
-from metasym.discovery.callables.input_draws import InputDraws
+from metasym.discovery.callables.input_draws import InputDraws, input_kinds, likely_centre
 from metasym.discovery.callables.matrix_entries import coupled_order, entry_sizes
 from metasym.discovery.callables.output_actions import Images, OutputActions, moved
 from metasym.discovery.callables.partial_point_search import PartialPointSearch
@@ -99,9 +98,9 @@ class FiniteSearch:
         f.repeat(_repeats(f, draws, self.limit))
         self.generator = np.random.default_rng([seed, 32])
         self.spread = draws.spread
-        self.kinds = _kinds(self.spread)
+        self.kinds = input_kinds(self.spread)
         self.given = centre is not None
-        self.centre = _centre(draws, self.kinds) if centre is None else centre
+        self.centre = likely_centre(draws, self.kinds) if centre is None else centre
         looked = draws.search[: 4 * FEW]
         self.two_sided = two_sided
         self._look_at(looked[:FEW] if len(looked) >= FEW else looked)
@@ -384,27 +383,6 @@ def _repeats(f: CalledFunction, draws: InputDraws, limit: float) -> int:
         return 1
     share = f.noise_beside(f(draws.search)) ** 2
     return int(np.clip(np.ceil(CALLS.averaged * f.inputs * share / limit**2), 1, _MOST_REPEATS))
-
-
-def _kinds(spread: Array) -> Images:
-    """Equal numbers for inputs whose spreads are alike, by gaps in their order."""
-    order = np.argsort(spread, kind="stable")
-    kinds = np.zeros(len(spread), dtype=np.int64)
-    for before, here in itertools.pairwise(order):
-        apart = spread[here] > CALLS.other_kind * spread[before] + 1e-300
-        kinds[here] = kinds[before] + apart
-    return kinds
-
-
-def _centre(draws: InputDraws, kinds: Images) -> Array:
-    """0 where the inputs are about 0, else their mean, kind by kind."""
-    middle, spread = draws.centre, draws.spread
-    found = np.zeros_like(middle)
-    for kind in set(kinds.tolist()):
-        of = kinds == kind
-        if abs(middle[of].mean()) > 0.5 * spread[of].mean():
-            found[of] = middle[of].mean()
-    return found
 
 
 def _of_inputs(g: SignedPermutation) -> SignedPermutation:

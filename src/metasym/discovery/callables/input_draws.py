@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from metasym.discovery.algebra.vector_fields import Array
@@ -99,3 +101,24 @@ def _checked(
     if tensors is not None and not tensors.is_floating_point:
         tensors = torch.float32
     return numbers, here, tensors
+
+
+def input_kinds(spread: Array) -> npt.NDArray[np.int64]:
+    """Equal numbers for inputs whose spreads are alike, by gaps in their order."""
+    order = np.argsort(spread, kind="stable")
+    kinds = np.zeros(len(spread), dtype=np.int64)
+    for before, here in itertools.pairwise(order):
+        apart = spread[here] > CALLS.other_kind * spread[before] + 1e-300
+        kinds[here] = kinds[before] + apart
+    return kinds
+
+
+def likely_centre(draws: InputDraws, kinds: npt.NDArray[np.int64]) -> Array:
+    """0 where the inputs are about 0, else their mean, kind by kind."""
+    middle, spread = draws.centre, draws.spread
+    found = np.zeros_like(middle)
+    for kind in set(kinds.tolist()):
+        of = kinds == kind
+        if abs(middle[of].mean()) > 0.5 * spread[of].mean():
+            found[of] = middle[of].mean()
+    return found
