@@ -66,8 +66,8 @@ def mirror(
     started = time.perf_counter()
     mechanism = robot if isinstance(robot, Mechanism) else read_robot(robot, floating=floating)
     at = Postures(mechanism, seed, postures)
-    judged = [_judged(mechanism, at, one, tolerance, limits) for one in _candidates(mechanism)]
-    claimed = sorted((one for one in judged if one.status != Status.NONE), key=_order)
+    tried = [judged(mechanism, at, one, tolerance, limits) for one in _candidates(mechanism)]
+    claimed = sorted((one for one in tried if one.status != Status.NONE), key=_order)
     generators: list[RobotSymmetry] = []
     for one in claimed:
         if one.permutation not in _generated(mechanism, generators):
@@ -81,9 +81,10 @@ def mirror(
         mechanism,
         tuple(generators),
         tuple(claimed),
-        tuple(sorted((one for one in judged if one.status == Status.NONE), key=_order)),
+        tuple(sorted((one for one in tried if one.status == Status.NONE), key=_order)),
         centre,
         tolerance,
+        limits,
         postures,
         time.perf_counter() - started,
     )
@@ -103,9 +104,10 @@ def _candidates(mechanism: Mechanism) -> list[Candidate]:
     return list(found.values())
 
 
-def _judged(
+def judged(
     mechanism: Mechanism, postures: Postures, one: Candidate, tolerance: float, limits: bool
 ) -> RobotSymmetry:
+    """Return a candidate with its certificate, what breaks it, and whether it is claimed."""
     certificate = postures.certify(one)
     # Of a body that only turns about a standing axis most of the mass has no effect: no defect, nothing to tell.
     masses = breaking_masses(mechanism, one) if certificate.upper > CERTIFICATE.rounding else ()

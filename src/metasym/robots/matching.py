@@ -89,8 +89,10 @@ class _Placed:
 class Matcher:
     """Finds what isometries of the base do to the joints of one mechanism."""
 
-    def __init__(self, mechanism: Mechanism) -> None:
+    def __init__(self, mechanism: Mechanism, only: SignedPermutation | None = None) -> None:
         self.mechanism = mechanism
+        self.only = only
+        """If given, joints go to these images with these signs, or not at all."""
         self._limit = CANDIDATES.geometry * mechanism.size
         self._left = 0
         shapes: dict[int, object] = {}
@@ -156,6 +158,8 @@ class Matcher:
             if aside > self._limit:
                 return None
             off += aside / self.mechanism.size
+        if self.only is not None and (self.only.inputs[i], self.only.input_signs[i]) != (j, sign):
+            return None
         return _Placed(b, sign, off / CANDIDATES.geometry)
 
     def _joint(self, i: int, j: int, at: _Placed, limit: float) -> _Pair | None:
@@ -190,7 +194,8 @@ class Matcher:
                 at = (b @ self.mechanism.joints[c].placement)[:3, 3]
                 others = [self.mechanism.joints[d].placement[:3, 3] for d in self.mechanism.children[j]]
                 found += [float((at - other) @ theirs.axis) for other in others]
-            weighed, least = [float((centres[0] - centres[1]) @ theirs.axis)], self._limit
+            weighed = [float((centres[0] - centres[1]) @ theirs.axis)]
+            least = near = self._limit
         else:
             for c in self.mechanism.children[i]:
                 frame = b @ self.mechanism.joints[c].placement
@@ -200,16 +205,16 @@ class Matcher:
                     found += _angles(frame[:3, 3], other.placement[:3, 3], theirs.axis, self._limit)
                     turn = _angles(axis, other.placement[:3, :3] @ other.axis, theirs.axis, 0.1)
                     found += [*turn, *(t + math.pi for t in turn)]
-            found = [_snapped(o) for o in (*found, math.pi, math.pi / 2, -math.pi / 2)]
-            weighed, least = _angles(*centres, theirs.axis, 0.1 * self._limit), CANDIDATES.snapped
+            least, near = CANDIDATES.snapped, CANDIDATES.snapped_by_mass
+            found = [_snapped(o, least) for o in (*found, math.pi, math.pi / 2, -math.pi / 2)]
+            weighed = [_snapped(o, near) for o in _angles(*centres, theirs.axis, 0.1 * self._limit)]
         # Masses are often wrong by a little: an odd offset that only they suggest has to fit them well.
-        for o in map(_snapped, weighed) if mine.kind == REVOLUTE else weighed:
-            if (
-                mass_distance(mine.inertia, theirs.inertia, joint_motion(theirs, -o) @ b)
-                < CANDIDATES.same_mass
-            ):
+        found = _apart(found, least)
+        for o in weighed:
+            apart = mass_distance(mine.inertia, theirs.inertia, joint_motion(theirs, -o) @ b)
+            if apart < CANDIDATES.same_mass and all(abs(o - other) > near for other in found):
                 found.append(o)
-        return [(o, _WEIGHED if o else 0.0) for o in _apart(found, least)]
+        return [(o, _WEIGHED if o else 0.0) for o in found]
 
 
 def mass_distance(mine: Array, theirs: Array, a: Array) -> float:
@@ -243,12 +248,12 @@ def _length(v: Array) -> float:
     return math.sqrt(float(v @ v))
 
 
-def _snapped(angle: float) -> float:
+def _snapped(angle: float, near: float) -> float:
     """Between -pi and pi; quarter turns exact."""
     wrapped = math.remainder(angle, 2 * math.pi)
     quarter = round(wrapped / (math.pi / 2)) * (math.pi / 2)
-    found = quarter if abs(wrapped - quarter) < CANDIDATES.snapped else wrapped
-    return math.pi if found <= -math.pi + CANDIDATES.snapped else found
+    found = quarter if abs(wrapped - quarter) < near else wrapped
+    return math.pi if found <= -math.pi + near else found
 
 
 def _apart(values: list[float], least: float) -> list[float]:

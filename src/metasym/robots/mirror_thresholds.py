@@ -19,8 +19,11 @@ class CandidateThresholds:
 
     geometry: float = 0.01
     """So far may an axis be off, of the robot's size, or in radians, to be a candidate at all. Counted."""
-    snapped: float = 0.02
-    """Offsets nearer to 0 or a quarter turn than this are that. By hand."""
+    snapped: float = 2e-3
+    """Offsets nearer to 0 or a quarter turn than this are that, where axes suggest them. Counted: 0.02 took the rest
+    poses of planted robots for 0 (``results/robots/planted.json``)."""
+    snapped_by_mass: float = 0.02
+    """The same where only masses suggest an offset: those are often wrong by a little. By hand."""
     same_mass: float = 0.01
     """As near must the masses of two bodies be that alone suggest an odd offset. By hand."""
     same_direction: float = 1e-3

@@ -92,19 +92,23 @@ def refusal_words(found: RobotSymmetry | TableCheck) -> str:
 
 def check_words(check: TableCheck) -> str:
     """The first sentence about a table."""
-    defect = f"defect of the joint inertia {measured(check.together.value)}, at most {percent(check.together.upper)}"
-    if check.wrong:
-        count = len(check.wrong)
-        return (
-            f"wrong in {count} {'entry' if count == 1 else 'entries'} ({defect}); the nearest that is right: "
-            f"{check.nearest}"
+    defects = f"defect of the joint inertia {measured(check.together.value)}, at most {percent(check.together.upper)}"
+    if check.base_defect is not None and check.right:
+        defects += (
+            f"; of its worst entry at most {percent(check.worst.upper)}; of the base's part at most "
+            f"{percent(check.base_defect.upper)}"
         )
+    base = check.nearest or "a table of which only the joint inertia was compared"
+    if check.wrong:
+        entries = f"{len(check.wrong)} {'entry' if len(check.wrong) == 1 else 'entries'}"
+        right = check.nearest or "a product of the robot's mirrors and turns"
+        return f"wrong in {entries} ({defects}); the nearest that is right: {right}"
     if check.status == Status.CERTIFIED:
-        return f"right: {check.nearest} ({defect})"
+        return f"right: {base} ({defects})"
     if check.status == Status.APPROXIMATE:
-        return f"right by geometry; masses and limits fit only nearly: {check.nearest} ({defect})"
+        return f"right by geometry; masses and limits fit only nearly: {base} ({defects})"
     if check.status == Status.READ:
-        return f"right by geometry; the file has no masses to certify it: {check.nearest}"
-    if check.nearest:
-        return f"not a symmetry of the robot, only of its geometry: {check.nearest} ({defect})"
-    return f"wrong: the robot has no mirror or turn at all ({defect})"
+        return f"right by geometry; the file has no masses to certify it: {base}"
+    if check.refused is not None:
+        return f"not a symmetry of the robot, only of its geometry: {check.nearest} ({defects})"
+    return f"wrong: the axes fit no mirror or turn of the base ({defects})"

@@ -90,10 +90,12 @@ class Postures:
             len(untested) == len(mechanism.joints),
         )
 
-    def inertia_defect(self, g: SignedPermutation, centre: Array) -> tuple[Defect, Defect, tuple[str, str]]:
-        """Of a signed permutation about a centre: of all entries, of the worst, and the joints of that."""
+    def inertia_defect(
+        self, g: SignedPermutation, centre: Array
+    ) -> tuple[Defect, Defect, tuple[str, str], tuple[str, ...]]:
+        """Of a signed permutation about a centre: of all entries, of the worst, its joints, and untested joints."""
         there = dynamics(self.mechanism, g.on_inputs(self.q - centre) + centre)
-        return self._compared(there, g.inputs, g.input_signs)[:3]
+        return self._compared(there, g.inputs, g.input_signs)
 
     def _compared(
         self, there: Dynamics, onto: tuple[int, ...], with_signs: tuple[int, ...]

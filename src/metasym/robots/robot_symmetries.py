@@ -115,6 +115,8 @@ class RobotSymmetries:
     centre: Array
     """``[n]``: the posture that all generators keep."""
     tolerance: float
+    limits: bool
+    """Whether joint limits were compared."""
     postures: int
     seconds: float = field(default=0.0, compare=False)
 

@@ -5,9 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from metasym.groups.signed_permutations import SignedPermutation
 from metasym.robots.broken_mirrors import Break
+from metasym.robots.centres import common_centre
+from metasym.robots.finding_mirrors import judged
+from metasym.robots.isometries import candidate_isometries
 from metasym.robots.joint_tables import JointTable, as_permutation
+from metasym.robots.matching import Matcher
+from metasym.robots.mirror_thresholds import CERTIFICATE
 from metasym.robots.posture_certificate import Defect, Postures
 from metasym.robots.robot_symmetries import Refusal, RobotSymmetries, RobotSymmetry
 from metasym.types import MetasymError
@@ -44,12 +51,16 @@ class TableCheck:
     status: Status
     """Certified: right. Certified approximately: right, as far as the file's masses and limits are. None: wrong."""
     wrong: tuple[WrongEntry, ...]
+    """Where it differs from the nearest table that is claimed of the robot; empty where none is."""
     nearest: str
-    """What the nearest right table does to the base; empty where the robot has none."""
+    """What the table does to the base, or the nearest right one where entries are wrong; empty if not known."""
     together: Defect
     """Of the table itself."""
     worst: Defect
     worst_joints: tuple[str, str]
+    base_defect: Defect | None = None
+    """Of the base's part; None where no mirror or turn of the base fits the axes: then only the joint inertia
+    was compared."""
     breaks: tuple[Break, ...] = ()
     """What breaks a table that is right by geometry."""
     refused: Refusal | None = None
@@ -57,11 +68,12 @@ class TableCheck:
 
     @property
     def right(self) -> bool:
-        """Whether every entry is what the robot has."""
+        """Whether the table is one of the robot's symmetries."""
         return self.status != Status.NONE
 
     def as_dict(self) -> dict[str, Any]:
         """Plain types, for JSON."""
+        base = self.base_defect
         return {
             "right": self.right,
             "status": str(self.status),
@@ -83,62 +95,86 @@ class TableCheck:
                 "defect": self.worst.value,
                 "defect_upper": self.worst.upper,
             },
+            **({"base_defect": base.value, "base_defect_upper": base.upper} if base else {}),
             **({"refused": str(self.refused)} if self.refused else {}),
             "what_breaks_it": [one.as_dict() for one in self.breaks],
         }
 
 
 def check_table(found: RobotSymmetries, table: JointTable, *, seed: int = 1) -> TableCheck:
-    """Compare a joint table with the symmetries of a robot.
+    """Compare a joint table with a robot: the table's own certificate decides whether it is right.
 
     Args:
         found: What :func:`metasym.mirror` found: all products of its generators, and what it refused.
-        table: The table to check.
+        table: The table to check. Joints that it does not name move as in a symmetry of the robot that agrees
+            with it, or else not at all.
         seed: Seed of the postures.
 
     Returns:
-        Whether the table is right, and which joints and signs are wrong.
+        Whether the table is right; if not, and the robot has symmetries, which joints and signs are wrong.
     """
-    names = found.names
-    n = len(names)
     if all(joint == image and sign > 0 for joint, (image, sign) in table.moves.items()):
         raise MetasymError(
             "expected a table that moves some joint, found one that moves none", about="table", found=0
         )
-    claimed = [(g, None) for g in found.group.first_elements(_MOST_ELEMENTS) if not g.is_identity]
-    refused = [(one.permutation, one) for one in found.refused]
-    best: tuple[int, SignedPermutation, RobotSymmetry | None] | None = None
-    for g, one in (*claimed, *refused):
-        moves = {
-            names[i]: (names[j], s) for i, (j, s) in enumerate(zip(g.inputs, g.input_signs, strict=True))
-        }
-        apart = sum(moves[joint] != move for joint, move in table.moves.items())
-        if best is None or apart < best[0]:
-            best = apart, g, one
+    names = found.names
     postures = Postures(found.mechanism, seed, found.postures)
-    if best is None:
-        own = as_permutation(table, names, SignedPermutation.identity(n, n))
-        together, worst, joints = postures.inertia_defect(own, found.centre)
-        return TableCheck(Status.NONE, (), "", together, worst, joints)
-    apart, g, dismissed = best
-    known = dismissed or next((one for one in found.elements if one.permutation == g), None)
+    claimed = [g for g in found.group.first_elements(_MOST_ELEMENTS) if not g.is_identity]
+    nearest = min(claimed, key=lambda g: len(_wrong(table, names, g)), default=None)
+    wrong = _wrong(table, names, nearest) if nearest is not None else ()
+    product = nearest is not None and not wrong
+    still = SignedPermutation.identity(len(names), len(names))
+    own = as_permutation(table, names, nearest if nearest is not None and product else still)
+    known = next((one for one in found.elements if one.permutation == own), None)
+    known = known or _fitted(found, postures, own)
+    if known is not None and known.status != Status.NONE:
+        return _known(postures, known)
+    together, worst, joints, untested = postures.inertia_defect(own, found.centre)
+    upper = max(together.upper, worst.upper)
+    fits = upper <= found.tolerance
+    if product:
+        status = Status.CERTIFIED if fits else Status.APPROXIMATE
+        return TableCheck(status, (), "", together, worst, joints)
+    refused = next((one for one in found.refused if not _wrong(table, names, one.permutation)), None)
+    refused = refused or (known if nearest is None else None)
+    if refused is not None:
+        return _known(postures, refused)
+    if nearest is not None:
+        # A wrong entry of a light joint can hide below the tolerance: then the robot's own tables fit better. Where
+        # only signs differ, the axes tell which are right: the inertia of a wheel is the same with both.
+        right = max(defect.upper for defect in postures.inertia_defect(nearest, found.centre)[:2])
+        signs = all(one.image == one.right_image for one in wrong)
+        fits = fits and not signs and upper <= max(CERTIFICATE.rounding, right)
+    if fits and not any(table.moves.get(name, (name, 1)) != (name, 1) for name in untested):
+        return TableCheck(Status.CERTIFIED, (), "", together, worst, joints)
+    base = next((one.base for one in found.elements if one.permutation == nearest), "")
+    return TableCheck(Status.NONE, wrong, base, together, worst, joints)
+
+
+def _known(postures: Postures, known: RobotSymmetry) -> TableCheck:
+    """A table whose action on the base is known, with its certificate at these postures."""
+    c = postures.certify(known.action)
+    defects = (c.together, c.worst, c.worst_joints, c.base)
+    return TableCheck(known.status, (), known.base, *defects, known.breaks, known.refused)
+
+
+def _wrong(table: JointTable, names: tuple[str, ...], g: SignedPermutation) -> tuple[WrongEntry, ...]:
+    """The entries in which a table differs from a signed permutation."""
     right = {names[i]: (names[j], s) for i, (j, s) in enumerate(zip(g.inputs, g.input_signs, strict=True))}
-    wrong = tuple(
+    return tuple(
         WrongEntry(joint, image, sign, *right[joint])
         for joint, (image, sign) in table.moves.items()
         if right[joint] != (image, sign)
     )
-    rest = g if set(table.moves) == set(names) or not apart else SignedPermutation.identity(n, n)
-    together, worst, joints = postures.inertia_defect(as_permutation(table, names, rest), found.centre)
-    if wrong or dismissed is not None:
-        status = Status.NONE
-    elif known is not None:
-        status = known.status
-    else:
-        status = (
-            Status.CERTIFIED if max(together.upper, worst.upper) <= found.tolerance else Status.APPROXIMATE
-        )
-    breaks = known.breaks if known is not None else ()
-    why = dismissed.refused if dismissed is not None and not wrong else None
-    nearest = known.base if known else "a product"
-    return TableCheck(status, wrong, nearest, together, worst, joints, breaks, why)
+
+
+def _fitted(found: RobotSymmetries, postures: Postures, own: SignedPermutation) -> RobotSymmetry | None:
+    """The table with the mirror or turn of the base that fits its axes best; None if none does."""
+    mechanism = found.mechanism
+    matcher = Matcher(mechanism, own)
+    fits = [matcher.match(one) for one in (np.eye(4), *candidate_isometries(mechanism))]
+    kept = [one for one in fits if one is not None and common_centre(mechanism, [one]) is not None]
+    if not kept:
+        return None
+    best = min(kept, key=lambda one: one.cost)
+    return judged(mechanism, postures, best, found.tolerance, found.limits)
