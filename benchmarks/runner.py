@@ -18,6 +18,7 @@ import torch
 
 from benchmarks.contenders import NEEDS, missing
 from benchmarks.workloads import ROWS, Row
+from metasym.runs.machine import commit
 
 ROOT = Path(__file__).resolve().parent.parent
 Say = Callable[[str], None]
@@ -152,7 +153,7 @@ def _comparison(ours: str, other: str, sense: str, target: float, ratios: Sequen
 
 
 def machine() -> dict[str, Any]:
-    """What the numbers were measured on."""
+    """What the numbers were measured on, and how: the command and the commit."""
     processor = platform.processor() or platform.machine()
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
@@ -163,6 +164,8 @@ def machine() -> dict[str, Any]:
     except OSError:
         memory = None
     return {
+        "command": " ".join(["python -m benchmarks", *sys.argv[1:]]),
+        "commit": commit(),
         "processor": processor,
         "cores": os.cpu_count(),
         "memory_gb": None if memory is None else round(memory / 1e9, 1),
