@@ -204,3 +204,27 @@ def test_orders_do_not_depend_on_the_order_of_generators() -> None:
     for name, (planted, size) in PLANTED.items():
         for seed in range(4):
             assert group_order(relabelled(planted, seed)) == size, name
+
+
+def test_sign_changes_of_a_large_group_are_all_found() -> None:
+    """Three equal blocks of three inputs, each with its signs: 6 moves, and 2^9 changes of sign."""
+    flips = [
+        SignedPermutation((0,), tuple(range(9)), (1,), tuple(1 - 2 * (j == i) for j in range(9)))
+        for i in range(3)
+    ]
+    turn = SignedPermutation((0,), (3, 4, 5, 6, 7, 8, 0, 1, 2), (1,), (1,) * 9)
+    swap = SignedPermutation((0,), (3, 4, 5, 0, 1, 2, 6, 7, 8), (1,), (1,) * 8 + (-1,))
+    group = SignedGroup((*flips, turn, swap), (1, 9))
+    assert group.order == 6 * 2**9
+    action = action_of(group)
+    assert action is not None
+    assert [g.moved_inputs for g in action.sign_changes or ()] == [(i,) for i in range(9)]
+    assert not action.signed
+
+
+def test_a_sign_change_of_every_point_is_none_up_to_sign() -> None:
+    flip = SignedPermutation((0, 1), (0, 1), (-1, 1), (1, 1))
+    other = SignedPermutation((0, 1), (0, 1), (1, -1), (-1, -1))
+    action = action_of(SignedGroup((flip, other), (2, 2), up_to_sign=True))
+    assert action is not None
+    assert [(g.moved_outputs, g.moved_inputs) for g in action.sign_changes or ()] == [((0,), ())]

@@ -12,19 +12,18 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from metasym.groups.block_systems import Permutation
 from metasym.groups.identification import apart, identify
 from metasym.groups.orbit_actions import OrbitAction, group_order, orbit_action, restricted
 from metasym.groups.orbits import orbit_labels
+from metasym.groups.sign_changes import signs_of
 from metasym.groups.signed_groups import SignedGroup
 from metasym.groups.signed_permutations import SignedPermutation
 
 Side = Literal["outputs", "inputs"]
 _MOST_POINTS = 400
 """Outputs and inputs of a group whose parts are searched for."""
-_MOST_ELEMENTS = 2000
 
 
 @dataclass(frozen=True)
@@ -49,8 +48,8 @@ class Action:
     """What a group of signed permutations does to outputs and inputs."""
 
     parts: tuple[ActionPart, ...]
-    sign_changes: tuple[SignedPermutation, ...]
-    """Generators of the elements that change signs and move nothing."""
+    sign_changes: tuple[SignedPermutation, ...] | None
+    """Generators of the elements that change signs and move nothing; None where there are too many points."""
     signed: bool
     """Whether some move is an element only together with changes of sign."""
 
@@ -62,20 +61,8 @@ def action_of(group: SignedGroup) -> Action | None:
         return None
     moves = [(*g.outputs, *(m + j for j in g.inputs)) for g in group.generators]
     parts = [part for own in apart(moves) for part in _parts(own, m)]
-    changes = _sign_changes(group) if group.signed else ()
-    return Action(tuple(parts), changes, group.signed and _moves_change_signs(group))
-
-
-def _moves_change_signs(group: SignedGroup) -> bool:
-    """Whether some move is in the group only together with changes of sign."""
-    both = [g for g in group.generators if g.signed and g.permutes]
-    if not both or not group.has_at_most(_MOST_ELEMENTS):
-        return bool(both)
-    known = {tuple(g.doubled.tolist()) for g in group.elements}
-    plain = [SignedPermutation(g.outputs, g.inputs).doubled for g in both]
-    return not all(
-        tuple(g.tolist()) in known or (group.up_to_sign and tuple((g ^ 1).tolist()) in known) for g in plain
-    )
+    changes, signed = signs_of(group) if group.signed else ((), False)
+    return Action(tuple(parts), changes, signed)
 
 
 def _parts(moves: Sequence[Permutation], m: int) -> list[ActionPart]:
@@ -144,26 +131,3 @@ def _moved(moves: Sequence[Permutation], orbit: list[int], m: int) -> MovedOrbit
         return MovedOrbit("outputs", orbit_action([g[:m] for g in moves], orbit))
     own = [tuple(i - m for i in g[m:]) for g in moves]
     return MovedOrbit("inputs", orbit_action(own, [i - m for i in orbit]))
-
-
-def _sign_changes(group: SignedGroup) -> tuple[SignedPermutation, ...]:
-    """Independent elements that only change signs; all others are products of them. Few signs come first."""
-    if not group.has_at_most(_MOST_ELEMENTS):
-        return ()
-    m = group.shape[0]
-    rows = []
-    for g in group.elements:
-        if g.permutes or g.is_identity:
-            continue
-        row = np.array([*g.output_signs, *g.input_signs]) < 0
-        rows.append(~row if group.up_to_sign and 2 * row.sum() > len(row) else row)
-    rows.sort(key=lambda row: (int(row.sum()), np.flatnonzero(row).tolist()))
-    kept: list[npt.NDArray[np.bool_]] = []
-    every = np.ones(sum(group.shape), dtype=bool)
-    spanned = {np.zeros_like(every).tobytes()} | ({every.tobytes()} if group.up_to_sign else set())
-    for row in rows:
-        if row.tobytes() not in spanned:
-            kept.append(row)
-            spanned |= {(np.frombuffer(old, dtype=bool) ^ row).tobytes() for old in spanned}
-    signs = [np.where(row, -1, 1) for row in kept]
-    return tuple(SignedPermutation.of(range(m), range(group.shape[1]), one[:m], one[m:]) for one in signs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -24,14 +25,15 @@ class StabilizerChain:
     (True, True, False, 24)
     """
 
-    def __init__(self, degree: int, seed: int = 0) -> None:
+    def __init__(self, degree: int, seed: int = 0, base: Sequence[int] = ()) -> None:
         self.degree = degree
         self.generators: list[Points] = []
         self._draw = np.random.default_rng([seed, degree])
         self._identity = np.arange(degree)
-        self._base: list[int] = []
-        self._strong: list[list[Points]] = []
-        self._reach: list[dict[int, Points]] = []
+        self._base = list(base)
+        """Points that the chain fixes one after the other; those that are given come first."""
+        self._strong: list[list[Points]] = [[] for _ in base]
+        self._reach = [{point: self._identity} for point in base]
         self._mixed: list[Points] = []
         self._walked: Points = self._identity
 
@@ -39,6 +41,10 @@ class StabilizerChain:
     def order(self) -> int:
         """The number of elements."""
         return math.prod(len(reach) for reach in self._reach)
+
+    def keeping(self, points: int) -> list[Points]:
+        """Generators of the elements that keep the first ``points`` points of the base."""
+        return list(self._strong[points]) if points < len(self._strong) else []
 
     def __contains__(self, permutation: npt.ArrayLike) -> bool:
         residue, _ = self._sift(np.asarray(permutation, dtype=np.int64))

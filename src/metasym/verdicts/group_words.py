@@ -97,9 +97,13 @@ def moves_words(group: SignedGroup, inputs: Sequence[str] = (), outputs: Sequenc
         return f"{order_words(group.order)} ways to rearrange inputs and outputs together"
     speaker = _Names(group.shape, tuple(inputs), tuple(outputs))
     said = [speaker.part(part) for part in action.parts]
-    said += [speaker.signs(g) for g in action.sign_changes[:_LONGEST]]
-    if len(action.sign_changes) > _LONGEST:
-        said.append(f"and so on for {len(action.sign_changes) - _LONGEST} more")
+    changes = action.sign_changes
+    said += [speaker.signs(g) for g in (changes or ())[:_LONGEST]]
+    if changes is None:
+        said.append("changes of sign are not listed")
+    elif len(changes) > _LONGEST:
+        ways = order_words(2 ** len(changes))
+        said.append(f"and so on for {len(changes) - _LONGEST} more, {ways} ways to change signs in all")
     if action.signed:
         said[len(action.parts) - 1] += ", with changes of sign"
     return "; ".join(said)
