@@ -59,6 +59,7 @@ INPUTS: dict[str, Any] = {
     "one axis": X[:, 0],
     "NaN": np.where(X > 2, np.nan, X),
     "text": np.array([["a", "b"]] * 50),
+    "draws with one argument": lambda count: np.zeros((count, 3)),
     "draws too few": lambda count, generator: generator.normal(size=(count - 1, 3)),
 }
 

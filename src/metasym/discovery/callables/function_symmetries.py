@@ -47,9 +47,9 @@ _MOST_SHOWN = 12
 """Numbers of a centre in a note."""
 
 
-def looked_at(f: Any, x: Any, seed: int) -> tuple[CalledFunction, InputDraws]:
-    """A function and its inputs, checked."""
-    draws = input_draws(x, seed)
+def looked_at(f: Any, x: Any, seed: int, *, names: tuple[str, ...] = ()) -> tuple[CalledFunction, InputDraws]:
+    """A function and its inputs, checked; ``names`` of the inputs, where ``x`` does not carry them."""
+    draws = input_draws(x, seed, names)
     return called_function(f, draws.search, draws.shape, draws.tensors), draws
 
 
@@ -104,16 +104,16 @@ def discover_function_in(
             )
         if found.idle:
             notes.append(
-                f"the function does not depend on {_numbers('input', found.idle)}, or they do not vary. No claim "
-                "moves them"
+                f"the function does not depend on {_called('input', found.idle, draws.names)}, or they do not vary. "
+                "No claim moves them"
             )
         still = search.certificate.still_outputs
         if still and claims:
             notes.append(
-                f"no claim was checked on {_numbers('output', still)}: at the fresh points no change is larger than "
+                f"no claim was checked on {_called('output', still)}: at the fresh points no change is larger than "
                 "rounding may be"
             )
-    verdict = DiscoveryVerdict.of(tuple(claims), tuple(refused))
+    verdict = DiscoveryVerdict.of(tuple(claims), tuple(refused), inputs=draws.names)
     notes.append(f"called at {called.points} points")
     return Discovered(verdict, None, None, None, "mse", len(draws.search) + fresh, fresh, notes)
 
@@ -157,9 +157,7 @@ def _claim(found: FoundGroup, centre: Array, tested_on: int) -> Claim:
 
 
 def _refused(found: FiniteFindings, search: FiniteSearch) -> list[CandidateVerdict]:
-    reasons: list[AnyDiscoveryReason] = [
-        _reason(g, d, search.limit, bool(search.f.noise.any())) for g, d in found.refused[:_MOST_REFUSED]
-    ]
+    reasons: list[AnyDiscoveryReason] = [_reason(g, d, search) for g, d in found.refused[:_MOST_REFUSED]]
     if not reasons and found.exact is None and found.near is None and found.complete:
         noise = search.f.noise_beside(search.quick.y)
         reasons.append(NoneSeemsKept(found.tried, noise) if noise else NoneKept(found.tried))
@@ -168,8 +166,9 @@ def _refused(found: FiniteFindings, search: FiniteSearch) -> list[CandidateVerdi
     return [CandidateVerdict("finite", _FINITE, tuple(reasons))] if reasons else []
 
 
-def _reason(g: SignedPermutation, defect: Defect, most: float, noisy: bool) -> AnyDiscoveryReason:
-    name = cycle_notation(g.inputs, g.input_signs, most=_SHOWN)
+def _reason(g: SignedPermutation, defect: Defect, search: FiniteSearch) -> AnyDiscoveryReason:
+    most, noisy = search.limit, bool(search.f.noise.any())
+    name = cycle_notation(g.inputs, g.input_signs, search.draws.names, most=_SHOWN)
     if defect.lower > most or (defect.value > most and not noisy):  # noise alone may make a value large
         return RefutedByCalls(name, defect.value, most)
     return CallsAllow(name, defect.value, defect.upper, most)
@@ -196,13 +195,16 @@ def _covered(group: SignedGroup, centre: Array, draws: InputDraws) -> list[str]:
         wider = np.abs(there.std(0) - spread) / width
         if max(away.max(), wider.max()) > CALLS.away:
             i = int(np.argmax(np.maximum(away, wider)))
+            what = _called("input", (i,), draws.names)
             return [
-                f"{group.name} moves inputs to where x has few points: input {i} differs in mean or spread after a "
+                f"{group.name} moves inputs to where x has few points: {what} differs in mean or spread after a "
                 "move. The function was called there too"
             ]
     return []
 
 
-def _numbers(what: str, numbers: tuple[int, ...]) -> str:
-    shown = ", ".join(map(str, numbers[:12])) + (", ..." if len(numbers) > 12 else "")
-    return f"{what}{'s' if len(numbers) > 1 else ''} {shown}"
+def _called(what: str, numbers: tuple[int, ...], names: tuple[str, ...] = ()) -> str:
+    """``inputs 0, 1``, or the user's names of them."""
+    shown = ", ".join(names[i] if names else str(i) for i in numbers[:12])
+    shown += ", ..." if len(numbers) > 12 else ""
+    return shown if names else f"{what}{'s' if len(numbers) > 1 else ''} {shown}"

@@ -14,6 +14,8 @@ import torch
 
 from metasym.discovery.algebra.vector_fields import Array
 from metasym.discovery.claim_thresholds import CALLS
+from metasym.errors import in_one_line
+from metasym.tasks.frames import names_in
 from metasym.types import MetasymError
 
 _FIRST = 512
@@ -30,6 +32,8 @@ class InputDraws:
     """Of one input."""
     tensors: torch.dtype | None
     """The type of tensors that the inputs were given as; None for arrays."""
+    names: tuple[str, ...] = ()
+    """What the user calls the inputs: the columns of a frame; empty where they have no names."""
     _rest: Array | None = None
     _draw: Callable[[int, np.random.Generator], Any] | None = None
     _generator: np.random.Generator = field(default_factory=np.random.default_rng)
@@ -39,7 +43,7 @@ class InputDraws:
         if self._draw is None:
             assert self._rest is not None
             return self._rest[:count]
-        return _checked(self._draw(count, self._generator), count, self.shape)[0]
+        return _checked(_drawn(self._draw, count, self._generator), count, self.shape)[0]
 
     @property
     def centre(self) -> Array:
@@ -52,15 +56,17 @@ class InputDraws:
         return np.asarray(self.search.std(0))
 
 
-def input_draws(x: Any, seed: int) -> InputDraws:
+def input_draws(x: Any, seed: int, names: tuple[str, ...] = ()) -> InputDraws:
     """``x`` is a sample ``[points, ...]``, or a function ``x(count, generator)`` that draws one.
 
-    Of a sample, a random half is for the search and the other half is fresh. ``generator`` is numpy's.
+    Of a sample, a random half is for the search and the other half is fresh. ``generator`` is numpy's. ``names``
+    are those of the inputs where ``x`` is no frame.
     """
     generator = np.random.default_rng([seed, 31])
     if callable(x) and not hasattr(x, "__array__"):
-        first, shape, tensors = _checked(x(_FIRST, generator), _FIRST)
-        return InputDraws(first, shape, tensors, None, x, generator)
+        drawn = _drawn(x, _FIRST, generator)
+        first, shape, tensors = _checked(drawn, _FIRST)
+        return InputDraws(first, shape, tensors, _named(drawn, first, names), None, x, generator)
     points, shape, tensors = _checked(x)
     if len(points) < CALLS.least_points:
         raise MetasymError(
@@ -70,7 +76,33 @@ def input_draws(x: Any, seed: int) -> InputDraws:
         )
     shuffled = points[generator.permutation(len(points))]
     half = len(points) // 2
-    return InputDraws(shuffled[:half], shape, tensors, shuffled[half:], None, generator)
+    return InputDraws(
+        shuffled[:half], shape, tensors, _named(x, points, names), shuffled[half:], None, generator
+    )
+
+
+def _named(x: Any, points: Array, names: tuple[str, ...]) -> tuple[str, ...]:
+    found = names or names_in(x)
+    if found and len(found) != points.shape[1]:
+        raise MetasymError(
+            f"expected a name for each of the {points.shape[1]} inputs in x, found {len(found)}",
+            about="x: names",
+            found=len(found),
+        )
+    return found
+
+
+def _drawn(x: Callable[[int, np.random.Generator], Any], count: int, generator: np.random.Generator) -> Any:
+    """What ``x(count, generator)`` gives; whatever it raises becomes one line about ``x``."""
+    try:
+        return x(count, generator)
+    except (Exception, SystemExit) as error:  # report in one line whatever a user's function raises
+        raise MetasymError(
+            f"expected a sample x, or x(count, generator) that draws one, found {type(error).__name__}: "
+            f"{in_one_line(error)}",
+            about="x",
+            found=type(error).__name__,
+        ) from error
 
 
 def _checked(

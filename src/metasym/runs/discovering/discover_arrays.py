@@ -130,4 +130,5 @@ def _of_function(
     found = discover_function_in(
         called, draws, options, centre=centre, matrix_output=matrix_output, note=note
     )
-    return DiscoveredRun(None, function_config(called, called.name, options), found, f)
+    named = {"input_names": list(draws.names)} if draws.names else {}
+    return DiscoveredRun(None, function_config(called, called.name, options, **named), found, f)

@@ -30,7 +30,7 @@ from metasym.storage.locks import FolderLock
 from metasym.storage.options import changed
 from metasym.storage.plain_files import check_plain
 from metasym.storage.same_run import check_same_run
-from metasym.tasks.npz import damage
+from metasym.tasks.npz import NAMES, damage
 from metasym.types import MetasymError
 
 Function = Callable[[Any], Any]
@@ -95,20 +95,21 @@ def _onnx(path: Path) -> Function:
     return run
 
 
-def read_inputs(path: Path) -> Any:
-    """The array ``x`` of an ``.npz`` file, or its only one; or an ``.npy`` file."""
+def read_inputs(path: Path) -> tuple[Any, tuple[str, ...]]:
+    """The array ``x`` of an ``.npz`` file, or its only one, and ``input_names``; or an ``.npy`` file."""
     try:
         check_plain(path)
         found = np.load(path, allow_pickle=False)
         if isinstance(found, np.ndarray):
-            return found
-        names = list(found.files)
+            return found, ()
+        names = [one for one in found.files if one not in NAMES]
+        called = found["input_names"].tolist() if "input_names" in found.files else []
         name = "x" if "x" in names else names[0] if len(names) == 1 else None
         if name is None:
             raise MetasymError(
                 f"{path}: expected an array x, found {', '.join(names) or 'none'}", about=str(path)
             )
-        return found[name]
+        return found[name], tuple(map(str, called))
     except MetasymError:
         raise
     except Exception as error:  # a damaged file may raise anything
@@ -139,11 +140,12 @@ def discover_function_file(
 ) -> dict[str, Any]:
     """Look for symmetries of the function called ``name`` at ``inputs``; everything goes into the folder ``out``."""
     folder = Path(out)
-    f, x = load_function(name), read_inputs(inputs)
-    called, draws = looked_at(f, x, options.seed)
+    f, (x, names) = load_function(name), read_inputs(inputs)
+    called, draws = looked_at(f, x, options.seed, names=names)
     lock = FolderLock(folder)
     try:
         more = {"inputs": str(inputs.resolve()), "points": len(x), "matrix_output": matrix_output}
+        more |= {"input_names": list(draws.names)} if draws.names else {}
         more |= {} if centre is None else {"centre": centre}
         config = function_config(called, name, options, **more)
         if (folder / CONFIG).exists():
