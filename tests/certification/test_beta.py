@@ -27,6 +27,17 @@ def test_a_real_violation_is_seen_and_measured() -> None:
     assert abs(found.violation_upper - found.high * found.moved) < 1e-12
 
 
+def test_an_undetermined_beta_refutes_nothing() -> None:
+    draw = np.random.default_rng(0)
+    breaking = 1e-2 * draw.normal(size=(60, 1))
+    left = 100 * breaking + draw.normal(size=(60, 1))
+    found = beta(left, breaking, 1.0)
+    assert found.low > 0
+    assert found.contradicts
+    assert not found.refutes
+    assert beta(left / 100, breaking, 1.0).refutes
+
+
 def test_nothing_that_breaks_leaves_its_own_size_as_the_bound() -> None:
     found = beta(np.ones((50, 1)), np.zeros((50, 1)), 1.0)
     assert (found.value, found.violation_upper, found.refutes) == (0.0, 0.0, False)

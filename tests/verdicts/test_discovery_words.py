@@ -41,7 +41,12 @@ REASONS: list[tuple[AnyDiscoveryReason, list[str], Outcome]] = [
     (values.NoisyFunction(), [], Outcome.NOT_EXAMINED),
     (values.NoPointsBeside(), [], Outcome.NOT_EXAMINED),
     (values.StepFunction(), [], Outcome.NOT_EXAMINED),
-    (values.FewRowsDiffer("Z_2", (7, 3), 5, 0.04, 0.003), ["Z_2", "5 examples (7, 3", "0.04"], Outcome.NOT_REFUTED),
+    (values.BetaUndetermined("Z_2", 10.4, 3.2, 17.5), ["Z_2", "more examples"], Outcome.NOT_REFUTED),
+    (
+        values.FewRowsDiffer("Z_2", (7, 3), 5, 0.04, 0.07, 0.003),
+        ["Z_2", "5 examples (7, 3", "0.04", "0.07"],
+        Outcome.NOT_REFUTED,
+    ),
     (values.RefutedByPolynomial("D_4", 1e-5, 0.02), ["D_4", "1e-05", "0.02"], Outcome.REFUTED),
     (values.RefutedBySameTerms("so(3)", 12.34), ["so(3)", "F = 12.3"], Outcome.REFUTED),
     (values.ExplainedBetter("so(5)"), ["so(5)", "another symmetry"], Outcome.NOT_REFUTED),

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from scipy.special import stdtrit
 
 from metasym.certification.certificate_thresholds import BETA, NEGLIGIBLE_VIOLATION
+from metasym.verdicts.status_thresholds import WIDE_BETA
 
 Array = npt.NDArray[np.float64]
 
@@ -30,14 +31,22 @@ class Beta:
     violation_upper: float
     """The largest ``E|violation|^2 / var y`` along a that the data still allow: ``high * moved``, or 0."""
     examples: int
-    refutes: bool
+    contradicts: bool
     """Whether the part that breaks the symmetry is real beyond chance, and not by a few examples alone."""
 
+    @property
+    def refutes(self) -> bool:
+        """Whether it does, and beta is determined: where a model breaks almost nothing, chance makes beta large."""
+        return self.contradicts and self.high - self.low <= WIDE_BETA
 
-def beta(left: Array, breaking: Array, variance: float, *, level: float = BETA.level) -> Beta:
+
+def beta(
+    left: Array, breaking: Array, variance: float, *, level: float = BETA.level, widened: float = 1.0
+) -> Beta:
     """From held-out examples: ``left = y - f_bar`` and ``breaking = a``, both ``[examples, outputs]``.
 
-    ``variance`` is ``E|y - mean|^2`` over all outputs. The interval is that of a ratio of means over examples.
+    ``variance`` is ``E|y - mean|^2`` over all outputs. The interval is that of a ratio of means over examples;
+    ``widened`` times as wide where these are not independent.
     """
     products, sizes = (left * breaking).sum(1), (breaking**2).sum(1)
     count, size = len(products), float(sizes.mean())
@@ -45,14 +54,14 @@ def beta(left: Array, breaking: Array, variance: float, *, level: float = BETA.l
     if count < 3 or moved < 1e-14:
         return Beta(0.0, 0.0, 0.0, moved, moved, count, False)
     value, reach = _ratio(products, sizes, level)
-    low, high = value - reach, value + reach
-    refutes = False
+    low, high = value - widened * reach, value + widened * reach
+    contradicts = False
     if low > 0 and high * moved > NEGLIGIBLE_VIOLATION:
         # Models err most far from their data; what is real shows without those examples too.
         usual = sizes <= np.quantile(sizes, 1 - BETA.far)
         others, reach = _ratio(products[usual], sizes[usual], level)
-        refutes = others - reach > 0
-    return Beta(value, low, high, moved, max(0.0, high) * moved, count, refutes)
+        contradicts = others - widened * reach > 0
+    return Beta(value, low, high, moved, max(0.0, high) * moved, count, contradicts)
 
 
 def _ratio(products: Array, sizes: Array, level: float) -> tuple[float, float]:

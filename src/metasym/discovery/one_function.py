@@ -69,7 +69,7 @@ def discover_in(
     finished = _finish(data, prepared, first, (model, finite), found, notes)
     if asked is None:
         return finished
-    return replace(finished, answer=answer(data, prepared, plain, options, asked, note))
+    return replace(finished, answer=answer(data, prepared, plain, options, asked, note, found.claims))
 
 
 def _not_looked_for(inputs: int) -> tuple[CandidateVerdict, ...]:

@@ -54,6 +54,8 @@ class FunctionAnswer:
     reasons: tuple[AnyDiscoveryReason, ...] = ()
     breaking: tuple[BrokenMove, ...] = ()
     """What breaks it: the generators that rows refute, the worst first."""
+    part_of: str = ""
+    """The larger group, certified by the same rows, whose bound this is; empty where the bound is its own."""
 
     def __repr__(self) -> str:
         return shortened(f"FunctionAnswer({self})")
@@ -78,6 +80,8 @@ def answer_words(answer: FunctionAnswer) -> str:
     known = sized(answer.name, "finite", answer.order)
     name = known if answer.text == answer.name else f"{answer.text} ({known}{moved})"
     over = f"95 %, over {answer.tested_on} rows, each tested with functions fitted to other rows"
+    if answer.part_of:
+        over = f"95 %, as a part of {answer.part_of}, which is certified"
     upper = percent(answer.defect_upper)
     match answer.status:
         case Status.CERTIFIED:

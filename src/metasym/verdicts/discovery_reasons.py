@@ -115,6 +115,14 @@ class RefutedByBeta(About, frozen=True, tag="refuted_by_beta"):
     on: Literal["examples", "tasks"] = "examples"
 
 
+class BetaUndetermined(About, frozen=True, tag="beta_undetermined"):
+    """What breaks the symmetry in a flexible model is too small to judge it, though it speaks against it."""
+
+    beta: float
+    low: float
+    high: float
+
+
 class LikelierWithout(About, frozen=True, tag="likelier_without"):
     """The data are more likely with a part that breaks the symmetry, but held-out data do not confirm that part.
 
@@ -133,6 +141,8 @@ class FewRowsDiffer(About, frozen=True, tag="few_rows_differ"):
     count: int
     share: float
     """Their share of the variance of y."""
+    upper: float
+    """The largest share that such rows hold among further ones, at 95 %."""
     tolerance: float
 
 
@@ -325,6 +335,7 @@ AnyDiscoveryReason = (
     | TooManyInputs
     | NotForFamilies
     | RefutedByBeta
+    | BetaUndetermined
     | LikelierWithout
     | FewRowsDiffer
     | RefutedByPolynomial

@@ -11,6 +11,7 @@ from metasym.verdicts.defect_words import measured, percent
 from metasym.verdicts.discovery_reasons import (
     AffineFunction,
     AnyDiscoveryReason,
+    BetaUndetermined,
     BracketsLeave,
     CallsAllow,
     DependentOutputs,
@@ -70,15 +71,13 @@ from metasym.verdicts.family_reasons import (
 )
 from metasym.verdicts.group_words import joined, moves_words
 from metasym.verdicts.reports import order_words
-from metasym.verdicts.status_thresholds import EXACT_CLAIM
+from metasym.verdicts.status_thresholds import EXACT_CLAIM, WIDE_BETA
 
 NOTHING = "no symmetry is claimed"
 _MAPS = "the tasks' linear maps"
 _NEAR = "may hold only nearly"
 _TOO_MANY = 100
 """No sentence advises measuring this many times as many examples."""
-_TOO_WIDE = 10.0
-"""beta is 0 for a true symmetry and about 1 for a false one: a wider interval says nothing."""
 
 
 def claims_words(claims: Sequence[Claim]) -> str:
@@ -208,6 +207,7 @@ def _of_maps(
 
 def _about(
     reason: RefutedByBeta
+    | BetaUndetermined
     | LikelierWithout
     | FewRowsDiffer
     | RefutedByPolynomial
@@ -240,17 +240,20 @@ def _about(
         case RefutedByBeta(_, beta, low, high, on):
             by = "by held-out data" if on == "examples" else "by functions fitted to held-out tasks"
             return f"is refuted {by}: {interval_words(beta, low, high)}"
+        case BetaUndetermined(_, beta, low, high):
+            said = interval_words(beta, low, high)
+            return f"is neither claimed nor refuted: {said}; use more examples to decide it"
         case LikelierWithout(_, part):
             return (
                 f"{_NEAR}: the data are more likely if {part:.2g} of the variance breaks it, but held-out data do "
                 "not confirm that, and kinks of the function have the same effect; use more examples to decide it"
             )
-        case FewRowsDiffer(_, rows, count, share, tolerance):
+        case FewRowsDiffer(_, rows, count, share, upper, tolerance):
             listed = ", ".join(map(str, rows)) + (", ..." if count > len(rows) else "")
             return (
                 f"{_NEAR}: {count} examples ({listed}) are far from what it predicts; they hold {share:.2g} of the "
-                f"variance (tolerance {tolerance:g} of what its inputs carry); use more examples near them to "
-                "decide it"
+                f"variance, at most {upper:.2g} among further ones (tolerance {tolerance:g} of what its inputs "
+                "carry); use more examples near them to decide it"
             )
         case RefutedByPolynomial(_, left, broken):
             return (
@@ -348,7 +351,7 @@ def interval_words(beta: float | None, low: float | None, high: float | None) ->
     """``beta 0.1 (-0.2 to 0.4; a true symmetry has 0)``; of a wide interval no number is worth reading."""
     if beta is None or low is None or high is None:
         return "beta not finite"
-    if high - low > _TOO_WIDE:
+    if high - low > WIDE_BETA:
         return "beta is undetermined: almost nothing in the model breaks the symmetry"
     return f"beta {beta:.2g} ({low:.2g} to {high:.2g}; a true symmetry has 0)"
 

@@ -20,3 +20,5 @@ NEAR_FUNCTION = 0.5**0.5
 By hand."""
 EXACT_CLAIM = 1e-5
 """Defects of a symmetry of a function that is called, below this, are rounding: from differences in float32."""
+WIDE_BETA = 10.0
+"""beta is 0 for a true symmetry and about 1 for a false one: a wider interval decides nothing. By hand."""

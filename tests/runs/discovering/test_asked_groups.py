@@ -12,6 +12,7 @@ import pytest
 import metasym as ms
 from metasym.cli.main import main
 from metasym.verdicts.asked_groups import FunctionAnswer
+from metasym.verdicts.outcomes import Outcome
 from metasym.verdicts.verdict import Status
 
 Array = npt.NDArray[np.float64]
@@ -62,6 +63,36 @@ def test_no() -> None:
     assert (found.status, found.refuted) == (Status.NONE, True)
     assert true_defect(2.0) <= found.defect_upper
     assert found.breaking
+
+
+def largest_size(draw: np.random.Generator) -> tuple[Array, Array]:
+    """Four numbers and the largest of their sizes: a function with kinks that Z_2 wr S_4 keeps."""
+    x: Array = draw.normal(size=(400, 4))
+    return x, np.abs(x).max(1)
+
+
+def test_what_is_undetermined_refutes_nothing() -> None:
+    draw = np.random.default_rng(3)
+    draw.normal(size=600 * 13 + 1200)
+    x, y = largest_size(draw)
+    run = ms.discover(x, y, continuous=False, group="permutations")
+    assert run.answer is not None
+    assert not run.answer.refuted
+    assert run.answer.status not in (Status.NONE,)
+    assert run.answer.reasons
+    for candidate in run.verdict.candidates:
+        assert candidate.outcome is not Outcome.REFUTED
+
+
+def test_a_part_of_what_is_found_holds_as_tightly() -> None:
+    run = ms.discover(*largest_size(np.random.default_rng(0)), continuous=False, group="permutations")
+    [claim] = run.verdict.claims
+    assert run.answer is not None
+    assert (claim.size, run.answer.order) == (384, 24)
+    assert run.answer.status is Status.CERTIFIED
+    assert run.answer.defect_upper <= claim.defect_upper
+    assert run.answer.part_of == claim.name
+    assert not run.answer.reasons
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,13 @@ import dataclasses
 
 import numpy as np
 import pytest
-from scipy.stats import binom
-from studies.function_attacks import judge, make
+from scipy.stats import binom, poisson
+from studies.attacked_functions import Made, normal
+from studies.function_attacks import Array, broken, judge, make
 
 import metasym as ms
 from metasym.discovery.continuous.polynomial_algebra import kept_by
-from metasym.discovery.models.local_residuals import largest_residuals
+from metasym.discovery.models.local_residuals import largest_residuals, sum_upper
 from metasym.discovery.models.polynomials import Support
 from metasym.discovery.models.preprocessing import prepare
 from metasym.tasks.dataset import dataset
@@ -80,6 +81,31 @@ def test_few_residuals_hold_what_they_hold() -> None:
     assert found.share == pytest.approx(2.0 / float(((y - y.mean()) ** 2).sum()))
     # As many or fewer of 200 rows differ with a chance of 5 % where the limit is the truth.
     assert binom.cdf(2, 200, found.share_upper) == pytest.approx(0.05)
+
+
+def test_few_rows_bound_what_further_rows_hold() -> None:
+    """As many or fewer equal parts have a chance of 5 % where the limit is the truth; small parts change nothing."""
+    for count in (1, 3, 12):
+        upper = sum_upper(np.full(count, 2e-4)) / 2e-4
+        assert poisson.cdf(count, upper) == pytest.approx(0.05)
+        assert sum_upper(np.r_[np.full(count, 2e-4), np.full(50, 1e-12)]) / 2e-4 == pytest.approx(upper)
+    assert sum_upper(np.zeros(0)) == 0
+
+
+@pytest.mark.parametrize("seed", [1002, 1022])
+def test_a_violation_that_few_rows_show_is_bounded_by_how_few_they_are(seed: int) -> None:
+    """Three and five of 400 rows are in the ball, fewer than there are on average."""
+
+    def function(points: Array) -> Array:
+        inside = np.linalg.norm(points - np.array([1.2, 1.2, 0]), axis=1) < 0.6
+        return np.asarray(points[:, 0] ** 2 + points[:, 1] * points[:, 2] + 0.5 * inside)[:, None]
+
+    x = np.random.default_rng(seed).normal(size=(400, 3))
+    run = ms.discover(x, function(x), continuous=False)
+    made = Made(x, function(x), function, normal(3))
+    for claim in run.symmetries:
+        true, _ = broken(made, claim, np.random.default_rng(0).normal(size=(200_000, 3)))
+        assert true <= claim["violation_upper"]
 
 
 def test_a_claim_says_how_many_further_rows_may_differ() -> None:

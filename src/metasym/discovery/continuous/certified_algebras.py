@@ -13,7 +13,6 @@ from metasym.groups.lie_algebra import LieAlgebra
 from metasym.groups.lie_names import name_of_algebra
 from metasym.types import MetasymError
 from metasym.verdicts.claims import Claim, Matrix
-from metasym.verdicts.discovery_reasons import RefutedByBeta
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,11 +48,6 @@ class CertifiedAlgebra:
             self.beta.examples,
             turned,
         )
-
-
-def refuted_by(name: str, found: Beta) -> RefutedByBeta:
-    """That beta refutes what is called ``name``."""
-    return RefutedByBeta(name, found.value, found.low, found.high)
 
 
 def name_of_fields(fields: Array) -> str:

@@ -10,8 +10,9 @@ from metasym.certification.beta import beta
 from metasym.discovery.algebra.compact_algebras import Circle, Frame, circle, frames, whole_turns
 from metasym.discovery.algebra.nearest_algebra import closure_defect
 from metasym.discovery.algebra.vector_fields import Array, beside, orthonormal, sides
+from metasym.discovery.beta_reasons import against
 from metasym.discovery.claim_thresholds import CONTINUOUS
-from metasym.discovery.continuous.certified_algebras import CertifiedAlgebra, name_of_fields, refuted_by
+from metasym.discovery.continuous.certified_algebras import CertifiedAlgebra, name_of_fields
 from metasym.discovery.continuous.equivariance_search import PairCandidate, at_round_numbers
 from metasym.discovery.continuous.input_constraints import constraint_left
 from metasym.discovery.continuous.invariance_claims import unexplained
@@ -128,8 +129,8 @@ def _certified(
         free = breaking_part(hyper, one, *joint)
         breaking = free(x_new) - averaged(free, one, x_new)
         judged = beta(y_new - symmetric(x_new), breaking, variance)
-        if judged.refutes:
-            return None, refuted_by(name, judged)
+        if judged.contradicts:
+            return None, against(name, judged)
         hidden = hidden_beside_circle(hyper, one, *every)
         if hidden.refutes:
             return None, LikelierWithout(name, hidden.upper)
@@ -141,7 +142,7 @@ def _certified(
             return None, NotShownToBeNoise(name, left, floor)
         rest = y_new - symmetric(x_new)
         local = largest_residuals(rest, np.ones_like(rest), y_new)
-        violation = max(violation, judged.violation_upper, hidden.upper, left, local.share)
+        violation = max(violation, judged.violation_upper, hidden.upper, left, local.upper)
         least = min(least, _share(one, fit, x, generator))
     assert worst is not None
     if violation > tolerance * least:

@@ -11,8 +11,9 @@ from scipy.special import stdtrit
 
 from metasym.certification.beta import Beta, beta
 from metasym.discovery.algebra.vector_fields import Array, orthonormal, squared
+from metasym.discovery.beta_reasons import against
 from metasym.discovery.claim_thresholds import CONTINUOUS, TOLERANCE
-from metasym.discovery.continuous.certified_algebras import CertifiedAlgebra, name_of_fields, refuted_by
+from metasym.discovery.continuous.certified_algebras import CertifiedAlgebra, name_of_fields
 from metasym.discovery.continuous.idle_directions import along, apart, worth_a_name
 from metasym.discovery.continuous.input_constraints import constraint_left
 from metasym.discovery.continuous.invariance_search import Candidate
@@ -154,8 +155,8 @@ def judge(
     if away is not None:
         return None, (away,)
     found, violation = certificate(candidate, prepared.train, prepared.held_out)
-    if found.refutes:
-        return None, (refuted_by(name, found),)
+    if found.contradicts:
+        return None, (against(name, found),)
     left_over, most_left, floor = _left_over(candidate.fit, plain, prepared)
     rough = unexplained(left_over, floor)
     unknown = rough / CONTINUOUS.surely
@@ -170,20 +171,20 @@ def judge(
     local = _local(candidate.fit, prepared)
     most = max(carried for _, carried in parts)
     whole = max(violation, unknown)
-    kept = [fields for fields, carried in parts if max(whole, local.share) <= tolerance * carried]
+    kept = [fields for fields, carried in parts if max(whole, local.upper) <= tolerance * carried]
     if not kept and most < CONTINUOUS.hardly:
         return None, (HardlyMatters(name, most),)
     if not kept and whole <= tolerance * most:
         listed = tuple(int(prepared.order[i]) for i in local.rows[:10])
-        return None, (FewRowsDiffer(name, listed, len(local.rows), local.share, tolerance),)
+        return None, (FewRowsDiffer(name, listed, len(local.rows), local.share, local.upper, tolerance),)
     if not kept:
         examples = len(prepared.train[0]) + len(prepared.held_out[0])
-        return None, (NearSymmetry(name, max(whole, local.share), tolerance, tolerance * most, examples),)
+        return None, (NearSymmetry(name, max(whole, local.upper), tolerance, tolerance * most, examples),)
     fields = prepared.whole(np.concatenate(kept))
     # Named in these coordinates: in the data's units, which may differ by a million, entries would pass for 0.
     name = name_of_fields(orthonormal(np.concatenate(kept)))
-    certified = CertifiedAlgebra(name, fields, found, max(violation, local.share))
-    weak = [one for one, carried in parts if max(whole, local.share) > tolerance * carried]
+    certified = CertifiedAlgebra(name, fields, found, max(violation, local.upper))
+    weak = [one for one, carried in parts if max(whole, local.upper) > tolerance * carried]
     claim = replace(certified.claim(fields, prepared.units), rows_upper=local.share_upper)
     return claim, tuple(InputsCarryTooLittle(name_of_fields(one)) for one in weak)
 

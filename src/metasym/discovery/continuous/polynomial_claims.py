@@ -25,8 +25,9 @@ from metasym.discovery.algebra.vector_fields import (
     orthonormal,
     sides,
 )
+from metasym.discovery.beta_reasons import against
 from metasym.discovery.claim_thresholds import CONTINUOUS
-from metasym.discovery.continuous.certified_algebras import CertifiedAlgebra, name_of_fields, refuted_by
+from metasym.discovery.continuous.certified_algebras import CertifiedAlgebra, name_of_fields
 from metasym.discovery.continuous.equivariance_search import at_round_numbers
 from metasym.discovery.continuous.input_constraints import constraint_left
 from metasym.discovery.continuous.invariance_claims import ideal_fields
@@ -132,8 +133,8 @@ def certified(
     variance = float(((y_new - y.mean(0)) ** 2).sum(1).mean())
     rest = y_new - support.values(symmetric, x_new)
     found = beta(rest, support.values(free, x_new) - support.values(symmetric, x_new), variance)
-    if found.refutes:
-        return None, refuted_by(name, found)
+    if found.contradicts:
+        return None, against(name, found)
     squares = (rest**2).sum(1) / variance
     reach = (
         float(stdtrit(len(squares) - 1, CONTINUOUS.polynomial_level))
@@ -143,7 +144,7 @@ def certified(
     # A violation in few places may be among the examples that were fitted, too.
     every = np.concatenate([rest, y - support.values(symmetric, x)])
     local = largest_residuals(every, np.ones_like(every), np.concatenate([y_new, y]))
-    violation = max(float(squares.mean()) + reach, local.share, ROUNDING)
+    violation = max(float(squares.mean()) + reach, local.upper, ROUNDING)
     return CertifiedAlgebra(name_of_fields(orthonormal(fields)), fields, found, violation), None
 
 

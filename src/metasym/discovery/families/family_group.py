@@ -19,6 +19,7 @@ from metasym.certification.judge import judge_tasks
 from metasym.diagnosis.linear_part import fit_tasks
 from metasym.diagnosis.samples import Samples
 from metasym.discovery.algebra.vector_fields import Array
+from metasym.discovery.beta_reasons import against
 from metasym.discovery.claim_thresholds import FAMILIES, TOLERANCE
 from metasym.discovery.families.common_violation import shared_breaking
 from metasym.discovery.families.tie_violation import ROUNDING, linear_maps, shared_violation
@@ -29,7 +30,7 @@ from metasym.groups.signed_permutations import SignedPermutation
 from metasym.types import MetasymError
 from metasym.verdicts.claims import Claim
 from metasym.verdicts.defects import defect_of, share_of
-from metasym.verdicts.discovery_reasons import AnyDiscoveryReason, RefutedByBeta
+from metasym.verdicts.discovery_reasons import AnyDiscoveryReason
 from metasym.verdicts.family_reasons import (
     CommonAllows,
     InputsElsewhere,
@@ -182,12 +183,12 @@ def judged_group(
     judged = judge_functions(x[fresh], y[fresh], elements, model.about(generators), seed)
     found = judged.beta
     interval = found.value, found.low, found.high
-    if found.refutes and not keeps_law(x, generators):
+    if found.contradicts and not keeps_law(x, generators):
         return InputsElsewhere(name)
-    if found.refutes and linear:
+    if found.contradicts and linear:
         return JudgesDiffer(name, *interval, defect_of(maps))
-    if found.refutes:
-        return RefutedByBeta(name, *interval, on="tasks")
+    if found.contradicts:
+        return against(name, found, "tasks")
     if found.violation_upper > FAMILIES.violation * wider:
         return TasksAllow(name, *interval, found.violation_upper, FAMILIES.violation * wider)
     common = shared_breaking(

@@ -10,6 +10,7 @@ import numpy as np
 
 from metasym.certification.beta import Beta, beta
 from metasym.discovery.algebra.vector_fields import Array
+from metasym.discovery.beta_reasons import against
 from metasym.discovery.claim_thresholds import FINITE
 from metasym.discovery.finite.candidate_permutations import Candidates, candidates
 from metasym.discovery.finite.known_function import KnownFunction
@@ -18,12 +19,13 @@ from metasym.discovery.finite.polynomial_bound import NearExactPolynomial, near_
 from metasym.discovery.finite.symmetric_products import gap, interchangeable, subgroups
 from metasym.discovery.models.gaussian_processes import Hyper, Posterior, posterior
 from metasym.discovery.models.group_averaged_kernels import MOST_LIKELY, MOST_ROWS, Equivariant, equivariant
-from metasym.discovery.models.local_residuals import LocalResiduals, local_residuals
+from metasym.discovery.models.local_residuals import NO_RESIDUALS, LocalResiduals, local_residuals
 from metasym.groups.signed_groups import SignedGroup
 from metasym.groups.signed_permutations import SignedPermutation
 from metasym.verdicts.claims import Claim
 from metasym.verdicts.discovery_reasons import (
     AnyDiscoveryReason,
+    BetaUndetermined,
     FewRowsDiffer,
     GroupTooLarge,
     LikelierWithout,
@@ -61,7 +63,7 @@ class Search:
     polynomial: NearExactPolynomial | None
     known: KnownFunction | None
     """The function, where a continuous symmetry has made it known."""
-    alone: dict[SignedPermutation, RefutedByBeta | None] = field(default_factory=dict)
+    alone: dict[SignedPermutation, RefutedByBeta | BetaUndetermined | None] = field(default_factory=dict)
     """What held-out data say about moves by themselves."""
     judged: dict[frozenset[SignedPermutation], Claim | AnyDiscoveryReason] = field(default_factory=dict)
     """What became of groups, by their elements: several sets of moves generate the same."""
@@ -91,12 +93,12 @@ def searching(
     )
 
 
-def refuted_alone(search: Search, g: SignedPermutation) -> RefutedByBeta | None:
-    """Whether held-out data refute a single move."""
+def contradicted_alone(search: Search, g: SignedPermutation) -> RefutedByBeta | BetaUndetermined | None:
+    """What held-out data say against a single move."""
     if g not in search.alone:
         group = generated([g])
         found = None if group is None else _beta(search, group, in_units(search, group), ROWS_ALONE)[1]
-        search.alone[g] = _refuted(group, found) if group and found and found.refutes else None
+        search.alone[g] = against(group.name, found) if group and found and found.contradicts else None
     return search.alone[g]
 
 
@@ -173,7 +175,7 @@ def _beta(search: Search, group: SignedGroup, rows: Rows, most: int = MOST_ROWS)
     if not found.refutes:
         plain = posterior(search.plain, x[:most], y[:most])
         other = beta(left, plain(rows.x_new) - model.averaged(plain, rows.x_new), variance)
-        found = other if other.refutes else found
+        found = max(found, other, key=lambda one: (one.refutes, one.contradicts))
     return model, found
 
 
@@ -241,46 +243,46 @@ def _judged_group(
         # Products of moves that passed alone would pass too; together they are judged below.
         passed = all(g in search.alone for g in moves)
         for g in moves if passed else [*moves, *group.some_elements(SOME, draw)[1:]]:
-            if g.moved_inputs and (refuted := refuted_alone(search, g)) is not None:
-                return RefutedByBeta(group.name, refuted.beta, refuted.low, refuted.high)
+            if g.moved_inputs and (said := contradicted_alone(search, g)) is not None:
+                return msgspec.structs.replace(said, name=group.name)
     rows = in_units(search, group)
     fit = posterior(search.plain, rows.x, rows.y)
     least = min(carried_share(search, g, fit, rows.x) for g in moves)
     tolerance = search.tolerance * least
     worst: Beta | None = None
-    violation, local = 0.0, LocalResiduals((), 0.0)
+    violation, local = 0.0, NO_RESIDUALS
     for acting, one in _by_scale(rows, group):
         model, found = _beta(search, acting, one)
-        if found.refutes:
-            return _refuted(group, found)
-        here, residuals = np.inf, LocalResiduals((), 0.0)
+        if found.contradicts:
+            return against(group.name, found)
+        here, residuals = np.inf, NO_RESIDUALS
         if search.polynomial is not None and one is rows:
             here, residuals = search.polynomial.upper(group), search.polynomial.local
-        if max(here, residuals.share) > tolerance:
+        if max(here, residuals.upper) > tolerance:
             hidden = model.hidden_part(*one.every, tolerance)
             if hidden.refutes:
                 return LikelierWithout(group.name, hidden.upper)
             here = max(found.violation_upper, hidden.upper)
-            residuals = LocalResiduals((), 0.0) if search.labels else _local(model, one)
+            residuals = NO_RESIDUALS if search.labels else _local(model, one)
         if worst is None or found.violation_upper > worst.violation_upper:
             worst = found
         violation = max(violation, here)
-        local = max(local, residuals, key=lambda some: (some.share, some.of))
+        local = max(local, residuals, key=lambda some: (some.upper, some.of))
     assert worst is not None
     if search.labels:  # a function of numbers is smooth, labels may differ in a few places alone
         violation = max(violation, FINITE.unseen / len(model.rows(*rows.every, MOST_LIKELY)[0]))
     if violation > tolerance:
         return NearSymmetry(group.name, violation, search.tolerance, tolerance, len(rows.every[0]))
-    if local.share > tolerance:
+    if local.upper > tolerance:
         listed = tuple(int(search.sites.prepared.order[i]) for i in local.rows[:10])
-        return FewRowsDiffer(group.name, listed, len(local.rows), local.share, search.tolerance)
+        return FewRowsDiffer(group.name, listed, len(local.rows), local.share, local.upper, search.tolerance)
     whole = generated([g for g in everywhere if g is not None])
     assert whole is not None
     return Claim.of_group(
         whole.name,
         whole.order,
         whole.generators,
-        violation_upper=max(violation, local.share),
+        violation_upper=max(violation, local.upper),
         rows_upper=None if search.labels else local.share_upper,
         beta=worst.value,
         beta_ci=(worst.low, worst.high),
@@ -294,7 +296,3 @@ def _local(model: Equivariant, rows: Rows) -> LocalResiduals:
     flat = y if model.group.keeps_outputs else y.reshape(-1, 1)
     columns = 1 if model.group.keeps_outputs else y.shape[1]
     return local_residuals(model.matrix(model.hyper.kernel, x), model.hyper.noise, flat, columns)
-
-
-def _refuted(group: SignedGroup, found: Beta) -> RefutedByBeta:
-    return RefutedByBeta(group.name, found.value, found.low, found.high)

@@ -15,9 +15,9 @@ from metasym.discovery.finite.group_certificate import (
     Note,
     Search,
     carried_share,
+    contradicted_alone,
     generated,
     judged,
-    refuted_alone,
     searching,
 )
 from metasym.discovery.finite.known_function import KnownFunction
@@ -33,6 +33,7 @@ from metasym.verdicts.discovery_reasons import (
     EveryMoveRefuted,
     GroupTooLarge,
     NoneLikely,
+    RefutedByBeta,
 )
 from metasym.verdicts.discovery_words import refusal_words
 
@@ -67,14 +68,16 @@ def finite_symmetries(
         return first, ()
     kept = _likely(search, others)
     note(f"{len(kept)} of {len(others)} signed permutations do not make the data less likely")
-    alone = [g for g in kept if generated([g]) is not None and refuted_alone(search, g) is None]
+    alone = [g for g in kept if generated([g]) is not None and contradicted_alone(search, g) is None]
     if first and not alone:
         return first, ()
     if not kept:
         return [], (_none_likely(search, tried),)
     if not alone:
-        refuted = [seen for g in kept if (seen := search.alone.get(g)) is not None]
-        return [], (refuted[0] if refuted else GroupTooLarge(1, MOST_ELEMENTS),)
+        against = [seen for g in kept if (seen := search.alone.get(g)) is not None]
+        # What is open says more than what is refuted: not all are.
+        against.sort(key=lambda seen: isinstance(seen, RefutedByBeta))
+        return [], (against[0] if against else GroupTooLarge(1, MOST_ELEMENTS),)
     before = [sites.restricted(g) for claim in first for g in claim.moves]
     found, reasons = _claims(search, _independent([*before, *alone]), note)
     if _size(found) > _size(first):
@@ -95,7 +98,7 @@ def _size(claims: list[Claim]) -> int:
 def _none_likely(search: Search, tried: Candidates) -> AnyDiscoveryReason:
     """The likelihood of smooth functions ranks moves and refutes none: beta does, where it is asked of all."""
     few = tried.moves if len(tried.moves) <= MOST_ALONE else []
-    if few and all(refuted_alone(search, g) is not None for g in few):
+    if few and all(isinstance(contradicted_alone(search, g), RefutedByBeta) for g in few):
         return EveryMoveRefuted(len(few), tried.unlike)
     return NoneLikely(len(tried.moves), tried.unlike)
 

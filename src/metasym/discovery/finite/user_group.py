@@ -39,6 +39,9 @@ from metasym.verdicts.verdict import Status
 
 FOLDS = 5
 """Parts of the rows, each judged by functions that were fitted to the others."""
+CROSSED = 2**0.5
+"""The error of a mean over rows that are each judged by functions fitted to the others, in units of that of
+independent rows: two rows each speak about the other, so that every pair counts twice."""
 MOST_GENERATORS = 24
 """Generators that are examined one by one for what breaks the group."""
 
@@ -62,8 +65,9 @@ def answer(
     options: SearchSettings,
     asked: Hypothesis,
     note: Note,
+    found: tuple[Claim, ...] = (),
 ) -> FunctionAnswer:
-    """Yes, no, or how nearly, with the bound and what breaks it."""
+    """Yes, no, or how nearly, with the bound and what breaks it; ``found`` is what the same rows certify."""
     note(f"testing {asked.text}")
     sites = movable_inputs(prepared, constant_inputs(data, prepared))
     try:
@@ -90,13 +94,23 @@ def answer(
     refuted = bool(breaking) or (seen is not None and seen.refuted)
     upper = 1.0 if seen is None else seen.upper
     reasons: tuple[AnyDiscoveryReason, ...] = ()
+    # A subgroup keeps more functions than the whole group: its violation is no larger.
+    whole = min(
+        (claim for claim in found if _part_of(asked.group, claim)),
+        key=lambda claim: claim.violation_upper,
+        default=None,
+    )
+    claimed = isinstance(said, Claim) or whole is not None
     if isinstance(said, Claim):
         upper = min(upper, said.violation_upper) if not refuted else upper
-    else:
+    elif whole is None:
         reasons = (said,)
         refuted = refuted or said.outcome is Outcome.REFUTED
+    part_of = ""
+    if whole is not None and whole.violation_upper < upper:
+        upper, part_of = whole.violation_upper, whole.name
     violation = max([0.0 if seen is None else seen.violation, *(one.defect**2 / 2 for one in breaking)])
-    status = _status(isinstance(said, Claim), refuted, upper)
+    status = _status(claimed, refuted, upper)
     if not all(sites.alike(g) for g in moves):
         status, reasons = Status.UNDECIDED, (InputsElsewhere(asked.group.name), *reasons)
     return FunctionAnswer(
@@ -112,7 +126,15 @@ def answer(
         len(data.x) if seen is None else len(prepared.order),
         () if status in (Status.CERTIFIED, Status.APPROXIMATE) else reasons,
         breaking,
+        part_of,
     )
+
+
+def _part_of(group: SignedGroup, claim: Claim) -> bool:
+    """Whether the moves of a claimed finite symmetry generate ``group``, and maybe more."""
+    if claim.kind != "finite" or claim.moves[0].shape != group.shape:
+        return False
+    return SignedGroup((*claim.moves, *group.generators), group.shape).order == claim.size
 
 
 def _status(claimed: bool, refuted: bool, upper: float) -> Status:
@@ -137,7 +159,7 @@ def _crossed(search: Search, group: SignedGroup) -> Seen:
         left[part] = y[part] - model.averaged(symmetric, x[part])
         apart[part] = free(x[part]) - model.averaged(free, x[part])
     variance = float(((y - y.mean(0)) ** 2).sum(1).mean())
-    found = beta(left, apart, variance)
+    found = beta(left, apart, variance, level=FINITE.crossed_level, widened=CROSSED)
     squares = (left**2).sum(1)
     reach = float(stdtrit(len(x) - 1, CONTINUOUS.left_level)) * float(squares.std(ddof=1)) / len(x) ** 0.5
     by_output = np.maximum((left * apart).mean(0), 0) / variance

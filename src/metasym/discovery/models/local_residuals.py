@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
-from scipy.special import betaincinv
+from scipy.special import betaincinv, gammaincinv
 
 from metasym.discovery.algebra.vector_fields import Array
 from metasym.discovery.claim_thresholds import LOCAL, TOLERANCE
@@ -28,6 +28,9 @@ class LocalResiduals:
     """The largest first."""
     share: float
     """What they hold, as a part of the variance of y."""
+    upper: float
+    """The largest part that such rows hold of the variance of further ones, at 95 %: how many of these rows there are
+    is chance, and few of them carry all of it."""
     of: int = 0
     """How many rows were looked at."""
     far: int = 0
@@ -41,6 +44,9 @@ class LocalResiduals:
         return float(betaincinv(self.far + 1, self.of - self.far, LOCAL.level))
 
 
+NO_RESIDUALS = LocalResiduals((), 0.0, 0.0)
+
+
 def local_residuals(matrix: Array, noise: float, y: Array, columns: int) -> LocalResiduals:
     """Of the kernel matrix of symmetric functions, and ``y [rows, k]`` centred; ``columns`` rows make one example."""
     size = len(matrix)
@@ -51,7 +57,7 @@ def local_residuals(matrix: Array, noise: float, y: Array, columns: int) -> Loca
         except LinAlgError:
             noise *= 10
     else:
-        return LocalResiduals((), 0.0)
+        return NO_RESIDUALS
     inverse = cho_solve(factor, np.eye(size))
     spread = 1 / np.maximum(np.diag(inverse), _TINY)
     left = cho_solve(factor, y) * spread[:, None]
@@ -70,6 +76,22 @@ def largest_residuals(left: Array, spread: Array, y: Array) -> LocalResiduals:
     squares = (left**2).sum(1)
     total = float(((y - y.mean(0)) ** 2).sum())
     ordered = rows[np.argsort(-squares[rows])]
-    share = float(squares[rows].sum()) / max(total, _TINY)
+    shares = squares[ordered] / max(total, _TINY)
     far = int((squares[rows] > TOLERANCE * total / len(left)).sum())
-    return LocalResiduals(tuple(int(i) for i in ordered), share, len(left), far)
+    return LocalResiduals(
+        tuple(int(i) for i in ordered), float(shares.sum()), sum_upper(shares), len(left), far
+    )
+
+
+def sum_upper(parts: Array) -> float:
+    """The limit of the expected sum of ``parts`` at 95 %, where how many of them there are is a Poisson number.
+
+    By Fay and Feuer (1997): a gamma law with the mean and the variance of the parts and of one more of the largest
+    size. Of equal parts it is the exact limit of a Poisson number; a t interval over all rows, of which almost all
+    hold nothing, is far too short.
+    """
+    if not len(parts) or not parts.max() > _TINY:
+        return 0.0
+    largest = float(parts.max())
+    mean, variance = float(parts.sum()) + largest, float((parts**2).sum()) + largest**2
+    return float(gammaincinv(mean**2 / variance, LOCAL.level)) * variance / mean
