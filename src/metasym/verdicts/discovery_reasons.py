@@ -142,7 +142,7 @@ class FewRowsDiffer(About, frozen=True, tag="few_rows_differ"):
     share: float
     """Their share of the variance of y."""
     upper: float
-    """The largest share that such rows hold among further ones, at 95 %."""
+    """The largest share that such rows hold among further ones, at 99 %."""
     tolerance: float
 
 

@@ -10,6 +10,11 @@ import pytest
 import torch
 
 import metasym as ms
+from metasym.discovery.finite import group_search
+from metasym.discovery.finite.group_certificate import Note, Search, generated
+from metasym.groups.signed_permutations import SignedPermutation
+from metasym.verdicts.claims import Claim
+from metasym.verdicts.discovery_reasons import AnyDiscoveryReason, LikelierWithout
 
 Array = npt.NDArray[np.float64]
 Function = Callable[[Array], Array]
@@ -41,6 +46,23 @@ def test_groups_are_named_and_averaged_over(function: Function, n: int, name: st
         torch.testing.assert_close(
             found.model(torch.tensor(moved)), found.model(torch.tensor(points)), atol=1e-6, rtol=0
         )
+
+
+def test_why_a_larger_group_that_was_looked_at_is_not_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
+    open_ = LikelierWithout("D_4", 0.01)
+    judged = group_search.judged
+
+    def undecided(search: Search, moves: list[SignedPermutation], note: Note) -> Claim | AnyDiscoveryReason:
+        group = generated(moves)
+        return open_ if group is not None and group.order == 8 else judged(search, moves, note)
+
+    monkeypatch.setattr(group_search, "judged", undecided)
+    x = np.random.default_rng(1).normal(size=(260, 4))
+    found = ms.discover(x, ring(x), continuous=False)
+    [claim] = found.verdict.claims
+    assert 1 < claim.size < 8
+    [candidate] = found.verdict.candidates
+    assert open_ in candidate.reasons
 
 
 @pytest.mark.parametrize(

@@ -84,10 +84,10 @@ def test_few_residuals_hold_what_they_hold() -> None:
 
 
 def test_few_rows_bound_what_further_rows_hold() -> None:
-    """As many or fewer equal parts have a chance of 5 % where the limit is the truth; small parts change nothing."""
+    """As many or fewer equal parts have a chance of 1 % where the limit is the truth; small parts change nothing."""
     for count in (1, 3, 12):
         upper = sum_upper(np.full(count, 2e-4)) / 2e-4
-        assert poisson.cdf(count, upper) == pytest.approx(0.05)
+        assert poisson.cdf(count, upper) == pytest.approx(0.01)
         assert sum_upper(np.r_[np.full(count, 2e-4), np.full(50, 1e-12)]) / 2e-4 == pytest.approx(upper)
     assert sum_upper(np.zeros(0)) == 0
 

@@ -58,19 +58,22 @@ def finite_symmetries(
     known: KnownFunction | None = None,
     note: Note = lambda _: None,
 ) -> tuple[list[Claim], tuple[AnyDiscoveryReason, ...]]:
-    """The groups that the data keep: none, one, or two where one is too large to be written out; or why none."""
+    """The groups that the data keep: none, one, or two where one is too large to be written out.
+
+    And why no other one that was looked at as a whole, or none at all, is claimed.
+    """
     search = searching(sites, shapes, plain, labels=labels, seed=seed, tolerance=tolerance, known=known)
     tried = search.tried
-    first = _together(search, tried.together, note)
+    first, larger = _together(search, tried.together, note)
     claimed = {g for claim in first for g in SignedGroup(claim.moves, claim.moves[0].shape).elements}
     others = [g for g in tried.moves if sites.on_all(g) not in claimed and not _broken(search, g)]
     if first and not others:
-        return first, ()
+        return first, larger
     kept = _likely(search, others)
     note(f"{len(kept)} of {len(others)} signed permutations do not make the data less likely")
     alone = [g for g in kept if generated([g]) is not None and contradicted_alone(search, g) is None]
     if first and not alone:
-        return first, ()
+        return first, larger
     if not kept:
         return [], (_none_likely(search, tried),)
     if not alone:
@@ -81,8 +84,8 @@ def finite_symmetries(
     before = [sites.restricted(g) for claim in first for g in claim.moves]
     found, reasons = _claims(search, _independent([*before, *alone]), note)
     if _size(found) > _size(first):
-        return found, ()
-    return first, () if first else reasons
+        return found, reasons
+    return first, tuple(dict.fromkeys((*larger, *reasons))) if first else reasons
 
 
 def _broken(search: Search, g: SignedPermutation) -> bool:
@@ -103,8 +106,11 @@ def _none_likely(search: Search, tried: Candidates) -> AnyDiscoveryReason:
     return NoneLikely(len(tried.moves), tried.unlike)
 
 
-def _together(search: Search, groups: list[list[SignedPermutation]], note: Note) -> list[Claim]:
-    """The largest of the groups that keep a polynomial's terms, where the data keep it as a whole."""
+def _together(
+    search: Search, groups: list[list[SignedPermutation]], note: Note
+) -> tuple[list[Claim], tuple[AnyDiscoveryReason, ...]]:
+    """The largest of the groups that keep a polynomial's terms, where the data keep it; and why no larger one."""
+    reasons: list[AnyDiscoveryReason] = []
     _, x, y, _, _ = search.sites.placed(None)
     fit = posterior(search.plain, x, y)
     sized: list[tuple[int, list[SignedPermutation]]] = []
@@ -116,10 +122,11 @@ def _together(search: Search, groups: list[list[SignedPermutation]], note: Note)
         if parts and all(part is not None for part in parts):
             sized.append((math.prod(len(part.elements) for part in parts if part is not None), carried))
     for _, moves in sorted(sized, key=lambda one: -one[0]):
-        claims, _ = _claims(search, moves, note, tries=1)
+        claims, against = _claims(search, moves, note, tries=1)
+        reasons += against
         if claims:
-            return claims
-    return []
+            return claims, tuple(dict.fromkeys(reasons))
+    return [], ()
 
 
 def _likely(search: Search, moves: list[SignedPermutation]) -> list[SignedPermutation]:
@@ -169,7 +176,7 @@ def _parts(moves: list[SignedPermutation]) -> list[list[SignedPermutation]]:
 def _claims(
     search: Search, moves: list[SignedPermutation], note: Note, tries: int = TRIES
 ) -> tuple[list[Claim], tuple[AnyDiscoveryReason, ...]]:
-    """What holds of the moves, or of the likeliest of them."""
+    """What holds of the moves, or of the likeliest of them; and why not all of them, or none."""
     found: list[Claim] = []
     reasons: list[AnyDiscoveryReason] = []
     for some in _parts(moves):
@@ -183,7 +190,7 @@ def _claims(
             reason = reason or one
         reasons += [reason] if reason else []
     if found:
-        return found, ()
+        return found, tuple(reasons)
     return [], tuple(reasons) or (GroupTooLarge(len(moves), MOST_ELEMENTS),)
 
 

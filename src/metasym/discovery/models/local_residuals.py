@@ -29,7 +29,7 @@ class LocalResiduals:
     share: float
     """What they hold, as a part of the variance of y."""
     upper: float
-    """The largest part that such rows hold of the variance of further ones, at 95 %: how many of these rows there are
+    """The largest part that such rows hold of the variance of further ones, at 99 %: how many of these rows there are
     is chance, and few of them carry all of it."""
     of: int = 0
     """How many rows were looked at."""
@@ -84,7 +84,7 @@ def largest_residuals(left: Array, spread: Array, y: Array) -> LocalResiduals:
 
 
 def sum_upper(parts: Array) -> float:
-    """The limit of the expected sum of ``parts`` at 95 %, where how many of them there are is a Poisson number.
+    """The limit of the expected sum of ``parts`` at 99 %, where how many of them there are is a Poisson number.
 
     By Fay and Feuer (1997): a gamma law with the mean and the variance of the parts and of one more of the largest
     size. Of equal parts it is the exact limit of a Poisson number; a t interval over all rows, of which almost all
@@ -94,4 +94,4 @@ def sum_upper(parts: Array) -> float:
         return 0.0
     largest = float(parts.max())
     mean, variance = float(parts.sum()) + largest, float((parts**2).sum()) + largest**2
-    return float(gammaincinv(mean**2 / variance, LOCAL.level)) * variance / mean
+    return float(gammaincinv(mean**2 / variance, LOCAL.held_level)) * variance / mean
