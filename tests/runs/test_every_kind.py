@@ -48,6 +48,7 @@ def test_learn(options, tmp_path):
     scored = ms.learn(x, y, baseline=False, out=tmp_path / "run", **options)  # finished: nothing is trained
     assert scored.score().per_task == run.scores.per_task
     assert again.verdict == run.verdict
+    assert str(run) == str(again) == str(run.symmetry)
 
 
 @pytest.mark.parametrize(
@@ -78,6 +79,7 @@ def test_discover(family, tmp_path):
         y = x[:, 0] + x[:, 1] ** 2
     run = ms.discover(x, y, continuous=False)
     again = ms.open_run(run.save(tmp_path / "run"))
+    assert str(run) == str(again) == str(run.verdict)
     new = (x[0], y[0], x[1]) if family else (x[:5],)
     np.testing.assert_array_equal(again.predict(*new), run.predict(*new))
     assert (again.symmetries, again.refused, again.notes) == (run.symmetries, run.refused, run.notes)

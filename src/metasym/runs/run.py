@@ -32,7 +32,8 @@ class Run:
     """A run: what was found, how well it does, and the model exactly as it was scored.
 
     >>> run = ms.learn(x, y)                        # or ms.discover(x, y), ms.open_run(folder)  # doctest: +SKIP
-    >>> run.verdict, run.symmetry                   # what was found                    # doctest: +SKIP
+    >>> print(run)                                  # what was found, in words          # doctest: +SKIP
+    >>> run.verdict, run.symmetry                   # as values                         # doctest: +SKIP
     >>> run.scores.mean, run.baseline.mean          # the test error, and MAML's        # doctest: +SKIP
     >>> network = run.adapt(x_new, y_new)           # an ordinary nn.Module             # doctest: +SKIP
 
@@ -163,6 +164,12 @@ class Run:
 
     def __repr__(self) -> str:
         return shortened(f"{type(self).__name__}({self.name!r}; {self.folder or 'not saved'})")
+
+    def __str__(self) -> str:
+        for part in ("symmetry", "verdict"):
+            with contextlib.suppress(MissingPartError):
+                return str(getattr(self, part))
+        return repr(self)
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Put the run's files into a new or empty folder, which ``ms.open_run`` and the command line open."""

@@ -42,6 +42,7 @@ def test_the_tasks_have_the_group_whatever_the_network_has_learned(learned: ms.R
     assert learned.verdict.status is Status.CERTIFIED
     (claim,) = learned.verdict.claims
     assert (claim.name, claim.size) == ("D_6", 12)
+    assert str(learned) == str(learned.verdict)
     assert claim.violation_upper < 0.04
     # Three steps teach the network nothing: that is its own verdict, not the tasks'.
     assert learned.function.defect > 0.3

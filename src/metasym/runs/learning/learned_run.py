@@ -149,6 +149,9 @@ class LearnedRun(Run):
         order = list(Status)
         return min(self.verdicts, key=lambda found: order.index(found.status))
 
+    def __str__(self) -> str:
+        return str(self.verdict) if "tasks_share" in self.result else super().__str__()
+
     @property
     def function(self) -> AdaptedFunctions:
         """How far the networks adapted to the test tasks are from what the tasks share: of a deep network."""
