@@ -103,6 +103,27 @@ def test_of_near_groups_the_largest_is_the_headline() -> None:
     assert (reason.name, reason.order) == ("D_6", 12)
 
 
+def test_a_larger_group_within_the_tolerance_says_more_than_a_part_of_it() -> None:
+    small = rung(Certificate(0.003, 0.005, 0.003, 0.005, True, 50), "Z_2", 2)
+    large = rung(Certificate(0.04, 0.044, 0.04, 0.044, True, 50), "D_8", 16)
+    far = rung(Certificate(0.25, 0.3, 0.25, 0.3, True, 50), "S_8", 40320)
+    (reason,) = decided(far, large, small).verdict.reasons
+    assert reason == NearestRefuted("D_8", 16, 0.04, 0.044, within=True)
+    (reason,) = decided(far, large, small, tolerance=0.004).verdict.reasons
+    assert reason == NearestRefuted("Z_2", 2, 0.003, 0.005)
+
+
+def test_one_group_has_one_bound() -> None:
+    """What all tasks say about a group that the user gave stands in the ladder too."""
+    wide, given = dataclasses.replace(EXACT, defect_upper=0.25), dataclasses.replace(EXACT, defect_upper=0.1)
+    ladder = Ladder((rung(wide),), None, 0.2).asked(rung(given))
+    assert [one.certificate for one in ladder.rungs] == [given]
+    assert ladder.certified is ladder.rungs[0]
+    assert Ladder((rung(EXACT),), rung(EXACT), 0.2).asked(rung(wide)).certified is None
+    other = Ladder((rung(wide, "D_3", 6),), None, 0.2)
+    assert other.asked(rung(given)) is other
+
+
 def test_tasks_that_differ_are_the_reason_where_they_carry_the_defect() -> None:
     odd = dataclasses.replace(
         EXACT, defect=0.19, defect_upper=0.26, differing=(3, 7), visible=0.3, share_upper=0.1

@@ -14,6 +14,7 @@ from metasym.certification.certificate_thresholds import NAMING, TOLERANCE
 from metasym.certification.screening import screened
 from metasym.evidence.prior import Prior
 from metasym.evidence.statistics import TaskStatistics
+from metasym.groups.signed_groups import weight_orbits
 from metasym.groups.signed_permutations import SignedPermutation
 from metasym.verdicts.reports import FoundGroup
 
@@ -45,6 +46,25 @@ class Ladder:
     certified: Rung | None
     """The largest that is not refuted and whose defect is at most the tolerance."""
     tolerance: float
+
+    def asked(self, rung: Rung) -> Ladder:
+        """With what tasks say about a group that the user gave, where it is one of these: one bound for one group.
+
+        The user did not choose it by these tasks, so that all of them may judge it.
+        """
+        shape = rung.group.generators[0].shape
+        classes = weight_orbits(rung.group.generators, shape).classes.tobytes()
+        rungs = tuple(
+            replace(one, certificate=rung.certificate)
+            if one.group.order == rung.group.order
+            and weight_orbits(one.group.generators, shape).classes.tobytes() == classes
+            else one
+            for one in self.rungs
+        )
+        if rungs == self.rungs:
+            return self
+        within = [one for one in rungs if one.certificate.within(self.tolerance)]
+        return Ladder(rungs, max(within, key=lambda one: one.group.order, default=None), self.tolerance)
 
 
 def climb(

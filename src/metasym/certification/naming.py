@@ -159,8 +159,12 @@ def _differing(rung: Rung, seen: Circumstances) -> DifferingTasks | None:
 def _headline(ladder: Ladder) -> Rung | None:
     """The group that a verdict without a named group is about: of those that come nearest the largest.
 
-    First those that the tasks do not contradict.
+    First those that the tasks do not contradict; where they contradict all, the largest within the tolerance: a
+    larger group that holds nearly says more than a part of it that holds more nearly.
     """
+    near = [r for r in ladder.rungs if r.certificate.bound <= ladder.tolerance]
+    if near and all(r.certificate.refuted for r in ladder.rungs):
+        return max(near, key=lambda r: r.group.order)
     rungs = [r for r in ladder.rungs if not r.certificate.refuted] or list(ladder.rungs)
     if not rungs:
         return None
@@ -236,7 +240,13 @@ def _unnamed(ladder: Ladder, seen: Circumstances, report: LayerReport) -> Verdic
         nearest = _headline(ladder)
         assert nearest is not None
         c = nearest.certificate
-        found = NearestRefuted(nearest.group.name, nearest.group.order, c.defect, _possible(c.defect_upper))
+        found = NearestRefuted(
+            nearest.group.name,
+            nearest.group.order,
+            c.defect,
+            _possible(c.defect_upper),
+            within=c.bound <= ladder.tolerance,
+        )
         return Verdict(Status.NONE, (found,))
     blocks = 0 if report.pattern is None or not report.pattern.clear else unconnected(report.pattern)
     return Verdict(Status.NONE, (NothingNear(blocks if blocks > 1 else 0),))

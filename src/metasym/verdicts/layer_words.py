@@ -286,10 +286,9 @@ def _nearest(reason: NearestRefuted, layer: LayerReport) -> str:
     rung = next((r for r in layer.ladder if (r.name, r.order) == (reason.name, reason.order)), None)
     breaking = None if rung is None else rung.breaking
     broken = "" if breaking is None else f". What breaks it: {breaking_words(breaking, layer)}"
-    return (
-        f"no exact symmetry: the nearest, {called(reason.name, reason.order)}, is refuted; its defect is "
-        f"{measured(reason.defect)}{upper}{broken}. {NOT_TESTED}"
-    )
+    name, defect = called(reason.name, reason.order), f"{measured(reason.defect)}{upper}{broken}"
+    said = f"the largest that nearly holds is {name}" if reason.within else f"the nearest, {name}, is refuted"
+    return f"no exact symmetry: {said}; its defect is {defect}. {NOT_TESTED}"
 
 
 def _no_transform(reason: NoTransform, layer: LayerReport, none: str) -> str:

@@ -161,12 +161,14 @@ class NoiseHides(Reason, frozen=True, tag="noise_hides"):
 
 
 class NearestRefuted(Reason, frozen=True, tag="nearest_refuted"):
-    """The largest of the nearest groups is refuted by held-out tasks."""
+    """Held-out tasks refute every group: this is the largest within the tolerance, else of the nearest."""
 
     name: str
     order: int
     defect: float
     defect_upper: float | None = None
+    within: bool = False
+    """Whether no larger defect than the tolerance is allowed: it holds nearly."""
 
 
 class TasksDiffer(Reason, frozen=True, tag="tasks_differ"):

@@ -77,6 +77,15 @@ def test_a_sensor_that_reads_low_is_nearly_and_named() -> None:
     assert found.rung.breaking.factor == pytest.approx(0.9, abs=0.03)
 
 
+def test_what_is_asked_about_has_the_same_bound_on_the_ladder() -> None:
+    maps = ring_maps(2)
+    maps[:, :, 4] *= 0.9
+    run = ms.learn(*observed(maps, 2), group="dihedral", baseline=False)
+    layer = run.symmetry[0]
+    [rung] = [one for one in layer.ladder if one.order == 12]
+    assert (rung.defect, rung.defect_upper) == (run.answer.rung.defect, run.answer.rung.defect_upper)
+
+
 def test_a_group_that_does_not_hold_is_answered_no() -> None:
     maps = ring_maps(3)
     x, y = observed(maps, 3)

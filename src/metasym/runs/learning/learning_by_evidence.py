@@ -12,7 +12,7 @@ from torch import Tensor
 
 from metasym.certification.all_tasks import AllTasks
 from metasym.certification.candidates import candidates, given
-from metasym.certification.ladder import Ladder, climb, hold
+from metasym.certification.ladder import Ladder, Rung, climb, hold
 from metasym.certification.naming import Circumstances, rung_report, with_answer, with_ladder
 from metasym.certification.resolution import resolution
 from metasym.diagnosis.findings import Diagnosis
@@ -108,6 +108,12 @@ def learn_by_evidence(
     fresh = fresh[~(unlike(finding, fresh) | outside)]
     everyone = all_tasks(parts[2], choices.bias, before)
     ladder = climb(finding, learned, fresh, everyone=everyone, tolerance=choices.tolerance)
+    m, n = prior.mean.shape
+    rung: Rung | None = None
+    if choices.asked is not None:
+        group = SignedGroup(choices.asked.generators, (m, n), up_to_sign=True)
+        rung = hold(given(group), finding, learned, fresh, everyone=everyone, tolerance=choices.tolerance)
+        ladder = ladder.asked(rung)
     deviations = _deviations(finding, learned, fresh, everyone, ladder)
     seen = Circumstances(
         resolution(fresh, finding.power, finding.noise),
@@ -141,9 +147,7 @@ def learn_by_evidence(
         found = claim_words(rung_report(deviations.certified).bound(), seen.tasks)
         notes.append(f"the tasks' deviations from their mean map are {found}; the mean map is not{whole}")
     layer = dataclasses.replace(layer, notes=tuple(notes), input_names=names[0], output_names=names[1])
-    if choices.asked is not None:
-        group = SignedGroup(choices.asked.generators, (m, n), up_to_sign=True)
-        rung = hold(given(group), finding, learned, fresh, everyone=everyone, tolerance=choices.tolerance)
+    if choices.asked is not None and rung is not None:
         layer = with_answer(layer, choices.asked, rung, seen, choices.tolerance)
     bare = None if without is None else _learner(without, choices.bias)
     return ByEvidence(learner, bare, SymmetryReport((layer,)), fitted.rounds)
