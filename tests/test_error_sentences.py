@@ -35,7 +35,7 @@ PASSED_ON = {
     ("runs/learning/training_stages.py", "?"): "another error with a remedy",
     (
         "runs/learning/training_stages.py",
-        "?; a smaller --inner-lr than ? may help",
+        "?; a smaller ? than ? may help",
     ): "another error with a remedy",
     ("symmetry/reparam.py", "module ?: ?"): "another error with its module",
     ("training/checkpoint.py", "??"): "another error, and the older checkpoint that is good",

@@ -1,11 +1,14 @@
 """None and things of a wrong type, given to every public function in the place of every argument.
 
 Each ends in an error that names the argument, before anything is computed or written. Whatever
-``metasym.__all__`` has that can be called is tried, or stands below with the reason why not.
+``metasym.__all__`` and the public submodules have that can be called is tried, or stands below with the reason why
+not; so are the methods of a run that write, and the parameters of the estimators.
 """
 
 from __future__ import annotations
 
+import functools
+import importlib
 import inspect
 import math
 from typing import Any
@@ -16,6 +19,7 @@ import torch
 from torch import nn
 
 import metasym as ms
+from tests.refusals import refused
 
 RESULTS = {
     *(
@@ -28,10 +32,22 @@ RESULTS = {
         "OuterLoss",
         "Record",
     ),
-    *("RobotSymmetries", "Run", "Score", "SharedParameters", "Split", "StructuredLearner", "SymmetryReport"),
+    *("groups.KernelBasis", "tasks.Problem", "robots.Certificate", "robots.Defect", "robots.Joint"),
+    *("robots.Mechanism", "robots.RobotSymmetries", "robots.RobotSymmetry", "robots.TableCheck"),
+    *(
+        "robots.WrongEntry",
+        "RobotSymmetries",
+        "Run",
+        "Score",
+        "SharedParameters",
+        "Split",
+        "StructuredLearner",
+        "SymmetryReport",
+    ),
 }
 """What functions of ours return; nobody else makes them."""
-ABSTRACT = {"Learner", "Symmetry", "Tasks"}
+ABSTRACT = {"Learner", "Symmetry", "Tasks", "tasks.Tasks", "testing.Action"}
+SUBMODULES = {"groups", "models", "nn", "robots", "tasks", "testing"}
 
 
 def _network() -> nn.Module:
@@ -49,6 +65,9 @@ def _good(name: str, place: Any) -> dict[str, Any]:
     x = np.random.default_rng(0).normal(size=(6, 8, 3))
     linear = {"model": nn.Sequential(nn.Linear(3, 3))}
     some = {
+        "groups.from_generators": {"generators": [(1, 0)]},
+        "models.Block": {"channels": 1},
+        "tasks.from_arrays": {"images": torch.zeros(4, 3, 2, 2), "labels": [0, 0, 1, 1]},
         "ANIL": linear,
         "DenseSymmetry": {"weight_shape": (3, 3)},
         "EvidenceMSR": {"in_features": 3, "out_features": 3},
@@ -84,13 +103,23 @@ def _good(name: str, place: Any) -> dict[str, Any]:
             "progress": "silent",
         },
     }
-    return some.get(name, {"model": _network()})
+    some["robots.parse_tables"] = {"names": ("a",), "where": "value"}
+    # Of the submodules' functions nothing but the type of an argument is looked at before it is refused.
+    return some.get(name, {} if "." in name else {"model": _network()})
+
+
+def _of(name: str) -> Any:
+    """The public thing of this name."""
+    return functools.reduce(getattr, name.split("."), ms)
 
 
 def _callables() -> list[str]:
+    names = list(ms.__all__)
+    for module in sorted(SUBMODULES):
+        names += [f"{module}.{name}" for name in importlib.import_module(f"metasym.{module}").__all__]
     found = []
-    for name in ms.__all__:
-        value = getattr(ms, name)
+    for name in names:
+        value = _of(name)
         error = inspect.isclass(value) and issubclass(value, Exception)
         if callable(value) and not error and name not in RESULTS | ABSTRACT:
             found.append(name)
@@ -98,7 +127,7 @@ def _callables() -> list[str]:
 
 
 def _parameters(name: str) -> dict[str, inspect.Parameter]:
-    signature = inspect.signature(getattr(ms, name))
+    signature = inspect.signature(_of(name))
     return {
         p.name: p for p in signature.parameters.values() if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)
     }
@@ -123,7 +152,7 @@ def _wrong(parameter: inspect.Parameter) -> list[Any]:
 @pytest.mark.parametrize("name", _callables())
 def test_a_wrong_argument_is_refused_by_its_name(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    function = getattr(ms, name)
+    function = _of(name)
     for argument, parameter in _parameters(name).items():
         for wrong in _wrong(parameter):
             good = _good(name, tmp_path)
@@ -142,12 +171,47 @@ def test_nothing_but_wrong_arguments(name, tmp_path, monkeypatch):
     """As when a whole call is mistaken; the first argument is named."""
     monkeypatch.chdir(tmp_path)
     needed = [p for p in _parameters(name).values() if p.default is p.empty]
+    if not needed:
+        return
     for wrong in (None, object()):
         with pytest.raises((ms.MetasymError, TypeError)) as refused:
-            getattr(ms, name)(**{p.name: wrong for p in needed})
+            _of(name)(**{p.name: wrong for p in needed})
         about = getattr(refused.value, "about", None) or ""
         assert any(p.name in str(refused.value) or p.name in about for p in needed), refused.value
     assert not list(tmp_path.iterdir())
+
+
+def test_parts_that_are_given_one_after_the_other_are_looked_at():
+    for wrong in (None, "1", [1], object()):
+        with refused("parts"):
+            ms.tasks.mix(1, wrong)
+
+
+@pytest.fixture(scope="module")
+def run():
+    x = np.random.default_rng(0).normal(size=(200, 2))
+    return ms.discover(lambda x: (x**2).sum(1), x, continuous=False)
+
+
+@pytest.mark.parametrize(("method", "argument"), [("save", "folder"), ("report", "path")])
+def test_methods_of_a_run_name_a_wrong_path(run, method, argument, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for wrong in (3, b"x", [], 1.5, object(), "", *([None] if method == "save" else [])):
+        for function in (getattr(run, method), functools.partial(getattr(ms.Run, method), run)):
+            with refused(argument):
+                function(wrong)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kind", [ms.sklearn.SymmetryRegressor, ms.sklearn.SymmetryClassifier])
+def test_fit_names_a_wrong_parameter_of_an_estimator(kind):
+    x = np.random.default_rng(0).normal(size=(60, 3))
+    for parameter in kind().get_params():
+        for wrong in (object(), [1]):
+            with refused(parameter):
+                kind(**{parameter: wrong}).fit(x, (x[:, 0] > 0).astype(int), task=np.repeat(range(6), 10))
+    with refused("task"):
+        kind().fit(x, (x[:, 0] > 0).astype(int), task=3)
 
 
 def test_those_of_the_second_attack():

@@ -31,8 +31,9 @@ _FEW = 1000
 def checked(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """``function``, whose arguments are refused in one line where they do not fit their annotations."""
     parameters = list(inspect.signature(function).parameters.values())
-    named = {p.name: p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
-    ordered = [p.name for p in named.values() if p.kind != p.KEYWORD_ONLY]
+    named = {p.name: p for p in parameters if p.kind != p.VAR_KEYWORD}
+    ordered = [p.name for p in named.values() if p.kind not in (p.KEYWORD_ONLY, p.VAR_POSITIONAL)]
+    rest = next((p.name for p in parameters if p.kind == p.VAR_POSITIONAL), None)
     known: dict[str, Any] = {}
 
     def look(name: str, value: Any) -> None:
@@ -48,6 +49,9 @@ def checked(function: Callable[_P, _R]) -> Callable[_P, _R]:
     def call(*given: _P.args, **options: _P.kwargs) -> _R:
         for name, value in zip(ordered, given, strict=False):
             look(name, value)
+        if rest is not None:
+            for value in given[len(ordered) :]:
+                look(rest, value)
         for name, value in options.items():
             if name in named:
                 look(name, value)

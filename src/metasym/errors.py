@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+from contextvars import ContextVar
+
 
 class MetasymError(ValueError):
     """Bad input: one line that says what was expected and what was found.
@@ -34,3 +38,40 @@ class MetasymWarning(UserWarning):
 def in_one_line(error: BaseException) -> str:
     """What an error of other software says, in one line of at most 200 characters; its type where it says nothing."""
     return " ".join(str(error).split())[:200] or type(error).__name__
+
+
+_TYPED: ContextVar[bool] = ContextVar("typed", default=False)
+
+
+@contextlib.contextmanager
+def on_command_line() -> Iterator[None]:
+    """Within, options are spelled as flags."""
+    before = _TYPED.set(True)
+    try:
+        yield
+    finally:
+        _TYPED.reset(before)
+
+
+def option_name(name: str) -> str:
+    """An option as its user knows it: ``--inner-lr`` on the command line, ``inner_lr`` from Python."""
+    return f"--{name.replace('_', '-')}" if _TYPED.get() else name
+
+
+def asked(name: str, value: object = None) -> str:
+    """An option as its user types it: ``--inner-lr 0.1`` on the command line, ``inner_lr=0.1`` from Python."""
+    if _TYPED.get():
+        if value is False:
+            return option_name(f"no_{name}")
+        return option_name(name) if value is None else f"{option_name(name)} {value}"
+    return f"{name}=" if value is None else f"{name}={value!r}"
+
+
+@contextlib.contextmanager
+def refusing(argument: str, wanted: str) -> Iterator[None]:
+    """Say in one line what another package has against an argument."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        said = in_one_line(error)
+        raise MetasymError(f"expected {argument} to be {wanted}, found {said}", about=argument) from None

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from metasym.argument_types import checked
 from metasym.types import MetasymError
 
 __all__ = ["LocallyConnected1d", "StackFields", "TaskBatchNorm2d", "UnstackFields"]
@@ -24,6 +25,7 @@ class TaskBatchNorm2d(nn.Module):
         eps: Added to the variance.
     """
 
+    @checked
     def __init__(self, channels: int, eps: float = 1e-5) -> None:
         super().__init__()
         self.eps = eps
@@ -43,6 +45,7 @@ class StackFields(nn.Module):
         order: Channels of a field.
     """
 
+    @checked
     def __init__(self, order: int) -> None:
         super().__init__()
         self.order = order
@@ -55,6 +58,7 @@ class StackFields(nn.Module):
 class UnstackFields(nn.Module):
     """The inverse of :class:`StackFields`: one channel for each element of the group again."""
 
+    @checked
     def __init__(self, order: int) -> None:
         super().__init__()
         self.order = order
@@ -77,6 +81,7 @@ class LocallyConnected1d(nn.Module):
         generator: Source of the starting values.
     """
 
+    @checked
     def __init__(
         self, inputs: int, width: int, rank: int | None = None, generator: torch.Generator | None = None
     ) -> None:

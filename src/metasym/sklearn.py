@@ -26,6 +26,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
+from metasym.errors import refusing
 from metasym.runs.learning.learn_arrays import learn
 from metasym.runs.named_functions import named_function
 from metasym.runs.open_runs import open_run
@@ -37,7 +38,7 @@ __all__ = ["SymmetryClassifier", "SymmetryRegressor"]
 Array = npt.NDArray[Any]
 _PENALTIES = np.logspace(-6, 6, 13)
 _ONLY = None
-"""What the only task of an estimator is called that was fitted without ``task``, or adapted."""
+"""The name of the only task of an estimator that was fitted without ``task``, or adapted."""
 _LARGEST_SEED = 2**31 - 1
 
 
@@ -192,7 +193,8 @@ class _TaskEstimator(BaseEstimator):  # type: ignore[misc]
     def _seed(self) -> int:
         if isinstance(self.random_state, int | np.integer):
             return int(self.random_state)
-        return int(check_random_state(self.random_state).randint(_LARGEST_SEED))
+        with refusing("random_state", "a seed"):
+            return int(check_random_state(self.random_state).randint(_LARGEST_SEED))
 
     def _seen(self, X: Any) -> Array:
         check_is_fitted(self, "tasks_")
@@ -268,11 +270,8 @@ class SymmetryRegressor(_TaskEstimator, RegressorMixin, BaseEstimator):  # type:
 
         ``task [rows]`` says which task each row belongs to; without it all rows are one task, with a warning.
         """
-        names = (
-            {"output_names": tuple(map(str, y.columns))}
-            if getattr(y, "ndim", 0) == 2 and hasattr(y, "columns")
-            else {}
-        )
+        columns = getattr(y, "columns", ()) if getattr(y, "ndim", 0) == 2 else ()
+        names = {"output_names": tuple(map(str, columns))} if len(columns) else {}
         x, targets = validate_data(
             self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=2
         )
@@ -384,8 +383,9 @@ def _input_names(estimator: BaseEstimator) -> dict[str, tuple[str, ...]]:
 
 def _tasks(task: Any, X: Any) -> Array:
     """The task of every row, checked."""
-    found: Array = column_or_1d(task)
-    check_consistent_length(X, found)
+    with refusing("task", "the task of every row"):
+        found: Array = column_or_1d(task)
+        check_consistent_length(X, found)
     if any(value is None or value != value for value in found.tolist()):
         raise MetasymError("expected the task of every row, found none in some", about="task")
     return found

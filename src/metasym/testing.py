@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from metasym.argument_types import checked
 from metasym.groups.group import Group
 from metasym.learners.base import Learner
 from metasym.types import Episode, MetasymError
@@ -17,6 +18,7 @@ Action = Group | Sequence[Callable[[Tensor], Tensor]]
 """A group whose matrices act on the last dimension, or one callable for each element, in order."""
 
 
+@checked
 def equivariance_error(
     layer: Callable[[Tensor], Tensor], x: Tensor, action_in: Action, action_out: Action
 ) -> Tensor:
@@ -66,6 +68,7 @@ def equivariance_error(
         )
 
 
+@checked
 def assert_equivariant(
     layer: Callable[[Tensor], Tensor],
     x: Tensor,
@@ -106,6 +109,7 @@ def assert_equivariant(
         )
 
 
+@checked
 def assert_meta_gradient(
     learner: Learner,
     episodes: Episode,

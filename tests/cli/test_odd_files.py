@@ -121,7 +121,7 @@ def test_many_columns_are_counted_once(tmp_path, monkeypatch):
     names = [Name(f"c{i}") for i in range(2000)]
     row = ",".join(["k", *["1"] * 1999])
     (tmp_path / "t.csv").write_text(",".join(names) + f"\n{row}\n")
-    found = table_files._chosen(tmp_path / "t.csv", "--inputs", ",".join(names), names)
+    found = table_files._chosen(tmp_path / "t.csv", "inputs", ",".join(names), names)
     table_files.Counter(found)
     assert found == names
     assert looked < 100 * len(names), "a few comparisons a name, not one with each other name"
@@ -227,7 +227,9 @@ def test_lines_above_the_header_may_be_empty(tmp_path):
         read_tasks(tmp_path / "c.csv", Reading("task", "a,b", "y"))
 
 
-@pytest.mark.parametrize("cell", ["1_234", "1__2", "0x10", "1,5".replace(",", " ")])
+@pytest.mark.parametrize(
+    "cell", ["1_234", "1__2", "0x10", "1,5".replace(",", " "), "\u0661\u0662", "1\u0662"]
+)
 def test_what_python_or_nobody_writes_as_a_number_is_none(tmp_path, cell):
     path = table(tmp_path / "t.csv", cell=cell)
     with refused(f"{path}: row 5, column a"):

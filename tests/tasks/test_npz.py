@@ -228,7 +228,7 @@ SHAPES = {
         "y",
         (0.5, 0, 0),
     ),
-    "a column of an archive": ({"x": X, "y": Y}, {"task": "a"}, "--task", "t.npz"),
+    "a column of an archive": ({"x": X, "y": Y}, {"task": "a"}, "task", "t.npz"),
 }
 
 

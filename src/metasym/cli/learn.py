@@ -209,7 +209,7 @@ def snippet(folder: Path, choices: Choices) -> str:
         *imports,
         load,
         "network = run.adapt(x, y)      # one new task's examples, as in the file: an ordinary nn.Module",
-        "prediction = network(x_new)    # x_new [examples, ...]: a float32 tensor",
+        "prediction = run.predict(x, y, x_new)    # arrays, tensors or data frames",
     ]
     return "\n".join(f"    {line}" for line in lines)
 

@@ -18,7 +18,7 @@ import metasym
 from metasym.cli.common import Parser
 from metasym.cli.freed_memory import keep_freed_memory
 from metasym.cli.terminal import escaped, safe_output
-from metasym.errors import LostRankError, MetasymError, MetasymWarning
+from metasym.errors import LostRankError, MetasymError, MetasymWarning, on_command_line
 from metasym.storage.system import address_limit
 
 _GOES_ON = {
@@ -56,7 +56,7 @@ _TRAINING = ("angles", "demo", "learn", "reproduce", "run")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
-    with safe_output():
+    with safe_output(), on_command_line():
         return _run(arguments)
 
 

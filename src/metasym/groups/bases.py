@@ -5,12 +5,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from metasym.argument_types import checked
 from metasym.groups.group import Group
 from metasym.groups.lie_algebra import LieAlgebra, constraint_basis
 from metasym.groups.orbits import orbit_labels
 from metasym.types import MetasymError
 
 
+@checked
 def symmetry_matrix(group: Group) -> Tensor:
     """Return U^G of Proposition 1, ``[|G| * n, n]``, float64.
 
@@ -35,6 +37,7 @@ def symmetry_matrix(group: Group) -> Tensor:
     return blocks.reshape(group.order * group.degree, group.degree).clone()
 
 
+@checked
 def equivariant_basis(rep_in: Group | LieAlgebra, rep_out: Group | LieAlgebra) -> Tensor:
     """All linear maps W ``[m, n]`` with ``rep_out(g) W = W rep_in(g)`` for every g.
 

@@ -6,6 +6,7 @@ import math
 
 import torch
 
+from metasym.argument_types import checked
 from metasym.groups._check import positive_int
 from metasym.groups.generators import from_generators
 from metasym.groups.group import Group
@@ -111,6 +112,7 @@ def trivial(n: int) -> Group:
     return Group(torch.arange(n)[None], table, name="trivial", element_names=["e"])
 
 
+@checked
 def direct_product(left: Group, right: Group, action: str = "product") -> Group:
     """All pairs ``(g, h)``; the pair is element ``g * |H| + h``. ``left * right`` is the same.
 

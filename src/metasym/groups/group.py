@@ -8,6 +8,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from metasym.argument_types import checked
 from metasym.groups import _axioms
 from metasym.groups._check import one_of, positive_int
 from metasym.types import MetasymError
@@ -36,6 +37,7 @@ class Group:
 
     """
 
+    @checked
     def __init__(
         self,
         representation: Tensor,

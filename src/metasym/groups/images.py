@@ -8,12 +8,14 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from metasym.argument_types import checked
 from metasym.groups._check import one_of, positive_int
 from metasym.groups.constructors import cyclic, dihedral
 from metasym.groups.group import Group
 from metasym.types import MetasymError
 
 
+@checked
 def image_rotations(size: int, order: int = 4, interpolation: str | None = None) -> Group:
     """C_order on a flattened ``size x size`` image, degree ``size^2``.
 
@@ -32,6 +34,7 @@ def image_rotations(size: int, order: int = 4, interpolation: str | None = None)
     return _image_group(size, order, interpolation, flips=False)
 
 
+@checked
 def image_rotations_flips(size: int, order: int = 4, interpolation: str | None = None) -> Group:
     """Return D_order, of ``2 * order`` elements, on a flattened ``size x size`` image.
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from metasym.argument_types import checked
 from metasym.types import MetasymError
 
 CLOSED = 1e-6
@@ -32,6 +33,7 @@ class LieAlgebra:
 
     """
 
+    @checked
     def __init__(
         self, generators: Tensor | Sequence[Tensor], *, name: str = "", faithful: bool = True
     ) -> None:
@@ -125,6 +127,7 @@ class LieAlgebra:
         return f"LieAlgebra({self.name or 'unnamed'}, dimension {self.dimension}, acting on {self.degree} dimensions)"
 
 
+@checked
 def so(p: int, q: int = 0) -> LieAlgebra:
     """Return the matrices A with ``A^T H + H A = 0`` for H of p ones and q minus ones; ``so(n)`` are rotations.
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from metasym.argument_types import checked
 from metasym.groups.lie_algebra import LieAlgebra, Rows, ideals, radical, without_radical
 
 _SIGN = 1e-6
 _FOURS = {4 * copies for copies in range(1, 32)}
 
 
+@checked
 def name_of_algebra(algebra: LieAlgebra) -> str:
     """Return the name of a Lie algebra, such as ``so(5)``, ``so(3)+so(3)``, ``sl(3)`` or ``so(3)+R^3
     (translations)``.

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from metasym.argument_types import checked
 from metasym.groups._check import one_of, positive_int
 from metasym.groups.bases import orbit_basis
 from metasym.groups.constructors import cyclic, dihedral
@@ -116,6 +117,7 @@ class KernelBasis:
         return spread.reshape(math.prod(self.shape), self.dimension)
 
 
+@checked
 def conv_basis(
     kernel_size: int,
     rotations: int,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from metasym.argument_types import check_fields, checked
 from metasym.models.start import started
 from metasym.nn import TaskBatchNorm2d
 from metasym.types import MetasymError
@@ -22,6 +23,16 @@ class Block:
     kernel_size: int = 3
     pool: bool = True
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+        for name in ("channels", "kernel_size"):
+            if getattr(self, name) < 1:
+                raise MetasymError(
+                    f"Block: expected {name} of at least 1, found {getattr(self, name)}",
+                    about=name,
+                    found=getattr(self, name),
+                )
+
 
 class ConvNet(nn.Module):
     """Features of an image, flattened, and a linear head: ``[examples, c, s, s] -> [examples, classes]``.
@@ -30,6 +41,7 @@ class ConvNet(nn.Module):
     ``norm1``, ... in ``features``; a linear layer between features and head is ``hidden``.
     """
 
+    @checked
     def __init__(self, features: nn.Sequential, hidden: nn.Module | None, head: nn.Module | None) -> None:
         super().__init__()
         self.features = features
@@ -44,6 +56,7 @@ class ConvNet(nn.Module):
         return y if self.head is None else self.head(y)
 
 
+@checked
 def convolution_net(
     input_shape: tuple[int, int, int],
     blocks: Sequence[Block],

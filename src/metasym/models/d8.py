@@ -29,6 +29,7 @@ from collections import OrderedDict
 import torch
 from torch import Tensor, nn
 
+from metasym.argument_types import checked
 from metasym.groups import conv_basis
 from metasym.models.conv_blocks import ConvNet
 from metasym.models.start import started
@@ -62,6 +63,7 @@ class GroupPool(nn.Module):
         return x.reshape(*x.shape[:-3], -1, ORDER, *x.shape[-2:]).mean(-3)
 
 
+@checked
 def d8_net(
     input_shape: tuple[int, int, int],
     channels: int,

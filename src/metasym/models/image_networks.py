@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import torch
 
+from metasym.argument_types import checked
 from metasym.models.conv_blocks import Block, ConvNet, convolution_net
 from metasym.models.d8 import ORDER, d8_net
 from metasym.types import MetasymError
@@ -34,6 +35,7 @@ NETWORKS = ("conv4", "conv4-big", "conv4-embedding", "conv4-d8")
 _DEPTH = 4
 
 
+@checked
 def few_shot_network(
     data: str,
     shots: int,

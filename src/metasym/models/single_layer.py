@@ -11,6 +11,7 @@ import math
 import torch
 from torch import Tensor, nn
 
+from metasym.argument_types import checked
 from metasym.models.start import started
 from metasym.nn import LocallyConnected1d
 from metasym.symmetry.matrices import DenseSymmetry, Symmetry
@@ -26,6 +27,7 @@ class Convolution1d(nn.Module):
         generator: Source of the starting values.
     """
 
+    @checked
     def __init__(self, width: int, generator: torch.Generator | None = None) -> None:
         super().__init__()
         self.layer = started(nn.Conv1d, 1, 1, width, generator=generator)
@@ -36,6 +38,7 @@ class Convolution1d(nn.Module):
         return y.squeeze(-2)
 
 
+@checked
 def fully_connected(inputs: int, outputs: int, generator: torch.Generator | None = None) -> nn.Module:
     """Return a linear layer without bias: ``[examples, inputs] -> [examples, outputs]``.
 
@@ -47,6 +50,7 @@ def fully_connected(inputs: int, outputs: int, generator: torch.Generator | None
     return started(nn.Linear, inputs, outputs, generator=generator)
 
 
+@checked
 def locally_connected(inputs: int, width: int, generator: torch.Generator | None = None) -> nn.Module:
     """Return a layer with its own filter at every place: ``[examples, inputs] -> [examples, inputs - width + 1]``.
 
@@ -58,6 +62,7 @@ def locally_connected(inputs: int, width: int, generator: torch.Generator | None
     return LocallyConnected1d(inputs, width, generator=generator)
 
 
+@checked
 def convolution1d(width: int, generator: torch.Generator | None = None) -> nn.Module:
     """Return a layer with one shared filter: ``[examples, inputs] -> [examples, inputs - width + 1]``.
 
@@ -68,6 +73,7 @@ def convolution1d(width: int, generator: torch.Generator | None = None) -> nn.Mo
     return Convolution1d(width, generator)
 
 
+@checked
 def convolution2d(
     channels_in: int, channels_out: int, kernel_size: int = 3, generator: torch.Generator | None = None
 ) -> nn.Module:
@@ -82,6 +88,7 @@ def convolution2d(
     return started(nn.Conv2d, channels_in, channels_out, kernel_size, generator=generator)
 
 
+@checked
 def with_true_space(
     model: nn.Module, basis: Tensor, *, filter_std: float, generator: torch.Generator | None = None
 ) -> nn.Module:

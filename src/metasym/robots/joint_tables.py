@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from metasym.argument_types import check_fields, checked
 from metasym.groups.signed_permutations import SignedPermutation
 from metasym.robots.robot_symmetries import RobotSymmetries
 from metasym.storage.plain_files import read_plain
@@ -32,7 +33,11 @@ class JointTable:
     moves: dict[str, tuple[str, int]]
     """The image and the sign of every joint that the table names."""
 
+    def __post_init__(self) -> None:
+        check_fields(self)
 
+
+@checked
 def read_tables(path: str | Path, names: Sequence[str]) -> list[JointTable]:
     """Read and check the joint tables in a JSON or YAML file.
 
@@ -60,6 +65,7 @@ def read_tables(path: str | Path, names: Sequence[str]) -> list[JointTable]:
     return parse_tables(value, names, str(file))
 
 
+@checked
 def parse_tables(value: Any, names: Sequence[str], where: str = "table") -> list[JointTable]:
     """Return the joint tables in a value of plain types.
 
@@ -193,6 +199,7 @@ def _morpho_keys(text: str) -> dict[str, Any] | None:
     return found
 
 
+@checked
 def to_yaml(found: RobotSymmetries) -> str:
     """Return the generators in morpho-symm's form.
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from metasym.argument_types import checked
 from metasym.robots.mechanism import Array, cross_matrix
 from metasym.robots.robot_symmetries import RobotSymmetries
 from metasym.types import MetasymError
@@ -30,6 +31,7 @@ class _Term:
     added: Array
 
 
+@checked
 def observation_code(
     found: RobotSymmetries,
     layout: Sequence[str],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from xml.etree import ElementTree
 
+from metasym.argument_types import checked
 from metasym.robots.mechanism import Mechanism
 from metasym.robots.mjcf import read_mjcf
 from metasym.robots.urdf import read_urdf
@@ -12,6 +13,7 @@ from metasym.storage.plain_files import read_plain
 from metasym.types import MetasymError
 
 
+@checked
 def read_robot(path: str | Path, *, floating: bool | None = None) -> Mechanism:
     """Read the mechanism in a URDF file, or in MuJoCo's XML (which needs ``pip install metasym[robots]``).
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from metasym.argument_types import checked
 from metasym.groups.signed_permutations import SignedPermutation
 from metasym.robots.broken_mirrors import Break
 from metasym.robots.centres import common_centre
@@ -101,6 +102,7 @@ class TableCheck:
         }
 
 
+@checked
 def check_table(found: RobotSymmetries, table: JointTable, *, seed: int = 1) -> TableCheck:
     """Compare a joint table with a robot: the table's own certificate decides whether it is right.
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from metasym.errors import in_one_line
+from metasym.errors import asked, in_one_line
 from metasym.types import MetasymError
 
 
@@ -18,7 +18,7 @@ def named_function(name: str, option: str = "") -> Callable[..., Any]:
     The current folder stays behind the others on the path: the function may import from it when it is called.
     """
     module_name, _, attribute = name.partition(":")
-    what, about = (f"--{option} {name}", option) if option else (name, name)
+    what, about = (asked(option, name), option) if option else (name, name)
     if not attribute:
         raise MetasymError(
             f"{what}: expected package.module:function, found no function", about=about, found=name

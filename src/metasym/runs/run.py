@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import torch
 from torch import nn
 
+from metasym.argument_types import checked
 from metasym.report.page.cards import framed
 from metasym.report.page.page import NAME, write
 from metasym.report.plots import run_figure
@@ -138,6 +139,7 @@ class Run:
         """The score of the model, as it is now, on the run's test tasks, with the same episodes every time."""
         raise self._missing("test tasks")
 
+    @checked
     def report(self, path: str | os.PathLike[str] | None = None) -> Path:
         """Write the page about this run, one self-contained HTML file, and return its path."""
         if self.folder is None:
@@ -171,6 +173,7 @@ class Run:
                 return str(getattr(self, part))
         return repr(self)
 
+    @checked
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Put the run's files into a new or empty folder, which ``ms.open_run`` and the command line open."""
         target = Path(folder).resolve()

@@ -8,6 +8,7 @@ import math
 import typing
 from typing import Any
 
+from metasym.errors import asked
 from metasym.types import MetasymError
 
 MOST = 10**8
@@ -49,7 +50,7 @@ def check_options(options: Any) -> None:
         kind, optional = of[field.name]
         if value is None and optional:
             continue
-        name, about = flag(field.name), field.metadata
+        name, about = asked(field.name), field.metadata
         wanted: Any = (int, float) if kind is float else kind
         if not isinstance(value, wanted) or isinstance(value, bool) is not (kind is bool):
             raise MetasymError(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from metasym.argument_types import checked
 from metasym.tasks.sampling import mix
 from metasym.tasks.subset import Subset
 from metasym.types import Batch, Episode, MetasymError
@@ -28,6 +29,7 @@ class ArrayTasks:
         ((2, 4), (8, 3))
     """
 
+    @checked
     def __init__(self, x: Tensor, y: Tensor, *, support: int) -> None:
         if x.ndim < 2 or y.ndim < 2 or x.shape[:2] != y.shape[:2]:
             raise MetasymError(

@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from metasym.argument_types import checked
 from metasym.tasks.sampling import check_episode, mix, seeded, stack
 from metasym.types import Batch, Episode, MetasymError, Tasks
 
@@ -27,6 +28,7 @@ _TRIES = 10
 """How often torchvision draws a crop before it takes the whole image."""
 
 
+@checked
 def augment_query(episode: Episode, transform: Transform, generator: torch.Generator) -> Episode:
     """Transform the query images of one task (the paper's Algorithm 2). Everything else, the support set included,
     stays.
@@ -65,6 +67,7 @@ class AugmentQuery:
     wrappers are nested, each transform draws its own numbers.
     """
 
+    @checked
     def __init__(self, tasks: Tasks, transform: Transform) -> None:
         if not callable(transform):
             raise MetasymError(
@@ -136,6 +139,7 @@ class PaperTransform:
         degrees: Largest rotation either way, bilinear, with zeros where there is no image.
     """
 
+    @checked
     def __init__(
         self,
         size: int | None = None,
@@ -207,6 +211,7 @@ class PaperTransform:
         return height, width
 
 
+@checked
 def paper_transform(size: int | None = None) -> PaperTransform:
     """Return the transform of the paper's listing.
 
@@ -216,6 +221,7 @@ def paper_transform(size: int | None = None) -> PaperTransform:
     return PaperTransform(size)
 
 
+@checked
 def kornia_transform(size: int) -> torch.nn.Module:
     """Return the paper's listing in kornia's transforms. It is slower, and mixes zeros into the border of a turned
     image.

@@ -36,7 +36,12 @@ def _is_number(cell: str) -> bool:
         float(cell)
     except ValueError:
         return False
-    return "_" not in cell
+    return _is_plain(cell)
+
+
+def _is_plain(text: str) -> bool:
+    """Without what only Python reads in a number: 1_234, and digits of other scripts."""
+    return "_" not in text and text.isascii()
 
 
 class CsvTable:
@@ -130,7 +135,7 @@ class CsvTable:
     def _numbers(self, name: str, cells: Sequence[str], rows: Sequence[int]) -> Array:
         try:
             values = np.array(cells, dtype=np.float64)
-            if "_" in "".join(cells):  # 1_234 is a number in Python's source only
+            if not _is_plain("".join(cells)):
                 raise ValueError
         except ValueError:
             odd = next(i for i, cell in enumerate(cells) if not _is_number(cell))

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from metasym.errors import asked, option_name
 from metasym.storage.plain_files import open_plain
 from metasym.tasks.npz import DAMAGED, damage
 from metasym.tasks.plain_facts import LARGEST_SIZE, TABLES
@@ -117,7 +118,7 @@ def dataset(
         if not 2 <= classes <= max(2, len(targets) // 4):
             raise MetasymError(
                 f"{where}: expected labels of 2 to {max(2, len(targets) // 4)} classes, found {classes}; numbers to "
-                "predict are floats, or --no-labels",
+                f"predict are floats, or {asked('labels', False)}",
                 about=f"{where}: classes",
                 found=classes,
             )
@@ -159,11 +160,11 @@ def read_dataset(
         found = dataset(x, y, where=str(file), labels=labels, names=names)
         sampled = None if sample.seen == len(x) else Sampled(len(x), sample.seen, seed)
         return replace(found, output_names=outs, sampled=sampled)
-    for flag, value in (("--inputs", inputs), ("--outputs", outputs)):
+    for name, value in (("inputs", inputs), ("outputs", outputs)):
         if value is not None:
             raise MetasymError(
-                f"expected {flag} only for a table ({', '.join(TABLES)}), found it with {file.name}",
-                about=flag,
+                f"expected {asked(name)} only for a table ({', '.join(TABLES)}), found it with {file.name}",
+                about=option_name(name),
                 found=file.name,
             )
     check_archive(file)

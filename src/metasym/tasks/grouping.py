@@ -165,10 +165,10 @@ def checked_file(
         x_crc=grouped.crc[0],
         y_crc=grouped.crc[1],
         input_names=names_of(
-            where, "--input-names", reading.input_names, stored.get("input_names", none), inputs
+            where, "input_names", reading.input_names, stored.get("input_names", none), inputs
         ),
         output_names=names_of(
-            where, "--output-names", reading.output_names, stored.get("output_names", none), outputs
+            where, "output_names", reading.output_names, stored.get("output_names", none), outputs
         ),
         columns=columns,
         task_names=grouped.task_names,

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from metasym.argument_types import checked
 from metasym.groups import (
     Group,
     cyclic,
@@ -78,6 +79,7 @@ def planted_basis(name: str) -> Tensor:
     return equivariant_basis(group, group)
 
 
+@checked
 def planted(
     name: str,
     *,

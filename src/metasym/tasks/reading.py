@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from metasym.errors import asked, option_name
 from metasym.storage.system import available_memory
 from metasym.tasks.npz import read_npz
 from metasym.tasks.plain_facts import TABLES
@@ -126,7 +127,7 @@ def _refuse_flags_of_tables(file: Path, reading: Reading) -> None:
     for flag in ("task", "inputs", "outputs", "blocks"):
         if getattr(reading, flag) is not None:
             raise MetasymError(
-                f"expected --{flag} only for a table ({', '.join(TABLES)}), found it with {file.name}",
-                about=f"{file}: --{flag}",
+                f"expected {asked(flag)} only for a table ({', '.join(TABLES)}), found it with {file.name}",
+                about=f"{file}: {option_name(flag)}",
                 found=file.name,
             )

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from metasym.argument_types import checked
 from metasym.errors import in_one_line
 from metasym.types import Batch, Episode, MetasymError, Tasks
 
@@ -45,6 +46,7 @@ def _splitmix_one(state: int) -> int:
     return z ^ (z >> 31)
 
 
+@checked
 def mix(*parts: int | Tensor) -> Tensor:
     """Scatter whole numbers into seeds ``[...]``, int64 >= 0.
 
@@ -66,6 +68,7 @@ def mix(*parts: int | Tensor) -> Tensor:
     return torch.from_numpy(np.asarray(state >> _ONE).view(np.int64))
 
 
+@checked
 def seeded(seed: int) -> torch.Generator:
     """Return a CPU generator that starts at ``seed``.
 
@@ -106,6 +109,7 @@ def stack(episodes: Sequence[Episode], ids: Sequence[int] | None = None) -> Epis
     )
 
 
+@checked
 def sample(tasks: Tasks, ids: Tensor, seed: int) -> Episode:
     """Draw the episodes of some tasks. What is drawn for each depends on its id and ``seed``.
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from metasym.argument_types import checked
 from metasym.tasks.sampling import check_episode, mix, seeded, stack
 from metasym.types import Episode, MetasymError, Tasks
 
@@ -23,6 +24,7 @@ class Subset:
         ids: Which of them.
     """
 
+    @checked
     def __init__(self, tasks: Tasks, ids: Sequence[int] | Tensor) -> None:
         self.tasks = tasks
         self.ids = torch.as_tensor(ids, dtype=torch.int64)
@@ -62,6 +64,7 @@ class Subset:
         return found._replace(ids=ids)
 
 
+@checked
 def hold_out(tasks: Tasks, fraction: float, seed: int = 0) -> tuple[Subset, Subset]:
     """Split off a random fraction of the tasks for validation.
 

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from metasym.argument_types import checked
 from metasym.groups import KernelBasis, conv_basis
 from metasym.tasks.arrays import ArrayTasks, draw_seed, shuffled, single
 from metasym.tasks.random_images import convolve, normal_images
@@ -66,6 +67,7 @@ class Problem:
         return int(self.true_basis.shape[1])
 
 
+@checked
 def translation(
     rank: int,
     size: str = "small",
@@ -163,6 +165,7 @@ class RotationTasks:
         part: Number of the part (training, test), so that parts with equal seeds differ.
     """
 
+    @checked
     def __init__(
         self, basis: KernelBasis, *, tasks: int, image_size: int, examples: int, seed: int, part: int
     ) -> None:
@@ -214,6 +217,7 @@ class RotationTasks:
         return Batch(images.transpose(0, 1).unsqueeze(2), convolve(banks, images))
 
 
+@checked
 def rotation(
     kind: str,
     image_size: int = 32,

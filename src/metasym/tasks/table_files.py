@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from metasym.errors import asked, option_name
 from metasym.tasks.arrow_columns import Text
 from metasym.tasks.csv_table import CsvTable
 from metasym.tasks.grouping import checked_file, group_rows
@@ -74,49 +75,51 @@ def chosen_columns(path: Path, reading: Reading, names: Sequence[str]) -> Chosen
     """The columns that ``--task``, ``--inputs``, ``--outputs`` and ``--blocks`` stand for, each for one thing."""
     if reading.scalar_x:
         raise MetasymError(
-            f"expected --scalar-x only for arrays, found it with {path.name}",
-            about="--scalar-x",
+            f"expected {asked('scalar_x')} only for arrays, found it with {path.name}",
+            about=option_name("scalar_x"),
             found=path.name,
         )
     for flag in ("task", "inputs", "outputs"):
         if getattr(reading, flag) is None:
             raise MetasymError(
-                f"{path}: expected --task, --inputs and --outputs to say what the columns of a table are, found no "
-                f"--{flag}; {_listed(names)}",
-                about=f"{path}: --{flag}",
+                f"{path}: expected {asked('task')}, {asked('inputs')} and {asked('outputs')} to say what the columns "
+                f"of a table are, found no {asked(flag)}; {_listed(names)}",
+                about=f"{path}: {option_name(flag)}",
             )
     assert reading.task is not None
     assert reading.inputs is not None
     assert reading.outputs is not None
-    task = _chosen(path, "--task", reading.task, names)
-    inputs = _chosen(path, "--inputs", reading.inputs, names)
-    outputs = _chosen(path, "--outputs", reading.outputs, names)
+    task = _chosen(path, "task", reading.task, names)
+    inputs = _chosen(path, "inputs", reading.inputs, names)
+    outputs = _chosen(path, "outputs", reading.outputs, names)
     if len(task) != 1:
         raise MetasymError(
-            f"{path}: expected --task to name one column, found {', '.join(task)}",
-            about=f"{path}: --task",
+            f"{path}: expected {asked('task')} to name one column, found {', '.join(task)}",
+            about=f"{path}: {option_name('task')}",
             found=task,
         )
-    blocks = [] if reading.blocks is None else _chosen(path, "--blocks", reading.blocks, names)
+    blocks = [] if reading.blocks is None else _chosen(path, "blocks", reading.blocks, names)
     if len(blocks) > 1 or set(blocks) & set(task):
-        found = "that of --task" if set(blocks) & set(task) else ", ".join(blocks)
+        found = f"that of {asked('task')}" if set(blocks) & set(task) else ", ".join(blocks)
         raise MetasymError(
-            f"{path}: expected --blocks to name one column other than that of --task, found {found}",
-            about=f"{path}: --blocks",
+            f"{path}: expected {asked('blocks')} to name one column other than that of {asked('task')}, found "
+            f"{found}",
+            about=f"{path}: {option_name('blocks')}",
             found=blocks,
         )
     for name, times in Counter([*task, *inputs, *outputs]).items():
         if times > 1:
             raise MetasymError(
-                f"{path}: expected each column once among --task, --inputs and --outputs, found {name!r} twice",
+                f"{path}: expected each column once among {asked('task')}, {asked('inputs')} and {asked('outputs')}, "
+                f"found {name!r} twice",
                 about=f"{path}: {name}",
                 found="twice",
             )
     labels = bool(reading.labels)
     if labels and len(outputs) != 1:
         raise MetasymError(
-            f"{path}: expected one column of --outputs with --labels, found {len(outputs)}",
-            about=f"{path}: --outputs",
+            f"{path}: expected one column of {asked('outputs')} with {asked('labels')}, found {len(outputs)}",
+            about=f"{path}: {option_name('outputs')}",
             found=len(outputs),
         )
     return Chosen(task[0], inputs, outputs, blocks, labels)
@@ -133,32 +136,33 @@ def read_columns(
     table = _opened(path)
     if outputs is None:
         raise MetasymError(
-            f"{path}: expected --outputs to say which columns of the table are predicted, found none; "
+            f"{path}: expected {asked('outputs')} to say which columns of the table are predicted, found none; "
             f"{_listed(table.names)}",
-            about=f"{path}: --outputs",
+            about=f"{path}: {option_name('outputs')}",
         )
-    targets = _chosen(path, "--outputs", outputs, table.names)
+    targets = _chosen(path, "outputs", outputs, table.names)
     predicted = set(targets)
     rest = [name for name in table.names if name not in predicted]
     if inputs is None:
         rest = without_index(path, rest)
-    features = rest if inputs is None else _chosen(path, "--inputs", inputs, table.names)
+    features = rest if inputs is None else _chosen(path, "inputs", inputs, table.names)
     if not features:
         raise MetasymError(
             f"{path}: expected columns that are not outputs to be the inputs, found none",
-            about=f"{path}: --inputs",
+            about=f"{path}: {option_name('inputs')}",
         )
     for name, times in Counter([*features, *targets]).items():
         if times > 1:
             raise MetasymError(
-                f"{path}: expected each column once among --inputs and --outputs, found {name!r} twice",
+                f"{path}: expected each column once among {asked('inputs')} and {asked('outputs')}, "
+                f"found {name!r} twice",
                 about=f"{path}: {name}",
                 found="twice",
             )
     if labels and len(targets) != 1:
         raise MetasymError(
-            f"{path}: expected one column of --outputs with --labels, found {len(targets)}",
-            about=f"{path}: --outputs",
+            f"{path}: expected one column of {asked('outputs')} with {asked('labels')}, found {len(targets)}",
+            about=f"{path}: {option_name('outputs')}",
             found=len(targets),
         )
     text, numbers = table.read(targets if labels else [], [*features, *([] if labels else targets)], sample)
@@ -223,7 +227,7 @@ def without_index(path: Path, names: Sequence[str]) -> list[str]:
         return list(names)
     warnings.warn(
         f"{path}: column 1 has no name ({names[0]!r}) and looks like the rows' numbers: it is left out; name it in "
-        "the header, or in --inputs, to use it",
+        f"the header, or in {asked('inputs')}, to use it",
         MetasymWarning,
         stacklevel=2,
     )
@@ -242,8 +246,9 @@ def _chosen(path: Path, flag: str, wish: str, names: Sequence[str]) -> list[str]
             near = difflib.get_close_matches(word, names, 1)
             hint = f" (is {near[0]!r} meant?)" if near else ""
             raise MetasymError(
-                f"{path}: expected {flag} to name columns of the table, found {word!r}{hint}; {_listed(names)}",
-                about=f"{path}: {flag}",
+                f"{path}: expected {asked(flag)} to name columns of the table, found {word!r}{hint}; "
+                f"{_listed(names)}",
+                about=f"{path}: {option_name(flag)}",
                 found=word,
             )
         found += some

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from metasym.errors import asked, option_name
 from metasym.storage.options import changed, option
 from metasym.tasks.plain_facts import LEAST_SIZE, Array, stamp_of
 from metasym.types import MetasymError
@@ -286,15 +287,14 @@ def count_classes(where: str, y: Array, counts: npt.NDArray[np.int64]) -> int:
 
 
 def names_of(
-    where: str, flag: str, given: str | None, stored: tuple[str, ...], count: int
+    where: str, option: str, given: str | None, stored: tuple[str, ...], count: int
 ) -> tuple[str, ...]:
     """The names that a user gives, or those in the file: all different, one for each number."""
     names = stored if given is None else tuple(name.strip() for name in given.split(","))
     if not names:
         return ()
-    array = flag.removeprefix("--").replace("-", "_")
-    what = f"{where}: expected {array}" if given is None else f"expected {flag}"
-    about = f"{where}: {array if given is None else flag}"
+    what = f"{where}: expected {option}" if given is None else f"expected {asked(option)}"
+    about = f"{where}: {option if given is None else option_name(option)}"
     if len(names) != count:
         raise MetasymError(
             f"{what} to give {count} names, one for each, found {len(names)}", about=about, found=len(names)

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import torch
 from torch import nn
 
+from metasym.argument_types import checked
 from metasym.discovery.discovered import Discovered, Scores
 from metasym.discovery.families.family_symmetries import FamilyModel
 from metasym.report.discovered_page import write_discovered
@@ -151,6 +152,7 @@ class DiscoveredRun(Run):
         found = found.argmax(-1) if self.labels else found
         return found if isinstance(x, torch.Tensor) else found.numpy()
 
+    @checked
     def report(self, path: str | os.PathLike[str] | None = None) -> Path:
         """Write the page about this run, one self-contained HTML file, and return its path."""
         if self.folder is not None:

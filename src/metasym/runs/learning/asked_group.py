@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from metasym.errors import asked, option_name
 from metasym.runs.files.learn_options import Choices
 from metasym.storage.same_run import as_stored
 from metasym.tasks.task_file import TaskFile
@@ -22,11 +23,13 @@ def check_same_group(wanted: Mapping[str, Any], stored: Mapping[str, Any], folde
     one, other = (as_stored(choices).get("asked") for choices in (wanted, stored))
     if one == other:
         return
-    here, there = ("no --group" if asked is None else f"--group {asked['text']}" for asked in (one, other))
+    here, there = (
+        f"no {asked('group')}" if given is None else asked("group", given["text"]) for given in (one, other)
+    )
     found = f"one with {there}" if here != there else "one where that was another group"
     raise MetasymError(
         f"{folder}: expected an empty folder or a run with {here}, found {found}",
-        about=f"{folder}: --group",
+        about=f"{folder}: {option_name('group')}",
         found=None if other is None else other["text"],
     )
 
@@ -36,15 +39,16 @@ def asked_group(group: GivenGroup | None, choices: Choices, file: TaskFile) -> A
     if group is None:
         return None
     if choices.solver != "evidence":
-        found = "labels" if file.classes else f"--model {choices.model} by --solver {choices.solver}"
+        used = f"{asked('model', choices.model)} by {asked('solver', choices.solver)}"
+        found = "labels" if file.classes else used
         raise MetasymError(
-            f"expected --group only where one linear layer is learned by evidence, found {found}; the adapted "
-            "networks of any finished run answer metasym inspect --function --group",
+            f"expected {asked('group')} only where one linear layer is learned by evidence, found {found}; the "
+            "adapted networks of any finished run answer metasym inspect --function --group",
             about="group",
             found=found,
         )
     from metasym.inspection.given_groups import hypothesis  # few runs ask
 
     layout = choices.layout
-    asked = hypothesis(group, math.prod(layout.output_shape), math.prod(layout.input_shape))
-    return AskedGroup(asked.text, asked.group.generators, asked.invariance)
+    given = hypothesis(group, math.prod(layout.output_shape), math.prod(layout.input_shape))
+    return AskedGroup(given.text, given.group.generators, given.invariance)

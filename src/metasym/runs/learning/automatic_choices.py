@@ -14,7 +14,7 @@ from metasym.adaptation.functional import ModelPredictor, parameters_of
 from metasym.adaptation.linear_solve import check_linear
 from metasym.certification.certificate_thresholds import TOLERANCE
 from metasym.diagnosis.findings import CAUTION, Diagnosis, Finding
-from metasym.errors import in_one_line
+from metasym.errors import asked, in_one_line
 from metasym.inspection.pattern import MOST_WEIGHTS
 from metasym.runs.files.learn_options import Choices, Options, Reason
 from metasym.runs.learning.choice_words import adaptation_words, network_words, steps_words
@@ -86,7 +86,7 @@ def choose(file: TaskFile, options: Options, diagnosis: Diagnosis) -> tuple[Choi
     choices = _solver(file, options, choices, model)
     if file.classes and options.solver == "ridge":
         raise MetasymError(
-            "expected --solver sgd for labels, found ridge: it minimises squares",
+            f"expected {asked('solver', 'sgd')} for labels, found ridge: it minimises squares",
             about="solver",
             found="ridge",
         )
@@ -101,9 +101,10 @@ def _check_solver_flags(options: Options, solver: str) -> None:
     of_sgd = {"inner_steps": options.inner_steps, "inner_lr": options.inner_lr}
     for name, value in (of_ridge if solver == "sgd" else of_sgd).items():
         if value is not None:
-            other, flag = "ridge" if solver == "sgd" else "sgd", f"--{name.replace('_', '-')}"
+            other = "ridge" if solver == "sgd" else "sgd"
             raise MetasymError(
-                f"expected {flag} only where tasks adapt by --solver {other}, found {flag} {value:g} and {solver}",
+                f"expected {asked(name)} only where tasks adapt by {asked('solver', other)}, found "
+                f"{asked(name, value)} and {solver}",
                 about=name,
                 found=value,
             )
@@ -114,13 +115,14 @@ def _check_network_flags(options: Options, choices: Choices, model: nn.Module) -
     own = ":" in choices.model
     if options.hidden is not None and (choices.single_layer or own):
         raise MetasymError(
-            f"expected --hidden only for a network with hidden layers, found --model {choices.model}",
+            f"expected {asked('hidden')} only for a network with hidden layers, found "
+            f"{asked('model', choices.model)}",
             about="hidden",
             found=choices.model,
         )
     if options.kernel_size is not None and (choices.model in ("fc", "mlp") or own):
         raise MetasymError(
-            f"expected --kernel-size only for conv1d and conv2d, found --model {choices.model}",
+            f"expected {asked('kernel_size')} only for conv1d and conv2d, found {asked('model', choices.model)}",
             about="kernel_size",
             found=choices.model,
         )
@@ -128,14 +130,15 @@ def _check_network_flags(options: Options, choices: Choices, model: nn.Module) -
         return
     if options.symmetry == "kronecker":
         raise MetasymError(
-            "expected --filter-size only for a dense U, found --symmetry kronecker",
+            f"expected {asked('filter_size')} only for a dense U, found {asked('symmetry', 'kronecker')}",
             about="filter_size",
             found="kronecker",
         )
     largest = max(m.weight.numel() for _, m in select_layers(model, None))  # type: ignore[operator]
     if options.filter_size > largest:
         raise MetasymError(
-            f"expected --filter-size of at most {largest}, the weights of the layer, found {options.filter_size}",
+            f"expected {asked('filter_size')} of at most {largest}, the weights of the layer, found "
+            f"{options.filter_size}",
             about="filter_size",
             found=options.filter_size,
         )
@@ -174,7 +177,7 @@ def unread_layers(choices: Choices, file: TaskFile) -> list[Finding]:
             said = (
                 f"The weight of {name or 'the layer'}, {shape}, has {weight.numel():,} entries. It is trained and "
                 f"scored, but its symmetry is not read (limit {MOST_WEIGHTS:,} entries). Use fewer inputs or "
-                "outputs, or --symmetry kronecker, whose factors are read one by one"
+                f"outputs, or {asked('symmetry', 'kronecker')}, whose factors are read one by one"
             )
             found.append(Finding("layer_not_read", CAUTION, said, {"layer": name, "weights": weight.numel()}))
         outputs, inputs = weight.shape[0], weight[0].numel()
@@ -265,16 +268,16 @@ def _solver(file: TaskFile, options: Options, choices: Choices, model: nn.Module
     linear = not file.classes and options.solver != "sgd" and _is_linear(file, choices, model)
     if options.solver == "ridge" and not linear:
         raise MetasymError(
-            f"expected --solver sgd for --model {choices.model}, found ridge, which needs a network that is linear "
-            "in its weights and targets y of floats",
+            f"expected {asked('solver', 'sgd')} for {asked('model', choices.model)}, found ridge, which needs a "
+            "network that is linear in its weights and targets y of floats",
             about="solver",
             found="ridge",
         )
     rows = choices.train_support * math.prod(choices.layout.output_shape)
     exact = dataclasses.replace(choices, solver="ridge")
     outputs, inputs = math.prod(choices.layout.output_shape), math.prod(choices.layout.input_shape)
-    asked = options.symmetry or options.filter_size or options.find_steps
-    if linear and choices.model == "fc" and not asked and fits(inputs, outputs, file.examples):
+    wished = options.symmetry or options.filter_size or options.find_steps
+    if linear and choices.model == "fc" and not wished and fits(inputs, outputs, file.examples):
         size = min(choices.train_tasks, MOST_DIRECTIONS)
         steps, patience = options.outer_steps or 125, options.patience or 4  # of the baseline
         return dataclasses.replace(
@@ -289,7 +292,7 @@ def _solver(file: TaskFile, options: Options, choices: Choices, model: nn.Module
     dense = all(stored_dense(exact, n) for n in entries)
     if options.find_steps and not dense:
         raise MetasymError(
-            "expected a dense U (--symmetry dense) with --find-steps, found a Kronecker one",
+            f"expected a dense U ({asked('symmetry', 'dense')}) with {asked('find_steps')}, found a Kronecker one",
             about="symmetry",
             found="kronecker",
         )
@@ -320,7 +323,7 @@ def _check_network(file: TaskFile, choices: Choices, model: nn.Module) -> None:
             found: Any = model(x)
     except Exception as error:
         raise MetasymError(
-            f"--model {choices.model}: expected a network for x {list(x.shape)}, "
+            f"{asked('model', choices.model)}: expected a network for x {list(x.shape)}, "
             f"found {type(error).__name__}: {in_one_line(error)}",
             about="model",
             found=type(error).__name__,
@@ -334,7 +337,7 @@ def _check_network(file: TaskFile, choices: Choices, model: nn.Module) -> None:
     )
     if not fits:
         raise MetasymError(
-            f"--model {choices.model}: expected predictions {want} for x {list(x.shape)}, found {shape}",
+            f"{asked('model', choices.model)}: expected predictions {want} for x {list(x.shape)}, found {shape}",
             about="model",
             found=shape,
         )

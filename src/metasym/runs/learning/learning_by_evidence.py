@@ -16,6 +16,7 @@ from metasym.certification.ladder import Ladder, Rung, climb, hold
 from metasym.certification.naming import Circumstances, rung_report, with_answer, with_ladder
 from metasym.certification.resolution import resolution
 from metasym.diagnosis.findings import Diagnosis
+from metasym.errors import asked
 from metasym.evidence import Prior, TaskStatistics
 from metasym.evidence.completion import completed
 from metasym.evidence.fitting import robust_prior
@@ -54,20 +55,20 @@ def by_evidence(file: TaskFile, options: Options, choices: Choices) -> bool:
     layout = choices.layout
     inputs, outputs = math.prod(layout.input_shape), math.prod(layout.output_shape)
     others = {
-        "--symmetry kronecker": options.symmetry == "kronecker",
-        "--filter-size": options.filter_size is not None,
-        "--penalty": options.penalty is not None,
-        "--find-steps": options.find_steps is not None,
+        asked("symmetry", "kronecker"): options.symmetry == "kronecker",
+        asked("filter_size"): options.filter_size is not None,
+        asked("penalty"): options.penalty is not None,
+        asked("find_steps"): options.find_steps is not None,
         "labels": bool(file.classes),
-        f"--model {choices.model}": choices.model != "fc",
+        asked("model", choices.model): choices.model != "fc",
         f"{inputs} inputs and {outputs} outputs": inputs > LARGEST_INPUTS
         or inputs * outputs > LARGEST_WEIGHTS,
     }
     against = [what for what, there in others.items() if there]
     if options.solver == "evidence" and against:
         raise MetasymError(
-            "expected one fully connected layer, not too large, and targets y of floats for --solver evidence, "
-            f"found {', '.join(against)}",
+            f"expected one fully connected layer, not too large, and targets y of floats for "
+            f"{asked('solver', 'evidence')}, found {', '.join(against)}",
             about="solver",
             found=tuple(against),
         )
@@ -87,7 +88,8 @@ def learn_by_evidence(
         if part.mean_square == 0:
             raise MetasymError(
                 f"expected outputs y that vary in the tasks that {does}, found none that do among {len(part)}: "
-                "nothing can be learned from them or tested on them; remove such tasks, or use another --seed",
+                "nothing can be learned from them or tested on them; remove such tasks, or use another "
+                f"{asked('seed')}",
                 about="y",
                 found=len(part),
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from metasym.errors import asked
 from metasym.runs.files.learn_options import MODELS, Options
 from metasym.tasks.task_file import TaskFile
 from metasym.types import MetasymError
@@ -30,7 +31,8 @@ class NetworkShapes:
             inputs, outputs = x or (1,), () if file.classes else y or (1,)
         else:
             raise MetasymError(
-                f"expected --model to be one of {', '.join(MODELS)} or package.module:function, found {self.model!r}",
+                f"expected {asked('model')} to be one of {', '.join(MODELS)} or package.module:function, found "
+                f"{self.model!r}",
                 about="model",
                 found=self.model,
             )
@@ -44,7 +46,7 @@ class NetworkShapes:
         if len(x) not in (space, space + 1):
             raise MetasymError(
                 f"expected x [tasks, examples, {'channels, length' if space == 1 else 'channels, height, width'}] or "
-                f"without channels for --model {self.model}, found {list(file.x.shape)}",
+                f"without channels for {asked('model', self.model)}, found {list(file.x.shape)}",
                 about="x",
                 found=tuple(file.x.shape),
             )
@@ -66,14 +68,15 @@ class NetworkShapes:
         if smaller == 0:
             if self.kernel_size % 2 == 0:
                 raise MetasymError(
-                    f"expected an odd --kernel-size for outputs of the inputs' size, found {self.kernel_size}",
+                    f"expected an odd {asked('kernel_size')} for outputs of the inputs' size, found "
+                    f"{self.kernel_size}",
                     about="kernel_size",
                     found=self.kernel_size,
                 )
             self.padding = self.kernel_size // 2
         elif options.kernel_size not in (None, smaller + 1):
             raise MetasymError(
-                f"expected --kernel-size {smaller + 1} for {list(inputs)} -> {list(outputs)}, "
+                f"expected {asked('kernel_size', smaller + 1)} for {list(inputs)} -> {list(outputs)}, "
                 f"found {options.kernel_size}",
                 about="kernel_size",
                 found=options.kernel_size,
@@ -90,7 +93,7 @@ def _model(file: TaskFile) -> str:
     if dims <= 3:
         return "conv2d"
     raise MetasymError(
-        f"{file.path}: expected vectors or images, or --model package.module:function for others, "
+        f"{file.path}: expected vectors or images, or {asked('model', 'package.module:function')} for others, "
         f"found x {list(file.x.shape)}",
         about=f"{file.path}: x",
         found=tuple(file.x.shape),

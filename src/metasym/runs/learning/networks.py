@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor, nn
 
+from metasym.errors import asked
 from metasym.models.start import started
 from metasym.runs.files.learn_options import Choices
 from metasym.symmetry.matrices import DenseSymmetry, KroneckerSymmetry, Symmetry
@@ -121,14 +122,14 @@ def _own(choices: Choices, function: Callable[[], nn.Module]) -> nn.Module:
             model = function()
         except Exception as error:
             raise MetasymError(
-                f"--model {choices.model}: expected a function without arguments that returns an nn.Module, "
+                f"{asked('model', choices.model)}: expected a function without arguments that returns an nn.Module, "
                 f"found {type(error).__name__}: {error}",
                 about="model",
                 found=type(error).__name__,
             ) from None
     if not isinstance(model, nn.Module):
         raise MetasymError(
-            f"--model {choices.model}: expected an nn.Module, found {type(model).__name__}",
+            f"{asked('model', choices.model)}: expected an nn.Module, found {type(model).__name__}",
             about="model",
             found=type(model).__name__,
         )

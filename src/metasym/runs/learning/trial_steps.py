@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
+from metasym.errors import asked
 from metasym.learners.gradient import GradientLearner
 from metasym.runs.files.learn_options import Choices
 from metasym.storage.system import available_memory, peak_memory
@@ -47,7 +48,7 @@ def try_step(choices: Choices, learner: GradientLearner, tasks: StoredTasks) -> 
         if count * each > free:
             raise MetasymError(
                 f"expected memory for {count} tasks at once, {size_in_words(int(count * each))}, found "
-                f"{size_in_words(free)} free: --tasks-per-step {max(1, int(free / each / 1.5))} would fit",
+                f"{size_in_words(free)} free: {asked('tasks_per_step', max(1, int(free / each / 1.5)))} would fit",
                 about="tasks_per_step",
                 found=free,
             )
@@ -86,5 +87,5 @@ def say_effort(
     length = f"{seconds / 60:.0f} minutes" if seconds >= 90 else f"{seconds:.0f} seconds"
     note(
         f"{what}: at most {length} on this machine ({effort.seconds:.2g} s a step, {effort.megabytes / 1024:.1f} GB "
-        "of memory), less if it stops early; use --max-minutes to limit it"
+        f"of memory), less if it stops early; use {asked('max_minutes')} to limit it"
     )

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from metasym.argument_types import checked
 from metasym.tasks.sampling import check_seed, mix
 from metasym.types import MetasymError
 
@@ -32,6 +33,7 @@ class ImageClasses:
     float32; those of type uint8 are divided by 255, others are taken as they are.
     """
 
+    @checked
     def __init__(
         self,
         images: Images,

@@ -7,6 +7,7 @@ import numbers
 import torch
 from torch import Tensor
 
+from metasym.argument_types import checked
 from metasym.tasks.arrays import draw_seed, single
 from metasym.tasks.images.classes import ImageClasses
 from metasym.tasks.sampling import check_seed, mix
@@ -38,6 +39,7 @@ class FewShotTasks:
         seed: Seed of the family.
     """
 
+    @checked
     def __init__(
         self,
         classes: ImageClasses,

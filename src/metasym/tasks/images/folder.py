@@ -9,6 +9,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from metasym.argument_types import checked
 from metasym.tasks.images.cache import SUFFIX, data_folder, expanded, open_images
 from metasym.tasks.images.classes import ImageClasses
 from metasym.tasks.images.decode import SUFFIXES, check_size, read_file
@@ -20,6 +21,7 @@ _READING = b"2"
 """Changes whenever the same file would give other pixels: conversions by an older version are not used."""
 
 
+@checked
 def from_folder(
     path: str | os.PathLike[str],
     *,

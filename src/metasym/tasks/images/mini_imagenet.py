@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from metasym.argument_types import checked
 from metasym.tasks.images.archives import Archive, Npz
 from metasym.tasks.images.cache import SUFFIX, data_folder, open_images
 from metasym.tasks.images.classes import SPLITS, ImageClasses, Images
@@ -33,6 +34,7 @@ _GROWTH = 10
 _PLACES = ("", "mini_imagenet", "mini-imagenet", "miniimagenet", "miniImagenet")
 
 
+@checked
 def mini_imagenet(
     split: str = "train",
     *,

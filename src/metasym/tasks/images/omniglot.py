@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from metasym.argument_types import checked
 from metasym.tasks.images.archives import Archive, Npz
 from metasym.tasks.images.cache import SUFFIX, data_folder, open_images, unusable
 from metasym.tasks.images.classes import SPLITS, ImageClasses, Images
@@ -38,6 +39,7 @@ MD5 = ("68d2efa1b9178cc56df9314c21c6e718", "6b91aef0f799c5bb55b94e3f2daec811")
 _LARGEST_ZIP = 1 << 26
 
 
+@checked
 def omniglot(
     split: str = "train",
     *,
