@@ -71,6 +71,18 @@ def test_averaged_kernels_are_kept_by_every_move() -> None:
     np.testing.assert_allclose(outer, np.einsum("ij,ajbk,lk->aibl", turn, inner, turn), atol=1e-12)
 
 
+@pytest.mark.parametrize(("size", "refuted"), [(1e-4, False), (1e-2, True)])
+def test_a_negligible_part_refutes_nothing(size: float, refuted: bool) -> None:
+    """Its size is 2e-8 of the variance, or 2e-4; there is no noise, so that the likelihood asks for both."""
+    x = np.random.default_rng(32).normal(size=(200, 2))
+    y = np.cos(x[:, :1]) * np.sin(x[:, 1:]) + size * np.sin(x[:, :1])
+    y = (y - y.mean()) / y.std()
+    flip = SignedGroup((SignedPermutation((0,), (0, 1), (), (-1, 1)),), (1, 2))
+    found = equivariant(flip, plain_fit(x, y, np.random.default_rng(0)), x, y).hidden_part(x, y)
+    assert found.refutes == refuted
+    assert found.upper > 1e-8
+
+
 def test_what_is_rough_along_one_input_is_no_noise() -> None:
     # 0.02 sin(8 x0) beside noise, 8e-4 of the variance, was once claimed to be less than that
     draw = np.random.default_rng(31)

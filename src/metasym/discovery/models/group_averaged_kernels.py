@@ -15,6 +15,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Sum
 
+from metasym.certification.certificate_thresholds import NEGLIGIBLE_VIOLATION
 from metasym.discovery.algebra.vector_fields import Array
 from metasym.discovery.claim_thresholds import LIKELIHOOD
 from metasym.discovery.models.column_kernels import OnColumns
@@ -98,7 +99,9 @@ class Equivariant:
         """The largest variance that functions which the group does not keep may have beside those that it keeps.
 
         A free kernel may be preferred only because it has another length scale: it counts as a refutation where it
-        is preferred to its own average over the group. What the data allow beyond ``most`` is not searched for.
+        is preferred to its own average over the group. Parts of a millionth of the variance do not refute: that is
+        how far a kernel's form reaches, with data that have no noise. What the data allow beyond ``most`` is not
+        searched for.
         """
         x, y = self.rows(x, y, MOST_LIKELY)
         n, m = x.shape[1], y.shape[1]
@@ -118,8 +121,9 @@ class Equivariant:
             beside = base + DELTAS[int(np.argmax(likely))] * scale * kept
             with_it = _beside(beside, scale * free, flat)
             found = profile(with_it, float(likely.max()))
-            if found.max() > found[0] + LIKELIHOOD.level:
-                return HiddenPart(float(DELTAS[int(np.argmax(found))]), refutes=True)
+            likeliest = float(DELTAS[int(np.argmax(found))])
+            if found.max() > found[0] + LIKELIHOOD.level and likeliest > 2 * NEGLIGIBLE_VIOLATION:
+                return HiddenPart(likeliest, refutes=True)
             worst = max(worst, largest_likely(found, with_it, worst))
             if worst > most:
                 break

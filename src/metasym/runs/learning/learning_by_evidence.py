@@ -130,7 +130,6 @@ def learn_by_evidence(
         blocks=len(set(parts[2].file.blocks or ())) or None,
     )
     everything = torch.eye(prior.U.shape[0], dtype=torch.float64)
-    m, n = prior.mean.shape
     plain = completed(prior, everything, validation)
     best, without = plain, None
     if ladder.certified is not None:
