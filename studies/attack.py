@@ -229,7 +229,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--only", help="hostile: a pattern, such as 'links: report*', of the cases to run")
     parser.add_argument("--every", type=int, default=1, help="hostile: every so many cases, from the first")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, help="JSON file for the counts; goes on with what is there")
+    parser.add_argument("--out", type=Path, help="JSON file for the counts; continues what is there")
     parser.add_argument("--work", type=Path, help="folder that keeps the runs which are attacked")
     parser.add_argument(
         "--patience",

@@ -4,7 +4,7 @@
 
 Each kind knows its function, so that a claim is checked by calling it: at the rows of the file and at fresh ones
 of the same law. *Wrong*: the part of the variance that a claimed symmetry does not keep is larger than its
-``violation_upper``, there or among the fresh rows. *Refuted*: a symmetry that the function has is said to be refuted
+``violation_upper``, there or among the fresh rows. *Refuted*: a symmetry that the function has is called refuted
 (the name of a refuted candidate is that of a true one, or nothing has a name and all are refuted), and no claim is
 made. Seeds below 1,000 were used while thresholds were set; seeds from 1,000 on are fresh.
 """

@@ -1,8 +1,8 @@
-"""Mirrors of robots that no threshold was set on, held against another library's mass matrix.
+"""Mirrors of robots that no threshold was set on, compared with another library's mass matrix.
 
 ``python -m studies.held_out_robots`` writes results/robots/held_out.json. It needs ``pip install pin mujoco`` and,
 with ``--no-deps``, ``pybullet dm_control brax robosuite``: only their robot files are read. Thresholds of
-``metasym mirror`` were set on example-robot-data; robots that stand there are left out here. URDF is held against
+``metasym mirror`` were set on example-robot-data; robots that stand there are left out here. URDF is compared with
 Pinocchio, MuJoCo's XML against MuJoCo, at postures of its own. ``wrong``: a generator whose defect there is above its
 bound.
 """

@@ -1,6 +1,6 @@
 """Lorentz and the inertia tensor, with controls: functions whose whole affine algebra is computed, not looked up.
 
-These functions have more symmetries than the group that is told of them: EMLP's invariant of so(1,3) also allows one
+These functions have more symmetries than the group that is known of them: EMLP's invariant of so(1,3) also allows one
 pair of vectors to grow while the other shrinks, and moments of inertia turn with all of gl(3), not so(3) alone. What
 is claimed has to lie in the whole algebra, the null space of ``J_f(x) (A x + a) = B f(x) + b``, derivatives exact.
 """

@@ -1,4 +1,4 @@
-"""EMLP's three problems at its own numbers of examples: ``discover`` beside networks that are told the group.
+"""EMLP's three problems at its own numbers of examples: ``discover`` beside networks that know the group.
 
     python -m studies.learning_curves --sizes 30 100 300 --seeds 3000-3004
     python -m studies.learning_curves --table

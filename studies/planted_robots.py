@@ -131,7 +131,7 @@ def planted(seed: int, control: tuple[str, float] | None) -> Robot:
 
 
 def one(seed: int, control: tuple[str, float] | None, folder: Path) -> dict[str, Any]:
-    """What is said of a robot."""
+    """What metasym finds of a robot."""
     robot = planted(seed, control)
     path = folder / f"robot{seed}.urdf"
     path.write_text(f'<robot name="r">{"".join(robot.links + robot.joints)}</robot>')

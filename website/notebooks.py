@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import html
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,7 @@ def _stripped(output: dict[str, Any]) -> dict[str, Any]:
 
 
 def texts(notebook: dict[str, Any]) -> list[str]:
-    """What the cells gave as text, without bars of progress, which say how fast a machine is."""
+    """What the cells gave as text, that of HTML included; without bars of progress, which tell a machine's speed."""
     found = []
     for cell in notebook["cells"]:
         for output in cell.get("outputs", []):
@@ -54,7 +55,18 @@ def texts(notebook: dict[str, Any]) -> list[str]:
                 found.append(_joined(output["text"]))
             elif not _is_progress(output):
                 found.append(_joined(output.get("data", {}).get("text/plain", "")))
+                found += (
+                    [words] if (words := _words(_joined(output.get("data", {}).get("text/html", "")))) else []
+                )
     return found
+
+
+def _words(text: str) -> str:
+    """What a reader of an output in HTML reads; numbers, which differ by rounding, as ``#``."""
+    for _ in range(2):  # a page inside a frame is escaped once more
+        text = re.sub(r"<(script|style|svg)\b.*?</\1>", " ", html.unescape(text), flags=re.DOTALL)
+    plain = re.sub(r"<[^<>]*>", " ", text)
+    return " ".join(re.sub(r"\d+(?:\.\d+)?(?:e[−-]?\d+)?", "#", plain).split())
 
 
 def page(notebook: dict[str, Any], name: str) -> str:

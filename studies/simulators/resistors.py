@@ -1,7 +1,7 @@
 """Resistor networks solved with scipy: currents that are fed in at nodes, to the nodes' potentials.
 
 ``resistors``: a 3 x 3 grid of nodes, currents at the eight on the border, potentials at all nine. A task draws one
-conductance for each kind of wire that the square's symmetries do not tell apart, and the leaks to the ground: D_4.
+conductance for each kind of wire that the square's symmetries do not distinguish, and the leaks to the ground: D_4.
 ``resistors-generic``: ten wires between eight nodes without any symmetry, each with a conductance of its own.
 """
 

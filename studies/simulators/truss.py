@@ -1,7 +1,7 @@
 """A plane truss of six nodes on elastic supports, solved with scipy: forces to displacements.
 
 The nodes are the corners of two bays side by side. A task draws the stiffness of each kind of bar that the two mirror
-symmetries of the rectangle do not tell apart, and of the supports. Mirrors flip the sign of one component: Z_2 x Z_2
+symmetries of the rectangle do not distinguish, and of the supports. Mirrors flip the sign of one component: Z_2 x Z_2
 by signed permutations.
 """
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import functools
+import json
 import re
 import tokenize
 from pathlib import Path
 
 import pytest
+
+from website import notebooks
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
@@ -19,8 +22,10 @@ OUTPUT = re.compile(r"```(?:text|console|json).*?```", re.DOTALL)
 PAGES = sorted(
     path
     for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").glob("*.py")]
-    if path.parent.name not in ("notes", "gallery")
+    if path.parent.name != "notes"
 )
+STUDIES = sorted((ROOT / "studies").rglob("*.py"))
+NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
 
 
 @functools.cache
@@ -80,11 +85,27 @@ def test_a_sentence_in_pieces_is_read_whole(tmp_path: Path) -> None:
     assert found(words_of(source)) == ["that took no part", "took no part in", "read off"]
 
 
-def test_the_package_has_none() -> None:
-    texts = {path: path.read_text(encoding="utf-8") for path in [*SOURCES, *TEMPLATES]}
+def test_the_package_and_the_studies_have_none() -> None:
+    texts = {path: path.read_text(encoding="utf-8") for path in [*SOURCES, *TEMPLATES, *STUDIES]}
     assert len(texts) > 400
     # Lines joined as they stand may hold code too: where they hold a phrase, strings and comments are read exactly.
     joined = {path: re.sub(r'"?\s*\n\s*(?:# ?|f?")?', " ", text) for path, text in texts.items()}
     held = [path for path, text in joined.items() if found(text)]
     exact = {path: words_of(path) if path.suffix == ".py" else texts[path] for path in held}
     assert {str(path.relative_to(ROOT)): said for path, text in exact.items() if (said := found(text))} == {}
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_has_none(path: Path) -> None:
+    """Neither in what it says nor in what its cells gave, HTML included."""
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    said = ["".join(cell["source"]) for cell in notebook["cells"]]
+    assert {text for text in [*said, *notebooks.texts(notebook)] if found(text)} == set()
+
+
+def test_the_output_of_a_gallery_page_is_read_too() -> None:
+    """It is printed by the package: a retired phrase there is a page that was not made anew."""
+    pages = [page for page in PAGES if page.parent.name == "gallery"]
+    assert len(pages) > 5
+    texts = {page.name: page.read_text(encoding="utf-8").replace("```", " ") for page in pages}
+    assert {name: said for name, text in texts.items() if (said := found(text))} == {}

@@ -44,9 +44,7 @@ def add(commands: Commands) -> None:
     form.add_argument(
         "--python", action="store_true", help="a function that mirrors observations and actions"
     )
-    form.add_argument(
-        "--check", type=Path, metavar="TABLE", help="is this table right? else which entries are wrong"
-    )
+    form.add_argument("--check", type=Path, metavar="TABLE", help="verify TABLE; list wrong entries")
     parser.add_argument("--observation", metavar="A,B,...", help="with --python: the observation's parts")
     parser.add_argument(
         "--joints", metavar="A,B,...", help="with --python: the policy's joints in their order"
@@ -65,7 +63,9 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--no-limits", dest="limits", action="store_false", help="do not compare joint limits"
     )
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the postures (0)")
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="seed for random postures (default 0)"
+    )
     parser.set_defaults(command=_mirror)
 
 

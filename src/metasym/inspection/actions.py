@@ -219,11 +219,13 @@ def _paired(name: str, pairs: list[Tensor], outputs: int) -> Action:
 def _named(outputs: Sequence[int], inputs: Sequence[int]) -> str:
     """An element in cycles, both sides where they differ; ``inputs`` are numbered behind the outputs."""
     own = [i - len(outputs) for i in inputs]
-    if list(outputs) == own:
-        return cycle_notation(own, most=_SHOWN)
     sides = [("outputs", list(outputs)), ("inputs", own)]
     moved = [(side, images) for side, images in sides if images != list(range(len(images)))]
-    return ", ".join(f"{side} {cycle_notation(images, most=_SHOWN)}" for side, images in moved) or "unchanged"
+    if not moved:
+        return "identity"
+    if list(outputs) == own:
+        return cycle_notation(own, most=_SHOWN)
+    return ", ".join(f"{side} {cycle_notation(images, most=_SHOWN)}" for side, images in moved)
 
 
 def _generators_only(name: str, pairs: Tensor, outputs: int) -> Action:

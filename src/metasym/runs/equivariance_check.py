@@ -84,7 +84,7 @@ class FunctionEquivariance:
             return f"{self.group}: {range_words(self.ranges)} (within {self.tolerance:.2g}, {self.points} points)"
         worst = self.worst
         return (
-            f"{self.group}: {worst.defect:.2g} off at the worst element, {worst.name}; at most "
+            f"{self.group}: largest defect {worst.defect:.2g} ({worst.name}); at most "
             f"{worst.bound:.2g} for any output ({len(self.elements)} elements, "
             f"{self.points} points)"
         )

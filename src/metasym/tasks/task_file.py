@@ -43,7 +43,9 @@ class Reading:
         "together, and certificates count them as one",
     )
     labels: bool | None = option(None, "y holds labels, whatever its type (--no-labels: numbers to predict)")
-    scalar_x: bool = option(False, "x [tasks, examples] is intended: an example is one number")
+    scalar_x: bool = option(
+        False, "Each example is one number. Otherwise a 2-D x is rejected as a probable table of rows."
+    )
     input_names: str | None = option(None, "names of the numbers of x, as a,b,c")
     output_names: str | None = option(None, "names of the numbers of y (or of the classes)")
 

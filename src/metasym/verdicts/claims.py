@@ -45,8 +45,10 @@ class Claim:
     centre: tuple[float, ...] = ()
     """Of a function that was called: the point about which moves are made, where it is not 0."""
     rows_upper: float | None = None
-    """The largest share of further rows or points, at 95 %, that may be far from what a function with the symmetry
-    predicts. A violation in fewer of them cannot be seen. None where rows were not looked at one by one."""
+    """Upper bound on the share of new rows with a large violation (95 %); of a function, of points.
+
+    A violation in fewer of them cannot be seen. None where rows were not looked at one by one.
+    """
     input_names: tuple[str, ...] = ()
     """What the user calls the inputs, all of them; empty where none were given."""
     output_names: tuple[str, ...] = ()

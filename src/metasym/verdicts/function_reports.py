@@ -113,7 +113,7 @@ class AdaptedFunctions:
             )
         worst = self.worst
         return (
-            f"{self.group}: {worst.defect:.2g} off at the worst element, {worst.name}; at most "
+            f"{self.group}: largest defect {worst.defect:.2g} ({worst.name}); at most "
             f"{worst.defect_upper:.2g} ({len(self.elements)} elements, {self.tasks} tasks)"
         )
 

@@ -13,7 +13,9 @@ from metasym.types import MetasymError
 class DiscoverReading:
     """What a user says about a file; what is left open is taken from the file itself."""
 
-    inputs: str | None = option(None, "table: columns of x, as a,b,c; patterns stand for several")
+    inputs: str | None = option(
+        None, "table: columns of x, as a,b,c; patterns stand for several. Function: an .npz with the points x"
+    )
     outputs: str | None = option(None, "table: columns of y, in the same way")
     labels: bool | None = option(None, "y holds labels, whatever its type")
     tasks: bool | None = option(

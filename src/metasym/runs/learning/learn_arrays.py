@@ -63,7 +63,7 @@ def learn(
         blocks: which tasks belong together (one robot, one day, one patient): they stay together in the split and
             count as one in certificates. Of arrays a list with a name or number for each task, of a frame or table a
             column.
-        scalar_x: that ``x [tasks, examples]`` is intended: an example is one number.
+        scalar_x: Each example is one number. Otherwise a 2-D x is rejected as a probable table of rows.
         input_names: what the numbers of x are called.
         output_names: what the numbers of y, or the classes, are called.
         group: a group to test on the tasks: a name (``"dihedral"``; ``metasym inspect --help`` lists them), a JSON
