@@ -150,9 +150,9 @@ def test_what_cannot_be_asked_is_refused(group: object, options: dict[str, objec
 @pytest.mark.parametrize(
     ("first", "then", "said"),
     [
-        ("shifts", "dihedral", "a run with --group dihedral, found one with --group shifts"),
-        ("shifts", None, "a run with no --group, found one with --group shifts"),
-        (None, "shifts", "a run with --group shifts, found one with no --group"),
+        ("shifts", "dihedral", "a run with group='dihedral', found one with group='shifts'"),
+        ("shifts", None, "a run with no group, found one with group='shifts'"),
+        (None, "shifts", "a run with group='shifts', found one with no group"),
     ],
 )
 def test_a_run_that_was_asked_something_else_is_refused_in_words(
@@ -161,7 +161,7 @@ def test_a_run_that_was_asked_something_else_is_refused_in_words(
     x, y = observed(ring_maps(0, 20), 0)
     out = tmp_path / "run"
     ms.learn(x, y, group=first, out=out, baseline=False)
-    with refused(f"{out}: --group") as caught:
+    with refused(f"{out}: group") as caught:
         ms.learn(x, y, group=then, out=out, baseline=False)
     assert str(caught.value).endswith(said)
 
@@ -177,7 +177,7 @@ def test_a_file_that_holds_another_group_now_is_another_question(tmp_path: Path)
     file.write_text(_matrices(SHIFT))
     ms.learn(x, y, group=str(file), out=out, baseline=False)
     file.write_text(_matrices(SWAP))
-    with refused(f"{out}: --group") as caught:
+    with refused(f"{out}: group") as caught:
         ms.learn(x, y, group=str(file), out=out, baseline=False)
     assert str(caught.value).endswith("found one where that was another group")
 

@@ -70,4 +70,4 @@ def test_training_recovers_says_so_and_a_resumed_one_gives_the_same_numbers(ring
 def test_a_size_that_the_user_set_is_kept_and_the_error_names_its_flag(ring, tmp_path):
     with pytest.raises(MetasymError) as caught:
         learn(ring, tmp_path / "a", dataclasses.replace(OPTIONS, inner_lr=1e4), progress="silent")
-    assert "--inner-lr" in str(caught.value)
+    assert "inner_lr" in str(caught.value)

@@ -24,7 +24,8 @@ def check_same_group(wanted: Mapping[str, Any], stored: Mapping[str, Any], folde
     if one == other:
         return
     here, there = (
-        f"no {asked('group')}" if given is None else asked("group", given["text"]) for given in (one, other)
+        f"no {option_name('group')}" if given is None else asked("group", given["text"])
+        for given in (one, other)
     )
     found = f"one with {there}" if here != there else "one where that was another group"
     raise MetasymError(

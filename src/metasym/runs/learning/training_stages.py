@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.optim.lr_scheduler import LambdaLR
 
-from metasym.errors import asked
+from metasym.errors import option_name
 from metasym.learners.gradient import MSR, GradientLearner
 from metasym.runs.files.learn_options import Choices
 from metasym.runs.learning.chosen_learners import DIVERGED, Fitted, msr, score
@@ -153,7 +153,7 @@ def fit(choices: Choices, learner: GradientLearner, stage: Stage, metric: str) -
                 raise
             if not stage.recovers:
                 raise MetasymError(
-                    f"{error}; a smaller {asked('inner_lr')} than {choices.inner_lr:g} may help",
+                    f"{error}; a smaller {option_name('inner_lr')} than {choices.inner_lr:g} may help",
                     about="inner_lr",
                     found=choices.inner_lr,
                 ) from None
@@ -175,7 +175,7 @@ def _go_back(
         times = len(state.get("recovered", [])) + 1
         if times > MOST_RECOVERIES:
             said = f"{error}; {MOST_RECOVERIES} times the inner steps were reduced"
-            return f"{said}: {asked('inner_lr')} sets their size"
+            return f"{said}: {option_name('inner_lr')} sets their size"
         good = state["best"] is not None and state["best"]["value"] < far
         learner.load_state_dict(state["best"]["state"] if good else start)
         with torch.no_grad():
