@@ -25,6 +25,7 @@ _REMEMBERED = frozenset({"examples_dependent", "dependent_examples"})
 _UNEVEN = frozenset({"noise_unlike_model"})
 NAMES: dict[str, frozenset[str]] = {
     "duplicates": frozenset({"copied_tasks"}),
+    "whole-x": frozenset({"rounded_inputs"}),
     "drift-inside": _BENT,
     "noise-small-x": _UNEVEN,
     "noise-large-x": _UNEVEN,

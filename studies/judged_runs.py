@@ -135,7 +135,10 @@ def run_all(wanted: Iterable[tuple[str, int]], make: Callable[[str, int], Made],
 
 
 WARNINGS = frozenset(
-    {"not_linear", "noise_unlike_model", "examples_dependent", "dependent_examples", "copied_tasks"}
+    {
+        *("not_linear", "noise_unlike_model", "examples_dependent"),
+        *("dependent_examples", "copied_tasks", "rounded_inputs"),
+    }
 )
 """Reasons of verdicts and findings that name an assumption that does not hold."""
 

@@ -363,3 +363,17 @@ def test_a_bent_sensor_is_seen_where_few_tasks_have_most_of_the_output(tasks: in
     noise = 0.1 * draw.standard_normal((tasks, 18, 5)) * np.sqrt((maps**2).mean())
     assert fit_tasks(Samples(x, apply(maps, x) + noise, there, ids), np.ones(1)).bend == 0
     assert fit_tasks(Samples(x, apply(maps, bent) + noise, there, ids), np.ones(1)).bend > 0
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_inputs_in_coarse_steps_are_named_with_what_rounding_does(tmp_path, seed: int) -> None:
+    _, W, x = family(seed)
+    y = apply(W, x)
+    (found,) = [f for f in seen(tmp_path, x=np.round(2.5 * x), y=y).findings if f.kind == "rounded_inputs"]
+    assert found.numbers["columns"] == list(range(N))
+    # Least squares on rounded inputs: weights shrink by the share that rounding adds to the variance.
+    rounded = np.round(2.5 * np.random.default_rng(seed).standard_normal(200_000))
+    assert found.numbers["bias"] == pytest.approx(1 / 12 / rounded.var(), rel=0.1)
+    for fine in (x, np.round(100 * x), np.sign(x), np.round(2.5 * x) * (1 + 1e-2 * np.sign(x))):
+        kinds = {f.kind for f in seen(tmp_path, x=fine, y=y).findings}
+        assert "rounded_inputs" not in kinds

@@ -8,7 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from metasym.diagnosis.columns import columns_of, copies, large_means, never_varying, unlike_scales
+from metasym.diagnosis.columns import (
+    columns_of,
+    copies,
+    large_means,
+    never_varying,
+    rounded_inputs,
+    unlike_scales,
+)
 from metasym.diagnosis.dependence import dependence, less_the_one_before, said
 from metasym.diagnosis.family import few_tasks, outlying_tasks, tasks_alike
 from metasym.diagnosis.findings import CAUTION, NOTE, Diagnosis, Finding, Standard, ordered
@@ -45,7 +52,7 @@ def diagnose(file: TaskFile) -> Diagnosis:
     y = columns_of(samples, "y", file.output_names, _precision(file.y.dtype))
     means = large_means(x)
     more, x_columns = unlike_scales(x)
-    findings += never_varying(x) + means + more
+    findings += never_varying(x) + means + more + rounded_inputs(x, samples)
     if len(x.mean) <= _MOST_COLUMNS:
         findings += copies(x)
     offset = False

@@ -21,6 +21,10 @@ _NULL = 1e-9
 _CONDITION = 10.0
 """The condition number of the standardised inputs from which it is worth a word; _HARD is worth a warning."""
 _HARD = 30.0
+_FEW_VALUES, _MANY_VALUES = 3, 200
+"""Different values of an input between which rounding is looked for: fewer are a design, more are fine."""
+_ROUNDED = 1e-3
+"""The share of an input's variance that rounding makes up where it is worth a word."""
 _UNLIKE = 10.0
 """How much larger than the smallest the largest scale is where they are very different."""
 _GAP = 3.0
@@ -101,6 +105,34 @@ def never_varying(columns: Columns) -> list[Finding]:
             )
         )
     return found
+
+
+def rounded_inputs(columns: Columns, samples: Samples) -> list[Finding]:
+    """Inputs in steps so coarse that, if the steps are those of rounding, the weights come out too small."""
+    rows = samples.rows("x")
+    coarse, bias = [], 0.0
+    for c in columns.varying.tolist():
+        values = np.unique(rows[:, c])
+        if not _FEW_VALUES < len(values) <= _MANY_VALUES:
+            continue
+        gaps = np.diff(values)
+        step = float(gaps.min())
+        share = step**2 / 12 / float(columns.within[c]) ** 2
+        if share > _ROUNDED and np.abs(gaps / step - np.round(gaps / step)).max() < 1e-3:
+            coarse.append(c)
+            bias = max(bias, share)
+    if not coarse:
+        return []
+    return [
+        Finding(
+            "rounded_inputs",
+            NOTE,
+            f"{_capital(columns.called(coarse))} var{'y' if len(coarse) > 1 else 'ies'} in whole steps. If these are "
+            f"rounded measurements, weights come out too small by up to {percent(bias)}, unevenly among inputs, "
+            "which bounds do not include. Counts and settings are exact: for them there is nothing to do",
+            {"columns": coarse, "bias": bias},
+        )
+    ]
 
 
 def large_means(columns: Columns) -> list[Finding]:
