@@ -76,7 +76,8 @@ def test_a_training_that_has_to_end_is_told_and_ends(tmp_path, monkeypatch, caps
     np.savez(tmp_path / "t.npz", x=draw.standard_normal((12, 6, 4)), y=draw.standard_normal((12, 6, 4)))
     monkeypatch.setattr(trial_steps, "_TOLD", 0.0)
     command = ["learn", str(tmp_path / "t.npz"), "--out", str(tmp_path / "run"), "--progress", "plain"]
-    assert main([*command, "--find-steps", "5", "--max-minutes", "0.01", "--outer-steps", "100000"]) == 0
+    limits = ["--find-steps", "5", "--max-minutes", "0.01", "--outer-steps", "100000", "--patience", "100000"]
+    assert main([*command, *limits]) == 0
     printed = capsys.readouterr()
     assert "MSR: at most" in printed.err
     assert "s a step" in printed.err
