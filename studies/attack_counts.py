@@ -171,22 +171,33 @@ def tables() -> list[list[str]]:
     """All tables of the page, in their order; files from before runs named their commit have it here."""
     return [
         family_table(
-            (("families-before", "before"), ("families-fresh", "`a998a78`"), ("families-5000", "")),
-            rare(rows("ordinary-5000")),
+            (
+                ("families-before", "before"),
+                ("families-fresh", "`a998a78`"),
+                *((f"families-{first}", "") for first in (5000, 7000, 8000)),
+            ),
+            rare([row for first in (5000, 7000, 8000) for row in rows(f"ordinary-{first}")]),
         ),
         ordinary_table(
             (
                 ("ordinary-before", "before"),
                 ("ordinary-after", "`1f66615`"),
                 ("ordinary-fresh", "`fca1ecd`"),
-                ("ordinary-5000", ""),
+                *((f"ordinary-{first}", "") for first in (5000, 7000, 8000)),
             )
         ),
-        function_table((("functions-fresh", "`1f66615`"), ("functions-5000", ""))),
+        function_table((("functions-fresh", "`1f66615`"), ("functions-5000", ""), ("functions-7000", ""))),
         mixed_table(),
     ]
 
 
 if __name__ == "__main__":
     print("\n\n".join("\n".join(lines) for lines in tables()))
-    print({word: f"{share:.1%} of ordinary runs" for word, share in rare(rows("ordinary-5000")).items()})
+    print(
+        {
+            word: f"{share:.1%} of ordinary runs"
+            for word, share in rare(
+                [row for first in (5000, 7000, 8000) for row in rows(f"ordinary-{first}")]
+            ).items()
+        }
+    )

@@ -108,6 +108,8 @@ def _true_refuted(made: Made, candidate: dict[str, Any]) -> bool:
         return False
     if candidate["what"] == "rotations" and not any(name.startswith("so(") for name in names):
         return False  # a space that has none of them
+    if candidate["what"] == "translations" and "R" not in names:
+        return False
     said = [reason.get("name") for reason in candidate["reasons"]]
     return any(name is None or name.split(" (")[0] in names for name in said)
 
