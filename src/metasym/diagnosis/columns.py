@@ -22,7 +22,7 @@ _CONDITION = 10.0
 """The condition number of the standardised inputs from which it is worth a word; _HARD is worth a warning."""
 _HARD = 30.0
 _FEW_VALUES, _MANY_VALUES = 3, 200
-"""Different values of an input between which rounding is looked for: fewer are a design, more are fine."""
+"""Different values of an input between which rounding is examined: fewer are a design, more are fine."""
 _ROUNDED = 1e-3
 """The share of an input's variance that rounding makes up where it is worth a word."""
 _UNLIKE = 10.0
