@@ -1,6 +1,7 @@
 """What fresh tasks say about a symmetry, beside the weights they were made of."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -46,6 +47,21 @@ def test_the_upper_limit_holds_as_often_as_it_says():
         found = certify(TaskStatistics.of(*examples(maps, 8, 0.3, seed)), [g])
         failures += found.defect_upper < true
     assert failures <= 7
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.1])
+@pytest.mark.parametrize("broken", [0.0, 0.05])
+def test_very_many_large_tasks_are_bounded_without_a_projection_of_each(broken, noise, monkeypatch):
+    """The limits are nearly those that a projection of every task gives, which would take minutes."""
+    maps = shifted(2000, N) + broken * generic(2000, N)
+    tasks = TaskStatistics.of(*examples(maps, 3 * N, noise))
+    slow = certify(tasks, [TURN])
+    monkeypatch.setattr(bounds, "LIMITS", replace(bounds.LIMITS, most_projected=1999 * float(N) ** 6))
+    monkeypatch.setattr(bounds, "_projected", None)
+    found = certify(tasks, [TURN])
+    assert found.refuted == slow.refuted == bool(broken)
+    assert defect(maps) <= found.defect_upper <= 1.5 * slow.defect_upper + 1e-6
+    assert certify(tasks, [TURN], alone=False).refuted == found.refuted
 
 
 def test_one_odd_task_with_fewer_examples_than_inputs_does_not_hide():

@@ -171,9 +171,10 @@ def forbidden(
 
     ``scale`` is the same for entries of an orbit. With an ``element`` that generates the group the squares are those
     of ``w - g w``, without one of w less its mean over the group. ``quick``: from the tasks' own weights where these
-    are known; ten times as fast, with limits that are somewhat wider.
+    are known; ten times as fast, with limits that are somewhat wider. Of very many large tasks that is always done.
     """
     ample = tasks[tasks.ample]
+    quick = quick or len(tasks) * float(tasks.inputs * tasks.outputs) ** 3 > LIMITS.most_projected
     enough = len(ample) >= max(1, LIMITS.enough_tasks * len(tasks)) and tasks.spanned.shape[1] == tasks.inputs
     if tasks.inputs * tasks.outputs <= LARGEST_PROJECTED and not (quick and enough):
         return _projected(tasks, group, scale, noise, element)

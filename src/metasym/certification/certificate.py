@@ -81,13 +81,15 @@ def certify(
     power: Tensor | None = None,
     noise: float | Noise = 0.0,
     quick: bool = False,
+    alone: bool = True,
 ) -> Certificate:
     """Test the group that ``generators`` generate on ``tasks`` that were not used to find it.
 
     ``power [m, n]`` is the mean square of every weight as learned from other tasks (default: these tasks' own).
     ``noise`` is the outputs' noise variance where tasks have too few examples to estimate it themselves, or as
     :func:`~metasym.certification.bounds.noise_of` has measured it.
-    ``quick`` leaves the generators' own defects out and looks at the tasks' own weights where these are known.
+    ``quick`` leaves the generators' own defects out and looks at the tasks' own weights where these are known;
+    ``alone=False`` only leaves them out: whether the group is refuted does not depend on them.
     """
     shape = (tasks.outputs, tasks.inputs)
     if power is None:
@@ -106,14 +108,13 @@ def certify(
     refuted = _refuted(whole, total / 2) or _refuted(by_class, max(1.0, counted) / 2)
     pairs = []
     known = tasks.spanning & (tasks.counts > tasks.inputs)
-    if not quick and int(known.sum()) >= LIMITS.enough_tasks * len(tasks):
+    alone = alone and not quick
+    if alone and int(known.sum()) >= LIMITS.enough_tasks * len(tasks):
         pairs = [
             _relative(forbidden(tasks, weight_orbits((g,), shape), ones, variance, g).limit(), total)
             for g in generators
         ]
-    elif (
-        not quick
-    ):  # one generator alone leaves more weights free than the whole group: 1 - g at most doubles
+    elif alone:  # one generator alone leaves more weights free than the whole group: 1 - g at most doubles
         pairs = [_relative(whole, total / 4)]
     # Over all elements of the group |w - g w|^2 is on average twice the square of what the group forbids.
     pairs.append(_relative(whole, total / 2))

@@ -52,4 +52,4 @@ def judge_tasks(
     if isinstance(everyone, AllTasks):
         return certify_all(everyone, generators, tolerance=tolerance)
     whole = certify(everyone, generators)
-    return replace(whole, refuted=certify(everyone[fresh], generators).refuted)
+    return replace(whole, refuted=certify(everyone[fresh], generators, alone=False).refuted)

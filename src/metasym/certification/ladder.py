@@ -172,9 +172,9 @@ class _Judge:
         """What held-out tasks and all tasks say."""
         if isinstance(self.everyone, AllTasks):
             return certify_all(self.everyone, group.generators, tolerance=self.tolerance)
-        found = certify(self.fresh, group.generators, power=self.power, noise=self.noise)
         if self.everyone is None:
-            return found
+            return certify(self.fresh, group.generators, power=self.power, noise=self.noise)
+        found = certify(self.fresh, group.generators, power=self.power, noise=self.noise, alone=False)
         whole = certify(self.everyone, group.generators, power=self.power, noise=self.noise)
         return replace(whole, refuted=found.refuted)
 
