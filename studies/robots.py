@@ -22,8 +22,6 @@ from typing import Any
 import numpy as np
 import pinocchio as pin
 
-import metasym as ms
-from metasym.groups.stabilizer_chain import StabilizerChain
 from metasym.robots import (
     JointTable,
     Mechanism,
@@ -313,58 +311,6 @@ def without_mirror(robot: Mechanism) -> dict[str, Any]:
     }
 
 
-def queried(path: Path) -> dict[str, Any]:
-    """What ``ms.discover`` finds by calling the joint inertia alone: no geometry, the zero posture as the centre.
-
-    The mirrors of the file, by ``mirror``, are what it should find. Claims are checked with Pinocchio.
-    """
-    found = mirror(path)
-    mechanism = found.mechanism
-
-    def inertia(q: np.ndarray) -> np.ndarray:
-        at = dynamics(mechanism, q)
-        return at.free if mechanism.floating else at.joints
-
-    began = time.process_time()
-    run = ms.discover(
-        inertia,
-        lambda count, draw: draw_postures(mechanism, draw, count),
-        matrix_output=True,
-        centre=np.zeros(len(found.names)),
-        continuous=False,
-    )
-    seconds = time.process_time() - began
-    oracle = Oracle(path, found)
-    q = draw_postures(mechanism, np.random.default_rng(777), 500)
-    before = oracle.inertia(q)
-    claims, chain = [], StabilizerChain(2 * len(found.names))
-    for claim in run.verdict.claims:
-        worst = 0.0
-        for g in claim.moves:
-            chain.add(doubled(g.inputs, g.input_signs))
-            worst = max(worst, compared(before, oracle.inertia(g.on_inputs(q)), g.inputs, g.input_signs)[0])
-        claims.append({"group": claim.name, "bound": claim.defect_upper, "pinocchio_defect": worst})
-    mirrors = [doubled(g.action.images, g.action.signs) in chain for g in found.generators]
-    return {
-        "file": str(path.relative_to(ROBOTS)),
-        "joints": len(found.names),
-        "mirrors": len(mirrors),
-        "mirrors_found": sum(mirrors),
-        "claims": claims,
-        "order": str(chain.order),
-        "refused": [str(one) for one in run.refused][:3],
-        "seconds": round(seconds, 2),
-    }
-
-
-def doubled(images: Any, signs: Any) -> np.ndarray:
-    """A signed permutation of n joints as a permutation of 2 n points."""
-    images, signs = np.array(images), np.array(signs)
-    n = len(images)
-    first = np.where(signs > 0, images, images + n)
-    return np.concatenate([first, (first + n) % (2 * n)])
-
-
 def find(name: str) -> Path:
     """The first file whose path ends so."""
     return next(path for path in sorted(ROBOTS.rglob("*.urdf")) if str(path).endswith(name))
@@ -427,29 +373,7 @@ NAMES = (
     *("a1", "go2", "g1_29dof_rev_1_0", "solo12", "talos_reduced"),
     *("icub", "romeo", "bolt", "baxter", "laikago"),
 )
-QUERIED = (
-    *(
-        "a1",
-        "go1",
-        "go2",
-        "b1",
-        "anymal_b_simple_description/robots/anymal",
-        "anymal_c_simple_description/urdf/anymal",
-    ),
-    *(
-        "hyq_no_sensors",
-        "solo",
-        "solo12",
-        "bolt",
-        "laikago",
-        "g1_29dof_rev_1_0",
-        "talos_reduced",
-        "talos_full_v2",
-    ),
-    *("icub", "romeo", "baxter"),
-)
 PARTS = {
-    "queries": lambda: [queried(find(f"/{name}.urdf")) for name in QUERIED],
     "limbs": lambda: [without_mirror(limb(find(name), top)) for name, top in LIMBS],
     "steps": lambda: [stepped(find(name)) for name in EXACT],
     "tables": lambda: [planted(find(f"/{name}.urdf"), k, k % 2 == 1) for k, name in enumerate(NAMES)],
